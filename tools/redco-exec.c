@@ -46,7 +46,7 @@ struct rank_run {
     struct exec_line *line;
     redco_world *world;
     redco_backend *backend;         /* NULL: the trainer's own */
-    redco_carrier *carrier;         /* likewise */
+    redco_device_comm *device_comm; /* likewise */
     redco_checkpoints *checkpoints; /* NULL: none are written */
     redco_checkpoint *resumed;      /* NULL: from the beginning */
     redco_trainer *trainer;
@@ -91,7 +91,7 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
 {
     const struct exec_args *const args = r->args;
     redco_trainer_options options = {.backend = r->backend,
-                                     .carrier = r->carrier,
+                                     .device_comm = r->device_comm,
                                      .fuse = (redco_trainer_fusing)args->fuse,
                                      .launch_each = args->graphs != 0,
                                      .dtype = exec_dtype(args),
@@ -248,8 +248,8 @@ static redco_status open_devices(struct rank_run *r, redco_error *err)
     cuda_folders_free(folders);
     r->run.start.device_s = exec_now_s() - begin_s;
     if (st != REDCO_OK || r->args->replay) { return st; }
-    st = redco_nccl_open(r->world, r->backend, &options, &r->carrier, err);
-    r->run.start.carrier_s = exec_now_s() - begin_s - r->run.start.device_s;
+    st = redco_nccl_open(r->world, r->backend, &options, &r->device_comm, err);
+    r->run.start.device_comm_s = exec_now_s() - begin_s - r->run.start.device_s;
     return st;
 }
 
@@ -281,8 +281,8 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
         redco_world_watch(r.world, exec_watch, line);
         if (args->backend == EXEC_CUDA) { st = open_devices(&r, &err); }
         if (st == REDCO_OK && args->replay) {
-            st =
-                redco_replay_open((uint32_t)args->replay_rank, (uint32_t)redco_plan_gpus(args->plan), &r.carrier, &err);
+            st = redco_replay_open((uint32_t)args->replay_rank, (uint32_t)redco_plan_gpus(args->plan), &r.device_comm,
+                                   &err);
         }
         if (st == REDCO_OK) { st = train(&r, &err); }
     }
@@ -299,7 +299,7 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
     redco_checkpoint_free(r.resumed);
     redco_checkpoints_close(r.checkpoints);
     exec_timeline_close(&r.timeline);
-    redco_carrier_close(r.carrier);
+    redco_device_comm_close(r.device_comm);
     redco_backend_close(r.backend);
     free(r.steps);
     redco_world_close(r.world);

@@ -184,7 +184,7 @@ uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint6
     struct tensor_size *const sizes = calloc(kinds > 0 ? kinds : 1, sizeof *sizes);
     if (sizes == NULL) { return saturated_bytes; }
     for (size_t i = 0; i < kinds; i++) {
-        if (tensors[i].frozen) { continue; } /* of a size of 0, in no owner's way */
+        if (tensors[i].frozen) { continue; } /* a parameter of size 0 changes no owner's load */
         sizes[i] = (struct tensor_size){tensor_params(&tensors[i], tp), tensors[i].count};
         total += times(sizes[i].params, sizes[i].count);
         count += sizes[i].count;

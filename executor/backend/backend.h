@@ -2,7 +2,7 @@
  *
  *  Memory is an address that only the backend may follow; address arithmetic stays inside an allocation, so that a
  * planned arena is one allocation. Work is queued on streams, in order within a stream; events order streams among each
- * other. A call that queues returns at once where the device allows it, and the memory that it names must live until
+ * other. A call that streams returns at once where the device allows it, and the memory that it names must live until
  * the stream has passed it. Errors of queued work may come back from any later call on its stream. A backend belongs to
  * one thread at a time. */
 #ifndef REDCO_BACKEND_H
@@ -16,21 +16,22 @@ extern "C" {
 #endif
 
 typedef struct redco_backend redco_backend;
-typedef struct redco_queue redco_queue; /**< a stream of the device */
-typedef struct redco_mark redco_mark;   /**< an event: a point in a queue's work */
+typedef struct redco_device_stream redco_device_stream; /**< a stream of the device */
+typedef struct redco_event redco_event;                 /**< an event: a point in a stream's work */
 
-typedef struct redco_recording redco_recording; /**< work of a queue, to be queued again as a whole */
+typedef struct redco_recording redco_recording; /**< work of a stream, to be queued again as a whole */
 
 typedef enum redco_memory {
     REDCO_MEMORY_DEVICE, /**< operators read and write it */
     REDCO_MEMORY_HOST    /**< the program reads and writes it; copies to and from it are fast (pinned) */
 } redco_memory;
 
-/** The kind of a queue's work, where several compete for the device. */
-typedef enum redco_queue_kind {
-    REDCO_QUEUE_COMPUTATION,
-    REDCO_QUEUE_COMMUNICATION /**< others wait for it: its kernels, few, go before computation's that have not begun */
-} redco_queue_kind;
+/** The kind of a stream's work, where several compete for the device. */
+typedef enum redco_device_stream_kind {
+    REDCO_DEVICE_STREAM_COMPUTATION,
+    REDCO_DEVICE_STREAM_COMMUNICATION /**< others wait for it: its kernels, few, go before computation's that have not
+                                         begun */
+} redco_device_stream_kind;
 
 /** A dense row-major tensor in device memory, aligned to REDCO_ALIGNMENT_BYTES. Vectors (rank 1) of elementwise
  * operators, casts and reductions may be parts of larger ones: aligned to 16 bytes. */
@@ -41,7 +42,7 @@ typedef struct redco_tensor {
 
 enum { REDCO_ALIGNMENT_BYTES = 256 };
 
-/** One operator on memory. All of it is borrowed for the call; the data until the queue has passed it.
+/** One operator on memory. All of it is borrowed for the call; the data until the stream has passed it.
  *  An output of an elementwise operator may be the memory of an input of the same type, the gradient that
  *  cross_entropy_grad makes that of the logits, matmul_add's that of what is added to; nothing else may overlap. */
 typedef struct redco_launch {
@@ -73,10 +74,10 @@ typedef struct redco_backend_calls {
     /** Elements of a long vector that elementwise operators should be given at once: what suits a processor's cache, or
      *  more than there are, where launches count instead. A multiple of 16. */
     uint64_t vector_elements;
-    /** The error of mark_between(): seconds, and a share of what it says. */
+    /** The error of event_between(): seconds, and a share of what it says. */
     double clock_resolution_s, clock_resolution_ratio;
     void (*close)(redco_backend *backend);
-    /** Another handle to the same device, for another thread: memory, queues and marks of one may be used with all.
+    /** Another handle to the same device, for another thread: memory, streams and events of one may be used with all.
      *  Closed on its own, before the first. */
     redco_status (*share)(redco_backend *backend, redco_backend **backend_out, redco_error *err);
     /** Device memory that is in use through this handle, and the most that ever was. */
@@ -86,34 +87,36 @@ typedef struct redco_backend_calls {
                              redco_error *err);
     void (*release)(redco_backend *backend, redco_memory where, void *memory); /**< NULL is accepted */
 
-    redco_status (*queue_create)(redco_backend *backend, redco_queue_kind kind, redco_queue **queue_out,
-                                 redco_error *err);
-    void (*queue_free)(redco_backend *backend, redco_queue *queue);
-    /** Waits until the queue is empty. */
-    redco_status (*queue_finish)(redco_backend *backend, redco_queue *queue, redco_error *err);
+    redco_status (*stream_create)(redco_backend *backend, redco_device_stream_kind kind,
+                                  redco_device_stream **stream_out, redco_error *err);
+    void (*stream_free)(redco_backend *backend, redco_device_stream *stream);
+    /** Waits until the stream is empty. */
+    redco_status (*stream_finish)(redco_backend *backend, redco_device_stream *stream, redco_error *err);
 
-    redco_status (*mark_create)(redco_backend *backend, redco_mark **mark_out, redco_error *err);
-    void (*mark_free)(redco_backend *backend, redco_mark *mark);
-    /** The mark is passed when all that was queued before is done. A mark may be set again. */
-    redco_status (*mark_set)(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err);
-    /** Later work of @p queue starts when the mark is passed. */
-    redco_status (*mark_wait)(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err);
+    redco_status (*event_create)(redco_backend *backend, redco_event **event_out, redco_error *err);
+    void (*event_free)(redco_backend *backend, redco_event *event);
+    /** The event is passed when all that was queued before is done. An event may be set again. */
+    redco_status (*event_set)(redco_backend *backend, redco_device_stream *stream, redco_event *event,
+                              redco_error *err);
+    /** Later work of @p stream starts when the event is passed. */
+    redco_status (*event_wait)(redco_backend *backend, redco_device_stream *stream, redco_event *event,
+                               redco_error *err);
     /** The program waits. */
-    redco_status (*mark_finish)(redco_backend *backend, redco_mark *mark, redco_error *err);
-    /** Seconds from one passed mark to another, on the device's clock. */
-    redco_status (*mark_between)(redco_backend *backend, redco_mark *from, redco_mark *to, double *seconds_out,
-                                 redco_error *err);
+    redco_status (*event_finish)(redco_backend *backend, redco_event *event, redco_error *err);
+    /** Seconds from one passed event to another, on the device's clock. */
+    redco_status (*event_between)(redco_backend *backend, redco_event *from, redco_event *to, double *seconds_out,
+                                  redco_error *err);
 
     /** Any of device memory, host memory and memory of the program's own to any. What the program's own memory holds
-     * may be read at once, before the queue gets there, and the call may wait for the queue: it is for what is copied
+     * may be read at once, before the stream gets there, and the call may wait for the stream: it is for what is copied
      * once. */
-    redco_status (*copy)(redco_backend *backend, redco_queue *queue, void *to, const void *from, uint64_t size_bytes,
-                         redco_error *err);
-    redco_status (*fill_zero)(redco_backend *backend, redco_queue *queue, void *to, uint64_t size_bytes,
+    redco_status (*copy)(redco_backend *backend, redco_device_stream *stream, void *to, const void *from,
+                         uint64_t size_bytes, redco_error *err);
+    redco_status (*fill_zero)(redco_backend *backend, redco_device_stream *stream, void *to, uint64_t size_bytes,
                               redco_error *err);
-    /** The queue is busy for that long, as if a collective ran: by work on the device where it has queues of its own.
+    /** The stream is busy for that long, as if a collective ran: by work on the device where it has streams of its own.
      */
-    redco_status (*occupy)(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
+    redco_status (*occupy)(redco_backend *backend, redco_device_stream *stream, const redco_occupation *occupation,
                            redco_error *err);
 
     /** @return whether it has the operator for these types; if not, it is decomposed (transform.h).
@@ -123,19 +126,20 @@ typedef struct redco_backend_calls {
     uint64_t (*workspace_bytes)(const redco_backend *backend, const redco_launch *launch);
     /** REDCO_OP_INPUT and collectives are never run, and REDCO_OP_RESHAPE only where its output has memory of its own.
      */
-    redco_status (*run)(redco_backend *backend, redco_queue *queue, const redco_launch *launch, redco_error *err);
+    redco_status (*run)(redco_backend *backend, redco_device_stream *stream, const redco_launch *launch,
+                        redco_error *err);
 
-    /** Work that this thread queues on @p queue from here on is kept and not done, until record_end(). It names device
-     * and page-locked memory that lives as long as the recording; marks are set whenever it is played. Meanwhile the
+    /** Work that this thread queues on @p stream from here on is kept and not done, until record_end(). It names device
+     * and page-locked memory that lives as long as the recording; events are set whenever it is played. Meanwhile the
      * thread waits for nothing, and allocates and releases nothing. NULL: the device takes work piece by piece. */
-    redco_status (*record_begin)(redco_backend *backend, redco_queue *queue, redco_error *err);
+    redco_status (*record_begin)(redco_backend *backend, redco_device_stream *stream, redco_error *err);
     /** Also after a failure in between. @param recording_out  NULL: it is thrown away */
-    redco_status (*record_end)(redco_backend *backend, redco_queue *queue, redco_recording **recording_out,
+    redco_status (*record_end)(redco_backend *backend, redco_device_stream *stream, redco_recording **recording_out,
                                redco_error *err);
     /** Queues all of it. */
-    redco_status (*record_play)(redco_backend *backend, redco_queue *queue, const redco_recording *recording,
+    redco_status (*record_play)(redco_backend *backend, redco_device_stream *stream, const redco_recording *recording,
                                 redco_error *err);
-    /** The queue has passed it. NULL is accepted. */
+    /** The stream has passed it. NULL is accepted. */
     void (*record_free)(redco_backend *backend, redco_recording *recording);
 } redco_backend_calls;
 
@@ -151,7 +155,7 @@ uint32_t redco_op_overwrites(redco_op_kind kind);
 /** The operators that graphs for @p backend may be fused into: those that it supports. */
 redco_fuse_choice redco_backend_fuse_choice(redco_backend *backend);
 
-/** NULL is accepted. All of its memory, queues and marks must have been freed. */
+/** NULL is accepted. All of its memory, streams and events must have been freed. */
 void redco_backend_close(redco_backend *backend);
 
 #ifdef __cplusplus

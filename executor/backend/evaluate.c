@@ -7,7 +7,7 @@
 typedef struct run {
     redco_backend *backend;
     const redco_collectives *collectives; /**< or NULL */
-    redco_queue *queue;
+    redco_device_stream *stream;
     const redco_graph *graph;
     bool *live;         /**< by operator */
     uint32_t *last_use; /**< by value: operator after which it is released; REDCO_NO_OP for results */
@@ -48,7 +48,7 @@ static redco_status load_input(const run *r, redco_value value, const redco_bind
         if (bindings[i].value != value) { continue; }
         const redco_status st = allocate_value(r, value);
         if (st != REDCO_OK) { return st; }
-        return r->backend->calls->copy(r->backend, r->queue, r->data[value], bindings[i].data,
+        return r->backend->calls->copy(r->backend, r->stream, r->data[value], bindings[i].data,
                                        redco_type_bytes(redco_value_type(r->graph, value)), r->err);
     }
     return redco_fail(r->err, REDCO_EVALUE, redco_value_name(r->graph, value), "no data is bound to this input");
@@ -88,9 +88,9 @@ static redco_status run_op(run *r, const redco_op *op)
         if (st != REDCO_OK) { return st; }
         launch.workspace = r->workspace;
     }
-    st = collective ? c->run(c->context, r->backend, r->queue, &launch, r->err)
-                    : calls->run(r->backend, r->queue, &launch, r->err);
-    if (st == REDCO_OK && workspace_bytes > 0) { st = calls->queue_finish(r->backend, r->queue, r->err); }
+    st = collective ? c->run(c->context, r->backend, r->stream, &launch, r->err)
+                    : calls->run(r->backend, r->stream, &launch, r->err);
+    if (st == REDCO_OK && workspace_bytes > 0) { st = calls->stream_finish(r->backend, r->stream, r->err); }
     calls->release(r->backend, REDCO_MEMORY_DEVICE, r->workspace);
     r->workspace = NULL;
     return st;
@@ -110,7 +110,7 @@ static redco_status release_unused(const run *r, const redco_op *op)
         any = true;
     }
     if (!any) { return REDCO_OK; }
-    const redco_status st = r->backend->calls->queue_finish(r->backend, r->queue, r->err);
+    const redco_status st = r->backend->calls->stream_finish(r->backend, r->stream, r->err);
     for (uint32_t i = 0; i < count; i++) {
         r->backend->calls->release(r->backend, REDCO_MEMORY_DEVICE, r->memory[unused[i]]);
         r->memory[unused[i]] = NULL;
@@ -168,18 +168,20 @@ redco_status redco_evaluate_rank(redco_backend *backend, const redco_collectives
         st = redco_fail(err, REDCO_ENOMEM, "graph", "no memory to run %zu operators", ops);
         goto out;
     }
-    if ((st = calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &r.queue, err)) != REDCO_OK) { goto out; }
+    if ((st = calls->stream_create(backend, REDCO_DEVICE_STREAM_COMPUTATION, &r.stream, err)) != REDCO_OK) { goto out; }
     for (uint32_t i = 0; i < result_count; i++) { wanted[i] = results[i].value; }
     redco_graph_live(graph, wanted, result_count, r.live);
     find_lifetimes(&r, results, result_count);
     if ((st = run_all(&r, bindings, binding_count)) != REDCO_OK) { goto out; }
     for (uint32_t i = 0; i < result_count && st == REDCO_OK; i++) {
-        st = calls->copy(backend, r.queue, results[i].data, r.data[results[i].value],
+        st = calls->copy(backend, r.stream, results[i].data, r.data[results[i].value],
                          redco_type_bytes(redco_value_type(graph, results[i].value)), err);
     }
-    if (st == REDCO_OK) { st = calls->queue_finish(backend, r.queue, err); }
+    if (st == REDCO_OK) { st = calls->stream_finish(backend, r.stream, err); }
 out:
-    if (r.queue != NULL) { calls->queue_free(backend, r.queue); } /* first: what a failure left in it uses the memory */
+    if (r.stream != NULL) {
+        calls->stream_free(backend, r.stream);
+    } /* first: what a failure left in it uses the memory */
     for (size_t i = 0; r.memory != NULL && i < values; i++) {
         calls->release(backend, REDCO_MEMORY_DEVICE, r.memory[i]);
     }

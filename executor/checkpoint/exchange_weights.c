@@ -38,18 +38,18 @@ static redco_status read_run(void *context, const redcoi_run *run, redco_error *
     return st;
 }
 
-static redco_status import_piece(struct importing *in, const redco_checkpoint_states *s, const redco_piece *piece,
+static redco_status import_slice(struct importing *in, const redco_checkpoint_states *s, const redco_shard_slice *slice,
                                  redco_error *err)
 {
-    const redcoi_placing placing = redcoi_placing_of(s, piece->tensor);
-    const uint64_t end = piece->begin + piece->count;
+    const redcoi_placing placing = redcoi_placing_of(s, slice->tensor);
+    const uint64_t end = slice->begin + slice->count;
     redco_status st = REDCO_OK;
-    in->parameter = piece->tensor;
-    for (uint64_t at = piece->begin; at < end && st == REDCO_OK; at += chunk_elements) {
+    in->parameter = slice->tensor;
+    for (uint64_t at = slice->begin; at < end && st == REDCO_OK; at += chunk_elements) {
         const uint64_t count = end - at < chunk_elements ? end - at : chunk_elements;
         st = redcoi_walk(&placing, at, count, read_run, in, err);
         if (st == REDCO_OK) {
-            st = redco_states_set_range(s->states, s->worker, piece->tensor, REDCO_STATES_WEIGHTS, at, count, in->chunk,
+            st = redco_states_set_range(s->states, s->worker, slice->tensor, REDCO_STATES_WEIGHTS, at, count, in->chunk,
                                         err);
         }
     }
@@ -61,8 +61,8 @@ static uint64_t most_elements(const redco_layout *layout)
     uint64_t most = 1;
     for (uint32_t layer = 0; layer < redco_layout_model(layout)->layer_count; layer++) {
         uint32_t count = 0;
-        const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
-        for (uint32_t i = 0; i < count; i++) { most = pieces[i].count > most ? pieces[i].count : most; }
+        const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
+        for (uint32_t i = 0; i < count; i++) { most = slices[i].count > most ? slices[i].count : most; }
     }
     return most < chunk_elements ? most : chunk_elements;
 }
@@ -80,9 +80,9 @@ redco_status redco_weights_import(redco_weights *weights, const redco_checkpoint
                           : REDCO_OK;
     for (uint32_t layer = 0; layer < redco_layout_model(layout)->layer_count && st == REDCO_OK; layer++) {
         uint32_t count = 0;
-        const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
+        const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
         for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-            if (redco_weights_has(weights, pieces[i].tensor)) { st = import_piece(&in, s, &pieces[i], err); }
+            if (redco_weights_has(weights, slices[i].tensor)) { st = import_slice(&in, s, &slices[i], err); }
         }
     }
     free(in.chunk);

@@ -250,17 +250,17 @@ static redco_status match(const redco_checkpoint *c, const redco_checkpoint_stat
     return redco_fail(err, REDCO_EVALUE, c->path, "has %u tensors; %s has %u", c->entry_count, s->task->name, tensors);
 }
 
-static redco_status load_range(struct loading *l, const redco_piece *piece, int which, redco_error *err)
+static redco_status load_range(struct loading *l, const redco_shard_slice *slice, int which, redco_error *err)
 {
-    const redcoi_placing placing = redcoi_placing_of(l->states, piece->tensor);
-    const uint64_t end = piece->begin + piece->count;
+    const redcoi_placing placing = redcoi_placing_of(l->states, slice->tensor);
+    const uint64_t end = slice->begin + slice->count;
     redco_status st = REDCO_OK;
-    l->entry = entry_of(l->checkpoint, l->states, piece->tensor, which);
-    for (uint64_t at = piece->begin; at < end && st == REDCO_OK; at += chunk_elements) {
+    l->entry = entry_of(l->checkpoint, l->states, slice->tensor, which);
+    for (uint64_t at = slice->begin; at < end && st == REDCO_OK; at += chunk_elements) {
         const uint64_t count = end - at < chunk_elements ? end - at : chunk_elements;
         st = redcoi_walk(&placing, at, count, read_run, l, err);
         if (st == REDCO_OK) {
-            st = redco_states_set_range(l->states->states, l->states->worker, piece->tensor, which, at, count, l->chunk,
+            st = redco_states_set_range(l->states->states, l->states->worker, slice->tensor, which, at, count, l->chunk,
                                         err);
         }
     }
@@ -275,11 +275,11 @@ static redco_status load_own(struct loading *l, redco_error *err)
     redco_status st = REDCO_OK;
     for (uint32_t layer = 0; layer < redco_layout_model(layout)->layer_count && st == REDCO_OK; layer++) {
         uint32_t count = 0;
-        const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
+        const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
         for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-            st = load_range(l, &pieces[i], REDCO_STATES_WEIGHTS, err);
-            for (int which = 0; which < kinds && pieces[i].owned_at != REDCO_NOWHERE && st == REDCO_OK; which++) {
-                st = load_range(l, &pieces[i], which, err);
+            st = load_range(l, &slices[i], REDCO_STATES_WEIGHTS, err);
+            for (int which = 0; which < kinds && slices[i].owned_at != REDCO_NOWHERE && st == REDCO_OK; which++) {
+                st = load_range(l, &slices[i], which, err);
             }
         }
     }

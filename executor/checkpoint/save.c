@@ -77,19 +77,19 @@ static redco_status check_finite(const struct saving *s, uint64_t count, redco_e
                                s->entry->name);
 }
 
-static redco_status save_range(struct saving *s, const redco_piece *piece, int which, const redcoi_placing *placing,
-                               redco_error *err)
+static redco_status save_range(struct saving *s, const redco_shard_slice *slice, int which,
+                               const redcoi_placing *placing, redco_error *err)
 {
     const redco_layout *const layout = redco_states_layout(s->states->states);
-    const uint32_t layer = redco_layout_layer_of(layout, redco_layout_module_of(layout, piece->tensor));
-    const struct share share = share_of(s->states, layer, piece->tensor);
-    const uint64_t end = piece->begin + cut(piece->count, share.own + 1, share.of);
+    const uint32_t layer = redco_layout_layer_of(layout, redco_layout_module_of(layout, slice->tensor));
+    const struct share share = share_of(s->states, layer, slice->tensor);
+    const uint64_t end = slice->begin + cut(slice->count, share.own + 1, share.of);
     redco_status st = REDCO_OK;
-    s->entry = &s->checkpoint->entries[redcoi_entry_number(s->states, piece->tensor, which)];
-    for (uint64_t at = piece->begin + cut(piece->count, share.own, share.of); at < end && st == REDCO_OK;
+    s->entry = &s->checkpoint->entries[redcoi_entry_number(s->states, slice->tensor, which)];
+    for (uint64_t at = slice->begin + cut(slice->count, share.own, share.of); at < end && st == REDCO_OK;
          at += chunk_elements) {
         const uint64_t count = end - at < chunk_elements ? end - at : chunk_elements;
-        st = redco_states_get_range(s->states->states, s->states->worker, piece->tensor, which, at, count, s->chunk,
+        st = redco_states_get_range(s->states->states, s->states->worker, slice->tensor, which, at, count, s->chunk,
                                     err);
         if (st == REDCO_OK) { st = check_finite(s, count, err); }
         if (st == REDCO_OK) { st = redcoi_walk(placing, at, count, write_run, s, err); }
@@ -103,15 +103,15 @@ static redco_status save_own(struct saving *s, redco_error *err)
     redco_status st = REDCO_OK;
     for (uint32_t layer = 0; layer < redco_layout_model(layout)->layer_count && st == REDCO_OK; layer++) {
         uint32_t count = 0;
-        const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
+        const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
         for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-            const uint32_t tensor = pieces[i].tensor;
+            const uint32_t tensor = slices[i].tensor;
             const bool frozen = redco_layout_model(layout)->tensors[tensor].frozen;
-            if (pieces[i].owned_at == REDCO_NOWHERE && !frozen) { continue; }
+            if (slices[i].owned_at == REDCO_NOWHERE && !frozen) { continue; }
             const redcoi_placing placing = redcoi_placing_of(s->states, tensor);
             const int states = redcoi_states_of(s->states, tensor, s->kinds - 1);
             for (int which = REDCO_STATES_WEIGHTS; which < states && st == REDCO_OK; which++) {
-                st = save_range(s, &pieces[i], which, &placing, err);
+                st = save_range(s, &slices[i], which, &placing, err);
             }
         }
     }

@@ -1,50 +1,52 @@
-/* Teams as communicators of the processor: for backends whose memory it can follow. */
+/* Process groups as communicators of the processor: for backends whose memory it can follow. */
 #include "executor/comm/device_comm.h"
 
 #include <stdlib.h>
 
-struct host_carrier {
-    redco_carrier base;
+struct host_device_comm {
+    redco_device_comm base;
     redco_world *world;
 };
 
-struct host_team {
-    redco_team base;
+struct host_process_group {
+    redco_process_group base;
     redco_communicator *communicator;
 };
 
-static redco_status split(redco_carrier *carrier, const redco_team_options *options, const redco_team_members *members,
-                          redco_team **team_out, redco_error *err)
+static redco_status split(redco_device_comm *device_comm, const redco_process_group_options *options,
+                          const redco_process_group_members *members, redco_process_group **group_out, redco_error *err)
 {
-    redco_world *const world = ((struct host_carrier *)carrier)->world;
-    struct host_team *const team = calloc(1, sizeof *team);
+    redco_world *const world = ((struct host_device_comm *)device_comm)->world;
+    struct host_process_group *const process_group = calloc(1, sizeof *process_group);
     (void)members; /* which the world finds by itself */
-    if (team == NULL) { return redco_fail(err, REDCO_ENOMEM, options->name, "a team"); }
-    const redco_status st = redco_communicator_split(world, options->colours, options->name, &team->communicator, err);
+    if (process_group == NULL) { return redco_fail(err, REDCO_ENOMEM, options->name, "a process group"); }
+    const redco_status st =
+        redco_communicator_split(world, options->colours, options->name, &process_group->communicator, err);
     if (st != REDCO_OK) {
-        free(team);
+        free(process_group);
         return st;
     }
-    *team_out = &team->base;
+    *group_out = &process_group->base;
     return REDCO_OK;
 }
 
-static redco_status broadcast(redco_communicator *c, const redco_team_call *call, redco_error *err)
+static redco_status broadcast(redco_communicator *c, const redco_process_group_call *call, redco_error *err)
 {
     const size_t element_bytes = redco_dtype_bytes(call->dtype);
     redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < call->part_count && st == REDCO_OK; i++) {
-        const redco_team_part *const part = &call->parts[i];
+        const redco_process_group_part *const part = &call->parts[i];
         void *const data = (unsigned char *)call->out + part->begin * element_bytes;
         st = redco_broadcast(c, call->dtype, data, part->count, part->root, call->what, err);
     }
     return st;
 }
 
-static redco_status run(redco_team *team, redco_lane lane, const redco_team_call *call, redco_error *err)
+static redco_status run(redco_process_group *process_group, redco_stream_handle on,
+                        const redco_process_group_call *call, redco_error *err)
 {
-    redco_communicator *const c = ((struct host_team *)team)->communicator;
-    const redco_status st = lane.backend->calls->queue_finish(lane.backend, lane.queue, err);
+    redco_communicator *const c = ((struct host_process_group *)process_group)->communicator;
+    const redco_status st = on.backend->calls->stream_finish(on.backend, on.stream, err);
     if (st != REDCO_OK) { return st; }
     switch (call->kind) {
     case REDCO_ALL_REDUCE:
@@ -68,27 +70,27 @@ static redco_status run(redco_team *team, redco_lane lane, const redco_team_call
     return broadcast(c, call, err);
 }
 
-static void free_team(redco_team *team)
+static void free_process_group(redco_process_group *process_group)
 {
-    struct host_team *const own = (struct host_team *)team;
+    struct host_process_group *const own = (struct host_process_group *)process_group;
     redco_communicator_free(own->communicator);
     free(own);
 }
 
-static void close_carrier(redco_carrier *carrier)
+static void close_device_comm(redco_device_comm *device_comm)
 {
-    free(carrier);
+    free(device_comm);
 }
 
-static const redco_carrier_calls calls = {
-    .name = "host", .split = split, .run = run, .free_team = free_team, .close = close_carrier};
+static const redco_device_comm_calls calls = {
+    .name = "host", .split = split, .run = run, .free_process_group = free_process_group, .close = close_device_comm};
 
-redco_status redco_host_carrier_open(redco_world *world, redco_carrier **carrier_out, redco_error *err)
+redco_status redco_host_device_comm_open(redco_world *world, redco_device_comm **device_comm_out, redco_error *err)
 {
-    struct host_carrier *const carrier = calloc(1, sizeof *carrier);
-    if (carrier == NULL) { return redco_fail(err, REDCO_ENOMEM, "carrier", "out of memory"); }
-    carrier->base = (redco_carrier){&calls, redco_world_rank(world), redco_world_size(world)};
-    carrier->world = world;
-    *carrier_out = &carrier->base;
+    struct host_device_comm *const device_comm = calloc(1, sizeof *device_comm);
+    if (device_comm == NULL) { return redco_fail(err, REDCO_ENOMEM, "communicator", "out of memory"); }
+    device_comm->base = (redco_device_comm){&calls, redco_world_rank(world), redco_world_size(world)};
+    device_comm->world = world;
+    *device_comm_out = &device_comm->base;
     return REDCO_OK;
 }

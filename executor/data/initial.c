@@ -92,7 +92,7 @@ static const uint64_t chunk_elements_device = (uint64_t)1 << 21, chunk_elements_
 
 struct redco_drawer {
     redco_backend *backend;
-    redco_queue *queue;
+    redco_device_stream *stream;
     redco_dtype dtype;
     int32_t *key_there; /* page-locked */
     void *key;
@@ -100,7 +100,7 @@ struct redco_drawer {
     uint64_t chunk, room; /* elements: at once; of a slot */
 };
 
-redco_status redco_drawer_open(redco_backend *backend, redco_queue *queue, uint64_t seed, redco_dtype dtype,
+redco_status redco_drawer_open(redco_backend *backend, redco_device_stream *stream, uint64_t seed, redco_dtype dtype,
                                redco_drawer **drawer_out, redco_error *err)
 {
     const redco_backend_calls *const calls = backend->calls;
@@ -108,7 +108,7 @@ redco_status redco_drawer_open(redco_backend *backend, redco_queue *queue, uint6
     void *there = NULL;
     if (drawer == NULL) { return redco_fail(err, REDCO_ENOMEM, "weights", "no memory for their first values"); }
     drawer->backend = backend;
-    drawer->queue = queue;
+    drawer->stream = stream;
     drawer->dtype = dtype;
     drawer->chunk = calls->vector_elements >= chunk_elements_device ? chunk_elements_device : chunk_elements_host;
     redco_status st = calls->allocate(backend, REDCO_MEMORY_HOST, 2 * sizeof(int32_t), &there, err);
@@ -116,7 +116,7 @@ redco_status redco_drawer_open(redco_backend *backend, redco_queue *queue, uint6
     if (st == REDCO_OK) { st = calls->allocate(backend, REDCO_MEMORY_DEVICE, 2 * sizeof(int32_t), &drawer->key, err); }
     if (st == REDCO_OK) {
         key_of(seed, drawer->key_there);
-        st = calls->copy(backend, queue, drawer->key, drawer->key_there, 2 * sizeof(int32_t), err);
+        st = calls->copy(backend, stream, drawer->key, drawer->key_there, 2 * sizeof(int32_t), err);
     }
     if (st == REDCO_OK) {
         *drawer_out = drawer;
@@ -130,7 +130,7 @@ void redco_drawer_close(redco_drawer *drawer)
 {
     if (drawer == NULL) { return; }
     const redco_backend_calls *const calls = drawer->backend->calls;
-    (void)calls->queue_finish(drawer->backend, drawer->queue, NULL);
+    (void)calls->stream_finish(drawer->backend, drawer->stream, NULL);
     calls->release(drawer->backend, REDCO_MEMORY_DEVICE, drawer->slots);
     calls->release(drawer->backend, REDCO_MEMORY_DEVICE, drawer->key);
     calls->release(drawer->backend, REDCO_MEMORY_HOST, drawer->key_there);
@@ -145,7 +145,7 @@ static redco_status make_room(redco_drawer *drawer, uint64_t elements, redco_err
     void *slots = NULL;
     if (elements <= drawer->room) { return REDCO_OK; }
     const uint64_t room = (elements + unit - 1) / unit * unit;
-    redco_status st = calls->queue_finish(drawer->backend, drawer->queue, err);
+    redco_status st = calls->stream_finish(drawer->backend, drawer->stream, err);
     calls->release(drawer->backend, REDCO_MEMORY_DEVICE, drawer->slots);
     drawer->slots = NULL;
     drawer->room = 0;
@@ -173,7 +173,7 @@ static redco_status run_op(const redco_drawer *drawer, const redco_graph *g, con
                                  .inputs = inputs,
                                  .outputs = &output,
                                  .name = name};
-    return drawer->backend->calls->run(drawer->backend, drawer->queue, &launch, err);
+    return drawer->backend->calls->run(drawer->backend, drawer->stream, &launch, err);
 }
 
 /* Where the graph's values are while its operators are queued. */
@@ -195,7 +195,7 @@ static uint32_t take_slot(struct places *p, redco_value value)
     return slot;
 }
 
-/* The queue is in order: what was read by an operator may be written by the next. */
+/* The stream is in order: what was read by an operator may be written by the next. */
 static void leave_slots(struct places *p, const redco_op *op)
 {
     for (uint32_t k = 0; k < op->input_count; k++) {
@@ -236,7 +236,7 @@ static redco_status run_graph(const redco_drawer *drawer, const redco_graph *g, 
         }
     }
     if (st != REDCO_OK || direct) { return st; }
-    return calls->copy(drawer->backend, drawer->queue, out, p.memory[result],
+    return calls->copy(drawer->backend, drawer->stream, out, p.memory[result],
                        redco_type_bytes(redco_value_type(g, result)), err);
 }
 

@@ -32,12 +32,12 @@ typedef struct redco_drawn_part {
     uint32_t parts, part;
 } redco_drawn_part;
 
-/** @param backend  borrowed, as is @p queue, where all of it is queued
+/** @param backend  borrowed, as is @p stream, where all of it is queued
  *  @param dtype    of what is drawn
  *  @return REDCO_ENOMEM */
-redco_status redco_drawer_open(redco_backend *backend, redco_queue *queue, uint64_t seed, redco_dtype dtype,
+redco_status redco_drawer_open(redco_backend *backend, redco_device_stream *stream, uint64_t seed, redco_dtype dtype,
                                redco_drawer **drawer_out, redco_error *err);
-/** Waits for the queue. NULL is accepted. */
+/** Waits for the stream. NULL is accepted. */
 void redco_drawer_close(redco_drawer *drawer);
 /** Queues that elements @p begin to @p begin + @p count of the part are drawn: the same numbers as
  * redco_initial_fill()'s.

@@ -115,7 +115,7 @@ static redco_status check_rest(const redco_weights *w, redco_error *err)
     return REDCO_OK;
 }
 
-/* Who freezes parameters brings them; what is trained beside them may be new (adapters). */
+/* A file must have the frozen parameters; those trained beside them may be new (adapters). */
 static bool may_be_missing(const redco_task *task, size_t parameter)
 {
     bool frozen = false;

@@ -27,7 +27,7 @@ redco_status redco_weights_parse(const void *bytes, size_t size, const char *nam
                                  redco_weights **weights_out, redco_error *err);
 void redco_weights_close(redco_weights *weights); /**< NULL is accepted */
 
-/** Whether the files have a parameter. They have all, but for those that are trained beside frozen ones: adapters. */
+/** @return whether the files have a parameter: they have all but those trained beside frozen ones (adapters). */
 bool redco_weights_has(const redco_weights *weights, size_t parameter);
 
 /** @param parameter  its number in the task

@@ -17,7 +17,7 @@ struct counts {
 
 struct bench {
     redco_backend *backend;
-    redco_queue *queue;
+    redco_device_stream *stream;
     redco_communicator *all, *beside; /* the second is the thread's */
     float *matrices, *data;
     uint64_t count;
@@ -51,7 +51,7 @@ static redco_status product(struct bench *b)
                                  .inputs = inputs,
                                  .outputs = &output,
                                  .name = "matmul"};
-    return b->backend->calls->run(b->backend, b->queue, &launch, b->err);
+    return b->backend->calls->run(b->backend, b->stream, &launch, b->err);
 }
 
 /* Products until the time is over, or until the thread's collectives are. */
@@ -65,7 +65,7 @@ static redco_status products(struct bench *b, bool beside, struct counts *counts
         counts->products += 1.0;
         counts->product_s = now_s() - began_s;
     } while (st == REDCO_OK && (beside ? !atomic_load(&b->ended) : counts->product_s < b->seconds));
-    return st == REDCO_OK ? b->backend->calls->queue_finish(b->backend, b->queue, b->err) : st;
+    return st == REDCO_OK ? b->backend->calls->stream_finish(b->backend, b->stream, b->err) : st;
 }
 
 static redco_status collectives(struct bench *b, uint64_t repeats, double *seconds_out, redco_error *err)
@@ -167,7 +167,7 @@ static redco_status open_bench(struct bench *b, redco_world *world)
         goto out;
     }
     for (size_t i = 0; i < (size_t)2 * SIDE * SIDE; i++) { b->matrices[i] = 0.5F; }
-    st = b->backend->calls->queue_create(b->backend, REDCO_QUEUE_COMPUTATION, &b->queue, b->err);
+    st = b->backend->calls->stream_create(b->backend, REDCO_DEVICE_STREAM_COMPUTATION, &b->stream, b->err);
     if (st == REDCO_OK) { st = redco_communicator_split(world, colours, "all ranks", &b->all, b->err); }
     if (st == REDCO_OK) { st = redco_communicator_split(world, colours, "beside", &b->beside, b->err); }
 out:
@@ -190,7 +190,7 @@ redco_status redco_measure_contend(redco_world *world, redco_backend *backend, u
     if (st == REDCO_OK) { *contention_out = redcoi_middle_contention(tries, TRIES); }
     redco_communicator_free(b.beside);
     redco_communicator_free(b.all);
-    if (b.queue != NULL) { backend->calls->queue_free(backend, b.queue); }
+    if (b.stream != NULL) { backend->calls->stream_free(backend, b.stream); }
     free(b.matrices);
     free(b.data);
     return st;

@@ -21,7 +21,7 @@ typedef struct redco_measure_contention {
 } redco_measure_contention;
 
 /** All-reduces of @p bytes beside products of 512 x 512 matrices in single precision, for about @p seconds.
- *  @param backend  whose queues take work from the calling thread */
+ *  @param backend  whose streams take work from the calling thread */
 redco_status redco_measure_contend(redco_world *world, redco_backend *backend, uint64_t bytes, double seconds,
                                    redco_measure_contention *contention_out, redco_error *err);
 
@@ -31,7 +31,7 @@ typedef struct redco_measure_traffic {
     double bytes_per_s;
 } redco_measure_traffic;
 
-/** The same on one device with queues and without peers: work that moves as much memory as a collective would
+/** The same on one device with streams and without peers: work that moves as much memory as a collective would
  *  (redco_backend_calls.occupy) beside products of bf16 matrices of @p side, for about @p seconds. */
 redco_status redco_measure_contend_device(redco_backend *backend, const redco_measure_traffic *traffic, uint64_t side,
                                           double seconds, redco_measure_contention *contention_out, redco_error *err);

@@ -1,4 +1,4 @@
-/* The same shares on one device without peers: products in one queue, and in another what stands for a collective. */
+/* The same shares on one device without peers: products in one stream, and in another what stands for a collective. */
 #include "executor/measure/contention.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@ static const double beside_ratio = 0.8;
 
 struct device_bench {
     redco_backend *backend;
-    redco_queue *queues[2]; /* products, traffic */
-    redco_mark *marks[4];   /* before and behind the products, before and behind the traffic */
+    redco_device_stream *streams[2]; /* products, traffic */
+    redco_event *events[4];          /* before and behind the products, before and behind the traffic */
     unsigned char *matrices, *traffic;
     redco_tensor_type type;
     const redco_measure_traffic *what;
@@ -42,11 +42,11 @@ static redco_status products(struct device_bench *b, uint32_t count)
     const redco_attributes attributes = {.rank = 0};
     redco_tensor tensors[3];
     const redco_launch launch = product_of(b, &attributes, tensors);
-    redco_status st = calls->mark_set(b->backend, b->queues[0], b->marks[0], b->err);
+    redco_status st = calls->event_set(b->backend, b->streams[0], b->events[0], b->err);
     for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-        st = calls->run(b->backend, b->queues[0], &launch, b->err);
+        st = calls->run(b->backend, b->streams[0], &launch, b->err);
     }
-    return st == REDCO_OK ? calls->mark_set(b->backend, b->queues[0], b->marks[1], b->err) : st;
+    return st == REDCO_OK ? calls->event_set(b->backend, b->streams[0], b->events[1], b->err) : st;
 }
 
 static redco_status occupy(struct device_bench *b)
@@ -56,18 +56,18 @@ static redco_status occupy(struct device_bench *b)
                                          .memory = b->traffic,
                                          .size_bytes = b->what->size_bytes,
                                          .moved_bytes = (uint64_t)(b->what->bytes_per_s * b->seconds)};
-    redco_status st = calls->mark_set(b->backend, b->queues[1], b->marks[2], b->err);
-    if (st == REDCO_OK) { st = calls->occupy(b->backend, b->queues[1], &occupation, b->err); }
-    return st == REDCO_OK ? calls->mark_set(b->backend, b->queues[1], b->marks[3], b->err) : st;
+    redco_status st = calls->event_set(b->backend, b->streams[1], b->events[2], b->err);
+    if (st == REDCO_OK) { st = calls->occupy(b->backend, b->streams[1], &occupation, b->err); }
+    return st == REDCO_OK ? calls->event_set(b->backend, b->streams[1], b->events[3], b->err) : st;
 }
 
-/* Seconds between the two marks of a queue, when they are passed. */
-static redco_status took(struct device_bench *b, uint32_t queue, double *seconds_out)
+/* Seconds between the two events of a stream, when they are passed. */
+static redco_status took(struct device_bench *b, uint32_t stream, double *seconds_out)
 {
     const redco_backend_calls *const calls = b->backend->calls;
-    const redco_status st = calls->mark_finish(b->backend, b->marks[2 * queue + 1], b->err);
+    const redco_status st = calls->event_finish(b->backend, b->events[2 * stream + 1], b->err);
     if (st != REDCO_OK) { return st; }
-    return calls->mark_between(b->backend, b->marks[2 * queue], b->marks[2 * queue + 1], seconds_out, b->err);
+    return calls->event_between(b->backend, b->events[2 * stream], b->events[2 * stream + 1], seconds_out, b->err);
 }
 
 static redco_status one_try(struct device_bench *b, uint32_t count, redco_measure_contention *out)
@@ -99,19 +99,20 @@ static redco_status open_bench(struct device_bench *b, uint64_t side)
     const redco_launch launch = product_of(b, &attributes, tensors);
     const uint64_t bytes = 3 * redco_type_bytes(&b->type) + calls->workspace_bytes(b->backend, &launch);
     for (int i = 0; i < 2 && st == REDCO_OK; i++) {
-        st = calls->queue_create(b->backend, i == 0 ? REDCO_QUEUE_COMPUTATION : REDCO_QUEUE_COMMUNICATION,
-                                 &b->queues[i], b->err);
+        st = calls->stream_create(b->backend,
+                                  i == 0 ? REDCO_DEVICE_STREAM_COMPUTATION : REDCO_DEVICE_STREAM_COMMUNICATION,
+                                  &b->streams[i], b->err);
     }
-    for (int i = 0; i < 4 && st == REDCO_OK; i++) { st = calls->mark_create(b->backend, &b->marks[i], b->err); }
+    for (int i = 0; i < 4 && st == REDCO_OK; i++) { st = calls->event_create(b->backend, &b->events[i], b->err); }
     if (st == REDCO_OK) { st = calls->allocate(b->backend, REDCO_MEMORY_DEVICE, bytes, &matrices, b->err); }
     b->matrices = matrices;
-    if (st == REDCO_OK) { st = calls->fill_zero(b->backend, b->queues[0], matrices, bytes, b->err); }
+    if (st == REDCO_OK) { st = calls->fill_zero(b->backend, b->streams[0], matrices, bytes, b->err); }
     if (st == REDCO_OK) {
         st = calls->allocate(b->backend, REDCO_MEMORY_DEVICE, b->what->size_bytes, &traffic, b->err);
     }
     b->traffic = traffic;
-    if (st == REDCO_OK) { st = calls->fill_zero(b->backend, b->queues[1], traffic, b->what->size_bytes, b->err); }
-    for (int i = 0; i < 2 && st == REDCO_OK; i++) { st = calls->queue_finish(b->backend, b->queues[i], b->err); }
+    if (st == REDCO_OK) { st = calls->fill_zero(b->backend, b->streams[1], traffic, b->what->size_bytes, b->err); }
+    for (int i = 0; i < 2 && st == REDCO_OK; i++) { st = calls->stream_finish(b->backend, b->streams[i], b->err); }
     return st;
 }
 
@@ -119,15 +120,15 @@ static void close_bench(struct device_bench *b)
 {
     const redco_backend_calls *const calls = b->backend->calls;
     for (int i = 0; i < 2; i++) {
-        if (b->queues[i] != NULL) { (void)calls->queue_finish(b->backend, b->queues[i], NULL); }
+        if (b->streams[i] != NULL) { (void)calls->stream_finish(b->backend, b->streams[i], NULL); }
     }
     calls->release(b->backend, REDCO_MEMORY_DEVICE, b->matrices);
     calls->release(b->backend, REDCO_MEMORY_DEVICE, b->traffic);
     for (int i = 0; i < 4; i++) {
-        if (b->marks[i] != NULL) { calls->mark_free(b->backend, b->marks[i]); }
+        if (b->events[i] != NULL) { calls->event_free(b->backend, b->events[i]); }
     }
     for (int i = 0; i < 2; i++) {
-        if (b->queues[i] != NULL) { calls->queue_free(b->backend, b->queues[i]); }
+        if (b->streams[i] != NULL) { calls->stream_free(b->backend, b->streams[i]); }
     }
 }
 

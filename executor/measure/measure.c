@@ -32,8 +32,8 @@ redco_status redco_measurer_create(redco_backend *backend, const redco_measure_o
     if (!(m->options.sample_s > 0.0)) { m->options.sample_s = default_sample_s; }
     if (!(m->options.case_s > 0.0)) { m->options.case_s = default_case_s; }
     if (m->options.runs == 0) { m->options.runs = DEFAULT_RUNS; }
-    redco_status st = calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &m->queue, err);
-    if (st == REDCO_OK) { st = redcoi_measure_marks(m, 2, err); }
+    redco_status st = calls->stream_create(backend, REDCO_DEVICE_STREAM_COMPUTATION, &m->stream, err);
+    if (st == REDCO_OK) { st = redcoi_measure_events(m, 2, err); }
     if (st == REDCO_OK) { st = calls->allocate(backend, REDCO_MEMORY_HOST, PATTERN_BYTES, &m->staging, err); }
     if (st == REDCO_OK && options->queued) { st = redcoi_measure_heat_create(m, err); }
     if (st != REDCO_OK) {
@@ -49,13 +49,13 @@ void redco_measurer_free(redco_measurer *measurer)
     if (measurer == NULL) { return; }
     const redco_backend_calls *calls = measurer->backend->calls;
     /* Where something failed, work may still be queued on what is freed now. */
-    if (measurer->queue != NULL) { (void)calls->queue_finish(measurer->backend, measurer->queue, NULL); }
+    if (measurer->stream != NULL) { (void)calls->stream_finish(measurer->backend, measurer->stream, NULL); }
     redcoi_measure_heat_free(measurer);
     calls->release(measurer->backend, REDCO_MEMORY_DEVICE, measurer->arena);
     calls->release(measurer->backend, REDCO_MEMORY_HOST, measurer->staging);
-    for (uint32_t i = 0; i < measurer->mark_count; i++) { calls->mark_free(measurer->backend, measurer->marks[i]); }
-    free(measurer->marks);
-    if (measurer->queue != NULL) { calls->queue_free(measurer->backend, measurer->queue); }
+    for (uint32_t i = 0; i < measurer->event_count; i++) { calls->event_free(measurer->backend, measurer->events[i]); }
+    free(measurer->events);
+    if (measurer->stream != NULL) { calls->stream_free(measurer->backend, measurer->stream); }
     free(measurer);
 }
 
@@ -70,16 +70,16 @@ double redcoi_measure_now_s(void)
     return now_s(CLOCK_MONOTONIC);
 }
 
-redco_status redcoi_measure_marks(redco_measurer *m, uint32_t count, redco_error *err)
+redco_status redcoi_measure_events(redco_measurer *m, uint32_t count, redco_error *err)
 {
-    if (count <= m->mark_count) { return REDCO_OK; }
-    redco_mark **const larger = realloc(m->marks, count * sizeof *larger);
+    if (count <= m->event_count) { return REDCO_OK; }
+    redco_event **const larger = realloc(m->events, count * sizeof *larger);
     if (larger == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
-    m->marks = larger;
-    while (m->mark_count < count) {
-        const redco_status st = m->backend->calls->mark_create(m->backend, &m->marks[m->mark_count], err);
+    m->events = larger;
+    while (m->event_count < count) {
+        const redco_status st = m->backend->calls->event_create(m->backend, &m->events[m->event_count], err);
         if (st != REDCO_OK) { return st; }
-        m->mark_count++;
+        m->event_count++;
     }
     return REDCO_OK;
 }
@@ -174,7 +174,7 @@ static redco_status grow_arena(const redcoi_layout *l)
     redco_status st = calls->allocate(m->backend, REDCO_MEMORY_DEVICE, l->bytes, &m->arena, l->err);
     if (st != REDCO_OK) { return st; }
     m->arena_bytes = l->bytes;
-    return calls->fill_zero(m->backend, m->queue, m->arena, m->arena_bytes, l->err); /* touches every page */
+    return calls->fill_zero(m->backend, m->stream, m->arena, m->arena_bytes, l->err); /* touches every page */
 }
 
 /* Fixed numbers without any order that a branch predictor could learn: the finalizer of MurmurHash3 (Appleby, public
@@ -238,7 +238,7 @@ static redco_status fill_copies(const redcoi_layout *l)
         unsigned char *const first = (unsigned char *)m->arena + l->offset[op->first_output];
         const uint64_t bytes = redco_type_bytes(redco_value_type(l->graph, op->first_output));
         for (uint64_t c = 1; c < l->copies && st == REDCO_OK; c++) {
-            st = m->backend->calls->copy(m->backend, m->queue, first + c * l->copy_bytes, first, bytes, l->err);
+            st = m->backend->calls->copy(m->backend, m->stream, first + c * l->copy_bytes, first, bytes, l->err);
         }
     }
     return st;
@@ -249,7 +249,7 @@ redco_status redcoi_measure_fill(redco_measurer *m, void *to, uint64_t bytes, re
 {
     redco_status st = REDCO_OK;
     if (m->pattern_dtype != dtype || m->pattern_bound != index_bound || m->pattern_numbers != m->numbers) {
-        st = m->backend->calls->queue_finish(m->backend, m->queue, err); /* copies of what is there now */
+        st = m->backend->calls->stream_finish(m->backend, m->stream, err); /* copies of what is there now */
         make_pattern(m->staging, dtype, m->numbers, index_bound);
         m->pattern_dtype = dtype;
         m->pattern_numbers = m->numbers;
@@ -257,7 +257,7 @@ redco_status redcoi_measure_fill(redco_measurer *m, void *to, uint64_t bytes, re
     }
     for (uint64_t at = 0; at < bytes && st == REDCO_OK; at += PATTERN_BYTES) {
         const uint64_t part = bytes - at < PATTERN_BYTES ? bytes - at : PATTERN_BYTES;
-        st = m->backend->calls->copy(m->backend, m->queue, (unsigned char *)to + at, m->staging, part, err);
+        st = m->backend->calls->copy(m->backend, m->stream, (unsigned char *)to + at, m->staging, part, err);
     }
     return st;
 }
@@ -274,7 +274,7 @@ static redco_status fill_inputs(const redcoi_layout *l, uint64_t index_bound)
                                  type->dtype, index_bound, l->err);
     }
     if (st == REDCO_OK) { st = fill_copies(l); }
-    return st == REDCO_OK ? m->backend->calls->queue_finish(m->backend, m->queue, l->err) : st;
+    return st == REDCO_OK ? m->backend->calls->stream_finish(m->backend, m->stream, l->err) : st;
 }
 
 /* One sample: @p repeats runs of an operator. */
@@ -284,13 +284,13 @@ static redco_status sample(const redcoi_layout *l, const redco_launch *launch, u
     const redco_backend_calls *calls = m->backend->calls;
     redco_status st = REDCO_OK;
     const double processor_s = now_s(CLOCK_THREAD_CPUTIME_ID);
-    st = calls->mark_set(m->backend, m->queue, m->marks[0], l->err);
-    for (uint32_t r = 0; r < repeats && st == REDCO_OK; r++) { st = calls->run(m->backend, m->queue, launch, l->err); }
-    if (st == REDCO_OK) { st = calls->mark_set(m->backend, m->queue, m->marks[1], l->err); }
-    if (st == REDCO_OK) { st = calls->mark_finish(m->backend, m->marks[1], l->err); }
+    st = calls->event_set(m->backend, m->stream, m->events[0], l->err);
+    for (uint32_t r = 0; r < repeats && st == REDCO_OK; r++) { st = calls->run(m->backend, m->stream, launch, l->err); }
+    if (st == REDCO_OK) { st = calls->event_set(m->backend, m->stream, m->events[1], l->err); }
+    if (st == REDCO_OK) { st = calls->event_finish(m->backend, m->events[1], l->err); }
     const double used_s = now_s(CLOCK_THREAD_CPUTIME_ID) - processor_s;
     double wall_s = 0.0;
-    if (st == REDCO_OK) { st = calls->mark_between(m->backend, m->marks[0], m->marks[1], &wall_s, l->err); }
+    if (st == REDCO_OK) { st = calls->event_between(m->backend, m->events[0], m->events[1], &wall_s, l->err); }
     m->all_wall_s += wall_s;
     m->all_processor_s += m->options.processor_time ? used_s : wall_s;
     m->wall_s += wall_s / repeats;

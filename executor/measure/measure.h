@@ -2,7 +2,7 @@
  *
  *  A graph's operators are run one by one in their order, all values in memory of their own that is taken once (as in
  * an arena), each often enough for the clock, and timed. On processors what counts is the least time of several runs:
- * other programs can only make a run longer. On devices with queues (redco_measure_options.queued) it is the median:
+ * other programs can only make a run longer. On devices with streams (redco_measure_options.queued) it is the median:
  * nobody else uses them, and what varies is their clock, which varies in training, too. */
 #ifndef REDCO_MEASURE_H
 #define REDCO_MEASURE_H
@@ -17,14 +17,14 @@ typedef struct redco_measurer redco_measurer;
 
 typedef struct redco_measure_options {
     /** The calling thread does all the work (host backend with one thread): its processor time is the time that an
-     *  operator takes where nobody else uses the processor. Else times are between marks on the device's clock. */
+     *  operator takes where nobody else uses the processor. Else times are between events on the device's clock. */
     bool processor_time;
     double sample_s; /**< an operator is repeated until a sample is that long; 0 = 50 us */
     double case_s;   /**< a graph is run again until so much time is spent on it; 0 = 5 ms */
     uint32_t runs;   /**< but at least so often, after one that warms caches; 0 = 3 */
-    /** The device works through queues by itself: a run's operators, each repeated, are queued as a whole with marks
+    /** The device works through streams by itself: a run's operators, each repeated, are queued as a whole with events
      *  between them, behind work that lasts until all of them are queued, and waited for once. So the time between two
-     *  marks is the device's, gaps between kernels included, however long the program takes to queue them. */
+     *  events is the device's, gaps between kernels included, however long the program takes to queue them. */
     bool queued;
     bool fused;          /**< operators are those of graphs that the executor fused for a device (graph/fuse.h) */
     uint64_t cold_bytes; /**< repeats take turns on copies of the operands that fill so much memory, as a step's

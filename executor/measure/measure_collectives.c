@@ -13,12 +13,12 @@ static const double sample_s = 0.1;
 struct redco_measure_collectives {
     redco_world *world;
     redco_communicator *all;
-    redco_communicator *groups[MOST_GROUPS]; /* without a carrier */
-    redco_team *teams[MOST_GROUPS];          /* with one */
+    redco_communicator *groups[MOST_GROUPS];          /* without a device communicator */
+    redco_process_group *process_groups[MOST_GROUPS]; /* with one */
     redco_backend *backend;
-    redco_queue *queue;
-    redco_mark *marks[2];
-    redco_carrier *carrier;
+    redco_device_stream *stream;
+    redco_event *events[2];
+    redco_device_comm *device_comm;
     uint32_t group_count;
     redco_measure_curve *curves; /* [group][op] */
     float *data, *shard;         /* memory of the program, or of the device */
@@ -36,10 +36,12 @@ static redco_status add_group(redco_measure_collectives *c, uint32_t nodes, cons
         const uint32_t node = r / per_node, place = r % per_node, block = shape->gpus * shape->stride;
         colours[r] = (node / shape->nodes * (per_node / block) + place / block) * shape->stride + place % shape->stride;
     }
-    const redco_team_options options = {.colours = colours, .traffic = REDCO_TRAFFIC_OTHER, .name = "measured group"};
-    const redco_status st = c->carrier != NULL ? redco_team_split(c->carrier, &options, &c->teams[c->group_count], err)
-                                               : redco_communicator_split(c->world, colours, "measured group",
-                                                                          &c->groups[c->group_count], err);
+    const redco_process_group_options options = {
+        .colours = colours, .traffic = REDCO_TRAFFIC_OTHER, .name = "measured group"};
+    const redco_status st =
+        c->device_comm != NULL
+            ? redco_process_group_split(c->device_comm, &options, &c->process_groups[c->group_count], err)
+            : redco_communicator_split(c->world, colours, "measured group", &c->groups[c->group_count], err);
     free(colours);
     return st;
 }
@@ -83,7 +85,8 @@ static redco_status add_groups(redco_measure_collectives *c, uint32_t nodes, uin
 
 static redco_status check_groups(const redco_measure_groups *groups, uint32_t ranks, redco_error *err)
 {
-    const uint64_t limit = groups->carrier != NULL ? (uint64_t)REDCO_MEASURE_DEVICE_BYTES : REDCO_MEASURE_MOST_BYTES;
+    const uint64_t limit =
+        groups->device_comm != NULL ? (uint64_t)REDCO_MEASURE_DEVICE_BYTES : REDCO_MEASURE_MOST_BYTES;
     if (groups->nodes == 0 || ranks % groups->nodes != 0) {
         return redco_fail(err, REDCO_EVALUE, "nodes", "%u do not divide %u ranks", groups->nodes, ranks);
     }
@@ -97,7 +100,7 @@ static redco_status check_groups(const redco_measure_groups *groups, uint32_t ra
 /* The exchanged values are zeros: sums stay zeros, there is no overflow after many rounds. */
 static redco_status take_buffers(redco_measure_collectives *c, uint64_t bytes, redco_error *err)
 {
-    if (c->carrier == NULL) {
+    if (c->device_comm == NULL) {
         c->data = calloc(1, bytes);
         c->shard = calloc(1, bytes);
         return c->data != NULL && c->shard != NULL ? REDCO_OK
@@ -105,33 +108,33 @@ static redco_status take_buffers(redco_measure_collectives *c, uint64_t bytes, r
     }
     const redco_backend_calls *const calls = c->backend->calls;
     void *data = NULL, *shard = NULL;
-    redco_status st = calls->queue_create(c->backend, REDCO_QUEUE_COMMUNICATION, &c->queue, err);
-    for (int i = 0; i < 2 && st == REDCO_OK; i++) { st = calls->mark_create(c->backend, &c->marks[i], err); }
+    redco_status st = calls->stream_create(c->backend, REDCO_DEVICE_STREAM_COMMUNICATION, &c->stream, err);
+    for (int i = 0; i < 2 && st == REDCO_OK; i++) { st = calls->event_create(c->backend, &c->events[i], err); }
     if (st == REDCO_OK) { st = calls->allocate(c->backend, REDCO_MEMORY_DEVICE, bytes, &data, err); }
     c->data = data;
     if (st == REDCO_OK) { st = calls->allocate(c->backend, REDCO_MEMORY_DEVICE, bytes, &shard, err); }
     c->shard = shard;
-    if (st == REDCO_OK) { st = calls->fill_zero(c->backend, c->queue, data, bytes, err); }
-    if (st == REDCO_OK) { st = calls->fill_zero(c->backend, c->queue, shard, bytes, err); }
-    return st == REDCO_OK ? calls->queue_finish(c->backend, c->queue, err) : st;
+    if (st == REDCO_OK) { st = calls->fill_zero(c->backend, c->stream, data, bytes, err); }
+    if (st == REDCO_OK) { st = calls->fill_zero(c->backend, c->stream, shard, bytes, err); }
+    return st == REDCO_OK ? calls->stream_finish(c->backend, c->stream, err) : st;
 }
 
 static void give_buffers(redco_measure_collectives *c)
 {
-    if (c->carrier == NULL) {
+    if (c->device_comm == NULL) {
         free(c->data);
         free(c->shard);
         return;
     }
     const redco_backend_calls *const calls = c->backend->calls;
-    if (c->queue != NULL) { (void)calls->queue_finish(c->backend, c->queue, NULL); }
-    for (uint32_t g = 0; g < c->group_count; g++) { redco_team_free(c->teams[g]); }
+    if (c->stream != NULL) { (void)calls->stream_finish(c->backend, c->stream, NULL); }
+    for (uint32_t g = 0; g < c->group_count; g++) { redco_process_group_free(c->process_groups[g]); }
     calls->release(c->backend, REDCO_MEMORY_DEVICE, c->data);
     calls->release(c->backend, REDCO_MEMORY_DEVICE, c->shard);
     for (int i = 0; i < 2; i++) {
-        if (c->marks[i] != NULL) { calls->mark_free(c->backend, c->marks[i]); }
+        if (c->events[i] != NULL) { calls->event_free(c->backend, c->events[i]); }
     }
-    if (c->queue != NULL) { calls->queue_free(c->backend, c->queue); }
+    if (c->stream != NULL) { calls->stream_free(c->backend, c->stream); }
 }
 
 redco_status redco_measure_collectives_create(redco_world *world, const redco_measure_groups *groups,
@@ -143,7 +146,7 @@ redco_status redco_measure_collectives_create(redco_world *world, const redco_me
     redco_measure_collectives *c = calloc(1, sizeof *c);
     if (c == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
     c->world = world;
-    c->carrier = groups->carrier;
+    c->device_comm = groups->device_comm;
     c->backend = groups->backend;
     const size_t curves = (size_t)MOST_GROUPS * REDCO_MEASURE_COLLECTIVES;
     c->curves = calloc(curves, sizeof *c->curves);
@@ -182,21 +185,25 @@ static double now_s(void)
 }
 
 /* The same on the memory of a device. */
-static redco_status run_queued(redco_measure_collectives *c, redco_team *team, redco_collective op, uint64_t bytes,
-                               uint32_t turn, redco_error *err)
+static redco_status run_queued(redco_measure_collectives *c, redco_process_group *process_group, redco_collective op,
+                               uint64_t bytes, uint32_t turn, redco_error *err)
 {
-    const redco_lane lane = {c->backend, c->queue};
-    const uint64_t count = bytes / sizeof(float), shard = count / redco_team_size(team), part = shard > 0 ? shard : 1;
-    const redco_team_part whole = {.begin = 0, .count = count, .root = turn % redco_team_size(team)};
+    const redco_stream_handle on = {c->backend, c->stream};
+    const uint64_t count = bytes / sizeof(float), shard = count / redco_process_group_size(process_group),
+                   part = shard > 0 ? shard : 1;
+    const redco_process_group_part whole = {
+        .begin = 0, .count = count, .root = turn % redco_process_group_size(process_group)};
     switch (op) {
     case REDCO_ALL_REDUCE:
-        return redco_team_all_reduce(team, lane, REDCO_F32, REDCO_REDUCE_SUM, c->data, count, "all_reduce", err);
+        return redco_process_group_all_reduce(process_group, on, REDCO_F32, REDCO_REDUCE_SUM, c->data, count,
+                                              "all_reduce", err);
     case REDCO_ALL_GATHER:
-        return redco_team_all_gather(team, lane, REDCO_F32, c->shard, c->data, part, "all_gather", err);
+        return redco_process_group_all_gather(process_group, on, REDCO_F32, c->shard, c->data, part, "all_gather", err);
     case REDCO_REDUCE_SCATTER:
-        return redco_team_reduce_scatter(team, lane, REDCO_F32, REDCO_REDUCE_SUM, c->data, c->shard, part,
-                                         "reduce_scatter", err);
-    case REDCO_BROADCAST: return redco_team_broadcast(team, lane, REDCO_F32, c->data, &whole, 1, "broadcast", err);
+        return redco_process_group_reduce_scatter(process_group, on, REDCO_F32, REDCO_REDUCE_SUM, c->data, c->shard,
+                                                  part, "reduce_scatter", err);
+    case REDCO_BROADCAST:
+        return redco_process_group_broadcast(process_group, on, REDCO_F32, c->data, &whole, 1, "broadcast", err);
     default: return REDCO_OK;
     }
 }
@@ -207,7 +214,7 @@ static redco_status run_op(redco_measure_collectives *c, uint32_t g, redco_colle
                            redco_error *err)
 {
     redco_communicator *const group = c->groups[g];
-    if (c->carrier != NULL) { return run_queued(c, c->teams[g], op, bytes, turn, err); }
+    if (c->device_comm != NULL) { return run_queued(c, c->process_groups[g], op, bytes, turn, err); }
     const uint64_t count = bytes / sizeof(float), shard = count / redco_communicator_size(group);
     const uint64_t part = shard > 0 ? shard : 1;
     switch (op) {
@@ -227,16 +234,16 @@ static redco_status run_op(redco_measure_collectives *c, uint32_t g, redco_colle
 static redco_status time_runs(redco_measure_collectives *c, uint32_t g, redco_collective op, uint64_t bytes,
                               uint32_t runs, double *time_s_out, redco_error *err)
 {
-    const redco_backend_calls *const calls = c->carrier != NULL ? c->backend->calls : NULL;
+    const redco_backend_calls *const calls = c->device_comm != NULL ? c->backend->calls : NULL;
     const double began_s = now_s();
-    redco_status st = calls != NULL ? calls->mark_set(c->backend, c->queue, c->marks[0], err) : REDCO_OK;
+    redco_status st = calls != NULL ? calls->event_set(c->backend, c->stream, c->events[0], err) : REDCO_OK;
     for (uint32_t r = 0; r < runs && st == REDCO_OK; r++) { st = run_op(c, g, op, bytes, r, err); }
     *time_s_out = now_s() - began_s;
     if (st == REDCO_OK && calls != NULL) {
-        st = calls->mark_set(c->backend, c->queue, c->marks[1], err);
-        if (st == REDCO_OK) { st = calls->mark_finish(c->backend, c->marks[1], err); }
-        if (st == REDCO_OK) { st = redco_carrier_check(c->carrier, err); }
-        if (st == REDCO_OK) { st = calls->mark_between(c->backend, c->marks[0], c->marks[1], time_s_out, err); }
+        st = calls->event_set(c->backend, c->stream, c->events[1], err);
+        if (st == REDCO_OK) { st = calls->event_finish(c->backend, c->events[1], err); }
+        if (st == REDCO_OK) { st = redco_device_comm_check(c->device_comm, err); }
+        if (st == REDCO_OK) { st = calls->event_between(c->backend, c->events[0], c->events[1], time_s_out, err); }
     }
     *time_s_out /= runs;
     return st;

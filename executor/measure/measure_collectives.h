@@ -34,14 +34,14 @@ typedef struct redco_measure_groups {
     uint32_t nodes;      /**< the world's ranks are on so many nodes, in equal parts and one behind the other */
     uint64_t most_bytes; /**< sizes from REDCO_MEASURE_LEAST_BYTES up to this, by powers of two, or of four if those are
                               too many */
-    redco_carrier *carrier; /**< moves values in the backend's memory; NULL: communicators, on the program's.
+    redco_device_comm *device_comm; /**< moves values in the backend's memory; NULL: communicators, on the program's.
                                  Borrowed, like the backend, until redco_measure_collectives_free() */
-    redco_backend *backend; /**< with a carrier */
+    redco_backend *backend;         /**< with a device communicator */
 } redco_measure_groups;
 
-/** Makes communicators (teams, with a carrier) and buffers for all (ranks in a node, nodes) that divide the world, of
- * neighbours and of ranks as far apart as a node allows. With a carrier a sample's calls are queued one behind the
- * other and timed by marks on the device's clock.
+/** Makes communicators (process groups, with a device communicator) and buffers for all (ranks in a node, nodes) that
+ * divide the world, of neighbours and of ranks as far apart as a node allows. With a device communicator a sample's
+ * calls are queued back to back and timed by events on the device's clock.
  *  @return REDCO_EVALUE if the nodes do not divide the world, or most_bytes is not between the two above */
 redco_status redco_measure_collectives_create(redco_world *world, const redco_measure_groups *groups,
                                               redco_measure_collectives **collectives_out, redco_error *err);

@@ -8,9 +8,9 @@
 struct redco_measurer {
     redco_backend *backend;
     redco_measure_options options;
-    redco_queue *queue;
-    redco_mark **marks; /* two at least; queued: one more than operators */
-    uint32_t mark_count;
+    redco_device_stream *stream;
+    redco_event **events; /* two at least; queued: one more than operators */
+    uint32_t event_count;
     void *arena, *staging;     /* device memory, host memory of PATTERN_BYTES */
     redco_dtype pattern_dtype; /* type of the numbers in staging memory; REDCO_DTYPE_COUNT: nothing yet */
     uint64_t pattern_bound;
@@ -21,9 +21,9 @@ struct redco_measurer {
     double spread, wall_s;              /* the last graph's */
     double all_wall_s, all_processor_s; /* time of timed work */
     /* queued */
-    void *heat; /* three matrices; NULL: the queue waits */
+    void *heat; /* three matrices; NULL: the stream waits */
     double heat_s;
-    double queue_s; /* that an operator takes to be queued, about */
+    double stream_s; /* that an operator takes to be queued, about */
     redco_measure_launches launches;
 };
 
@@ -46,8 +46,8 @@ redco_launch redcoi_measure_launch(const redcoi_layout *l, const redco_op *op, u
 /** Numbers in [-0.5, 0.5), or indices below the bound. */
 redco_status redcoi_measure_fill(redco_measurer *m, void *to, uint64_t bytes, redco_dtype dtype, uint64_t index_bound,
                                  redco_error *err);
-/** Makes sure that there are so many marks. */
-redco_status redcoi_measure_marks(redco_measurer *m, uint32_t count, redco_error *err);
+/** Makes sure that there are so many events. */
+redco_status redcoi_measure_events(redco_measurer *m, uint32_t count, redco_error *err);
 double redcoi_measure_now_s(void);
 
 /** Fuses products, then what is left between them, as the executor does for a device. @p results become those of the

@@ -1,4 +1,4 @@
-/* Timing on a device that works through queues by itself: a whole run is queued, then waited for once. */
+/* Timing on a device that works through streams by itself: a whole run is queued, then waited for once. */
 #include "executor/measure/measure_internal.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 /* Operators of a run: drivers queue about a thousand launches before a call waits for the device. */
 enum { MOST_LAUNCHES = 600, MOST_RUNS = 50, MOST_HEATS = 200, FIRST_HEATS = 3 };
-static const double default_heat_s = 2e-3, first_queue_s = 20e-6;
+static const double default_heat_s = 2e-3, first_stream_s = 20e-6;
 static const double hold_factor = 1.5; /* on what queueing a run took before */
 
 /* C = A B of square matrices, bf16. */
@@ -27,7 +27,7 @@ static redco_status heat_once(redco_measurer *m, redco_error *err)
                                  .outputs = &output,
                                  .workspace = base + 3 * bytes,
                                  .name = "heat"};
-    return m->backend->calls->run(m->backend, m->queue, &launch, err);
+    return m->backend->calls->run(m->backend, m->stream, &launch, err);
 }
 
 static uint64_t heat_workspace(redco_measurer *m, const redco_tensor_type *type)
@@ -50,12 +50,12 @@ static redco_status time_heat(redco_measurer *m, uint32_t tries, double *seconds
     const redco_backend_calls *const calls = m->backend->calls;
     redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < tries && st == REDCO_OK; i++) {
-        if (i + 1 == tries) { st = calls->mark_set(m->backend, m->queue, m->marks[0], err); }
+        if (i + 1 == tries) { st = calls->event_set(m->backend, m->stream, m->events[0], err); }
         if (st == REDCO_OK) { st = heat_once(m, err); }
     }
-    if (st == REDCO_OK) { st = calls->mark_set(m->backend, m->queue, m->marks[1], err); }
-    if (st == REDCO_OK) { st = calls->mark_finish(m->backend, m->marks[1], err); }
-    if (st == REDCO_OK) { st = calls->mark_between(m->backend, m->marks[0], m->marks[1], seconds_out, err); }
+    if (st == REDCO_OK) { st = calls->event_set(m->backend, m->stream, m->events[1], err); }
+    if (st == REDCO_OK) { st = calls->event_finish(m->backend, m->events[1], err); }
+    if (st == REDCO_OK) { st = calls->event_between(m->backend, m->events[0], m->events[1], seconds_out, err); }
     *seconds_out = fmax(*seconds_out, 1e-9);
     return st;
 }
@@ -65,7 +65,7 @@ redco_status redcoi_measure_heat_create(redco_measurer *m, redco_error *err)
     const redco_backend_calls *const calls = m->backend->calls;
     const uint64_t side = m->options.heat_side;
     if (!(m->options.heat_s > 0.0)) { m->options.heat_s = default_heat_s; }
-    m->queue_s = first_queue_s;
+    m->stream_s = first_stream_s;
     if (side == 0) { return REDCO_OK; }
     const redco_tensor_type type = redco_type(REDCO_BFLOAT16, 2, (const uint64_t[]){side, side});
     const uint64_t bytes = 3 * redco_type_bytes(&type) + heat_workspace(m, &type);
@@ -95,17 +95,17 @@ redco_status redco_measure_recording_launch(redco_measurer *measurer, uint32_t o
     double began_s = 0.0;
     *seconds_out = 0.0;
     if (m->heat == NULL || calls->record_begin == NULL || operators == 0) { return REDCO_OK; }
-    redco_status st = calls->record_begin(m->backend, m->queue, err);
+    redco_status st = calls->record_begin(m->backend, m->stream, err);
     if (st != REDCO_OK) { return st; }
     for (uint32_t i = 0; i < operators && st == REDCO_OK; i++) { st = heat_once(m, err); }
-    const redco_status ended = calls->record_end(m->backend, m->queue, st == REDCO_OK ? &recording : NULL, err);
+    const redco_status ended = calls->record_end(m->backend, m->stream, st == REDCO_OK ? &recording : NULL, err);
     if (st == REDCO_OK) { st = ended; }
     for (uint32_t i = 0; i <= PLAYS && st == REDCO_OK; i++) { /* the first keeps the device busy */
-        st = calls->record_play(m->backend, m->queue, recording, err);
+        st = calls->record_play(m->backend, m->stream, recording, err);
         if (i == 0) { began_s = redcoi_measure_now_s(); }
     }
     *seconds_out = (redcoi_measure_now_s() - began_s) / PLAYS;
-    const redco_status finished = calls->queue_finish(m->backend, m->queue, st == REDCO_OK ? err : NULL);
+    const redco_status finished = calls->stream_finish(m->backend, m->stream, st == REDCO_OK ? err : NULL);
     if (recording != NULL) { calls->record_free(m->backend, recording); }
     return st == REDCO_OK ? finished : st;
 }
@@ -121,7 +121,7 @@ static redco_status hold(redco_measurer *m, double seconds, redco_error *err)
 {
     redco_status st = REDCO_OK;
     if (m->heat == NULL) {
-        return m->backend->calls->occupy(m->backend, m->queue, &(redco_occupation){.seconds = seconds}, err);
+        return m->backend->calls->occupy(m->backend, m->stream, &(redco_occupation){.seconds = seconds}, err);
     }
     const double wanted = ceil(seconds / m->heat_s);
     const uint32_t count = wanted < 1.0 ? 1 : wanted > MOST_HEATS ? MOST_HEATS : (uint32_t)wanted;
@@ -147,7 +147,7 @@ static redco_status repeat(struct runs *r, uint32_t op_index, uint32_t repeats)
     for (uint32_t i = 0; i < repeats && st == REDCO_OK; i++) {
         const redco_op *const op = redco_graph_op(l->graph, r->ops[op_index]);
         const redco_launch launch = redcoi_measure_launch(l, op, (r->turn + i) % l->copies, inputs, outputs);
-        st = backend->calls->run(backend, l->m->queue, &launch, l->err);
+        st = backend->calls->run(backend, l->m->stream, &launch, l->err);
     }
     return st;
 }
@@ -174,21 +174,21 @@ static redco_status run_once(struct runs *r, double *seconds)
     redco_measurer *const m = r->l->m;
     const redco_backend_calls *const calls = m->backend->calls;
     const uint32_t launches = launches_of(r);
-    redco_status st = hold(m, fmax(m->options.heat_s, hold_factor * m->queue_s * launches), r->l->err);
+    redco_status st = hold(m, fmax(m->options.heat_s, hold_factor * m->stream_s * launches), r->l->err);
     const double began_s = redcoi_measure_now_s();
-    if (st == REDCO_OK) { st = calls->mark_set(m->backend, m->queue, m->marks[0], r->l->err); }
+    if (st == REDCO_OK) { st = calls->event_set(m->backend, m->stream, m->events[0], r->l->err); }
     for (uint32_t i = 0; i < r->count && st == REDCO_OK; i++) {
         st = repeat(r, i, r->l->repeats[r->ops[i]]);
-        if (st == REDCO_OK) { st = calls->mark_set(m->backend, m->queue, m->marks[i + 1], r->l->err); }
+        if (st == REDCO_OK) { st = calls->event_set(m->backend, m->stream, m->events[i + 1], r->l->err); }
     }
     const double queueing_s = redcoi_measure_now_s() - began_s;
     r->turn = (r->turn + launches) % r->l->copies;
-    if (st == REDCO_OK) { st = calls->mark_finish(m->backend, m->marks[r->count], r->l->err); }
+    if (st == REDCO_OK) { st = calls->event_finish(m->backend, m->events[r->count], r->l->err); }
     for (uint32_t i = 0; i < r->count && st == REDCO_OK; i++) {
-        st = calls->mark_between(m->backend, m->marks[i], m->marks[i + 1], &seconds[i], r->l->err);
+        st = calls->event_between(m->backend, m->events[i], m->events[i + 1], &seconds[i], r->l->err);
         seconds[i] /= r->l->repeats[r->ops[i]];
     }
-    m->queue_s = fmax(queueing_s / launches, 1e-7);
+    m->stream_s = fmax(queueing_s / launches, 1e-7);
     m->launches.count += launches;
     m->launches.host_s += queueing_s;
     return st;
@@ -265,7 +265,7 @@ redco_status redcoi_measure_queued(const redcoi_layout *l, double *op_s)
         if (redcoi_measure_is_run(l, redco_graph_op(l->graph, i))) { r.ops[r.count++] = i; }
     }
     if (r.count == 0) { goto out; }
-    if ((st = redcoi_measure_marks(l->m, r.count + 1, l->err)) != REDCO_OK || (st = warm(&r)) != REDCO_OK ||
+    if ((st = redcoi_measure_events(l->m, r.count + 1, l->err)) != REDCO_OK || (st = warm(&r)) != REDCO_OK ||
         (st = run_once(&r, r.seconds)) != REDCO_OK) {
         goto out;
     }

@@ -27,7 +27,7 @@ struct sustained {
     uint32_t sample_count;
 };
 
-static redco_status queue_passes(struct sustained *s, uint32_t passes)
+static redco_status stream_passes(struct sustained *s, uint32_t passes)
 {
     const redcoi_layout *const l = s->l;
     const uint32_t copies = l->copies > 0 ? l->copies : 1;
@@ -37,7 +37,7 @@ static redco_status queue_passes(struct sustained *s, uint32_t passes)
         for (uint32_t i = 0; i < s->count && st == REDCO_OK; i++) {
             const redco_launch launch =
                 redcoi_measure_launch(l, redco_graph_op(l->graph, s->ops[i]), s->turn % copies, inputs, outputs);
-            st = l->m->backend->calls->run(l->m->backend, l->m->queue, &launch, l->err);
+            st = l->m->backend->calls->run(l->m->backend, l->m->stream, &launch, l->err);
         }
         s->turn++;
     }
@@ -59,14 +59,14 @@ static redco_status choose_passes(struct sustained *s)
             const redco_op *const op = redco_graph_op(l->graph, i);
             if (!redcoi_measure_is_run(l, op)) { continue; }
             const redco_launch launch = redcoi_measure_launch(l, op, copy, inputs, outputs);
-            st = calls->run(backend, l->m->queue, &launch, l->err);
+            st = calls->run(backend, l->m->stream, &launch, l->err);
         }
     }
-    if (st == REDCO_OK) { st = calls->mark_set(backend, l->m->queue, l->m->marks[0], l->err); }
-    if (st == REDCO_OK) { st = queue_passes(s, 1); }
-    if (st == REDCO_OK) { st = calls->mark_set(backend, l->m->queue, l->m->marks[1], l->err); }
-    if (st == REDCO_OK) { st = calls->mark_finish(backend, l->m->marks[1], l->err); }
-    if (st == REDCO_OK) { st = calls->mark_between(backend, l->m->marks[0], l->m->marks[1], &seconds, l->err); }
+    if (st == REDCO_OK) { st = calls->event_set(backend, l->m->stream, l->m->events[0], l->err); }
+    if (st == REDCO_OK) { st = stream_passes(s, 1); }
+    if (st == REDCO_OK) { st = calls->event_set(backend, l->m->stream, l->m->events[1], l->err); }
+    if (st == REDCO_OK) { st = calls->event_finish(backend, l->m->events[1], l->err); }
+    if (st == REDCO_OK) { st = calls->event_between(backend, l->m->events[0], l->m->events[1], &seconds, l->err); }
     const double wanted = ceil(fmax(s->load->chunk_s, read_factor * s->read_s) / fmax(seconds, 1e-9));
     const double most = fmax(1.0, floor((double)MOST_OPS / s->count));
     s->passes = (uint32_t)fmin(fmax(wanted, 1.0), most);
@@ -90,21 +90,21 @@ static redco_status record(struct sustained *s)
     const redcoi_layout *const l = s->l;
     const redco_backend_calls *const calls = l->m->backend->calls;
     if (calls->record_begin == NULL) { return REDCO_OK; }
-    redco_status st = calls->record_begin(l->m->backend, l->m->queue, l->err);
+    redco_status st = calls->record_begin(l->m->backend, l->m->stream, l->err);
     if (st != REDCO_OK) { return st; }
     s->turn = 0;
-    st = queue_passes(s, s->passes);
-    const redco_status ended = calls->record_end(l->m->backend, l->m->queue, &s->recording, l->err);
+    st = stream_passes(s, s->passes);
+    const redco_status ended = calls->record_end(l->m->backend, l->m->stream, &s->recording, l->err);
     return st == REDCO_OK ? ended : st;
 }
 
-static redco_status queue_chunk(struct sustained *s, uint32_t number)
+static redco_status stream_chunk(struct sustained *s, uint32_t number)
 {
     redco_measurer *const m = s->l->m;
     const redco_backend_calls *const calls = m->backend->calls;
-    const redco_status st = s->recording != NULL ? calls->record_play(m->backend, m->queue, s->recording, s->l->err)
-                                                 : queue_passes(s, s->passes);
-    return st == REDCO_OK ? calls->mark_set(m->backend, m->queue, m->marks[number % RING], s->l->err) : st;
+    const redco_status st = s->recording != NULL ? calls->record_play(m->backend, m->stream, s->recording, s->l->err)
+                                                 : stream_passes(s, s->passes);
+    return st == REDCO_OK ? calls->event_set(m->backend, m->stream, m->events[number % RING], s->l->err) : st;
 }
 
 /* Waits for a chunk, with others queued behind it, and looks at the meter. */
@@ -113,11 +113,11 @@ static redco_status look(struct sustained *s)
     redco_measurer *const m = s->l->m;
     const redco_backend_calls *const calls = m->backend->calls;
     const uint32_t number = s->sample_count;
-    redco_mark *const mark = m->marks[number % RING];
-    redco_status st = calls->mark_finish(m->backend, mark, s->l->err);
+    redco_event *const event = m->events[number % RING];
+    redco_status st = calls->event_finish(m->backend, event, s->l->err);
     if (st == REDCO_OK) { st = s->load->meter.read(s->load->meter.context, &s->samples[number], s->l->err); }
     if (st == REDCO_OK && number > 0) {
-        st = calls->mark_between(m->backend, m->marks[(number - 1) % RING], mark, &s->chunk_s[number], s->l->err);
+        st = calls->event_between(m->backend, m->events[(number - 1) % RING], event, &s->chunk_s[number], s->l->err);
     }
     s->sample_count++;
     return st;
@@ -127,7 +127,7 @@ static redco_status run(struct sustained *s, uint32_t *first_out)
 {
     redco_status st = REDCO_OK;
     uint32_t first = 0;
-    for (uint32_t i = 0; i < AHEAD && st == REDCO_OK; i++) { st = queue_chunk(s, i); }
+    for (uint32_t i = 0; i < AHEAD && st == REDCO_OK; i++) { st = stream_chunk(s, i); }
     while (st == REDCO_OK && s->sample_count < MOST_SAMPLES) {
         if ((st = look(s)) != REDCO_OK) { break; }
         const uint32_t last = s->sample_count - 1;
@@ -136,7 +136,7 @@ static redco_status run(struct sustained *s, uint32_t *first_out)
         if (first > 0 && last >= first + 2 && s->samples[last].time_s - s->samples[first].time_s >= s->load->window_s) {
             break;
         }
-        st = queue_chunk(s, last + AHEAD);
+        st = stream_chunk(s, last + AHEAD);
     }
     *first_out = first;
     return st;
@@ -228,7 +228,7 @@ redco_status redcoi_measure_sustained(const redcoi_layout *l, const redco_measur
     uint32_t first = 0;
     s.samples = calloc(MOST_SAMPLES, sizeof *s.samples);
     s.chunk_s = calloc(MOST_SAMPLES, sizeof *s.chunk_s);
-    redco_status st = redcoi_measure_marks(m, RING, l->err);
+    redco_status st = redcoi_measure_events(m, RING, l->err);
     if (s.ops == NULL || s.samples == NULL || s.chunk_s == NULL) {
         st = redco_fail(l->err, REDCO_ENOMEM, "measure", "out of memory");
     }
@@ -245,7 +245,7 @@ redco_status redcoi_measure_sustained(const redcoi_layout *l, const redco_measur
     if (st == REDCO_OK) { st = record(&s); }
     if (st == REDCO_OK) { st = run(&s, &first); }
     if (st == REDCO_OK) { st = conclude(&s, first, out); }
-    const redco_status finished = calls->queue_finish(m->backend, m->queue, st == REDCO_OK ? l->err : NULL);
+    const redco_status finished = calls->stream_finish(m->backend, m->stream, st == REDCO_OK ? l->err : NULL);
     if (s.recording != NULL) { calls->record_free(m->backend, s.recording); }
     free(s.ops);
     free(s.samples);

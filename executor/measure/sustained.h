@@ -1,6 +1,6 @@
 /** @file sustained.h  Measures an operator on a device that does nothing else for a second: seconds, joules, clock.
  *
- *  A device under training runs at its power limit, which bursts of milliseconds do not show. Here the queue is always
+ *  A device under training runs at its power limit, which bursts of milliseconds do not show. Here the stream is always
  *  filled ahead of the device, by recordings where the backend has them, so that it works without pause while a meter
  *  is read; what happens before the clock has settled is left out. */
 #ifndef REDCO_MEASURE_SUSTAINED_H

@@ -8,7 +8,7 @@ typedef struct run {
     redco_backend *backend;
     const redco_collectives *collectives;
     const redco_graph *graph;
-    redco_queue *queue;
+    redco_device_stream *stream;
     redco_memory_plan plan;
     redco_memory_map map;
     void **inputs; /**< by value: owned */
@@ -42,7 +42,7 @@ static redco_status load_inputs(const run *r, const redco_binding *bindings, uin
         const uint64_t bytes = redco_type_bytes(redco_value_type(r->graph, value));
         st = calls->allocate(r->backend, REDCO_MEMORY_DEVICE, bytes, &r->inputs[value], r->err);
         if (st == REDCO_OK) {
-            st = calls->copy(r->backend, r->queue, r->inputs[value], bindings[i].data, bytes, r->err);
+            st = calls->copy(r->backend, r->stream, r->inputs[value], bindings[i].data, bytes, r->err);
         }
     }
     for (uint32_t s = 0; s < r->plan.lifetimes.step_count && st == REDCO_OK; s++) {
@@ -62,10 +62,10 @@ static redco_status run_all(run *r, bool poison)
 {
     const redco_lifetimes *const l = &r->plan.lifetimes;
     redco_status st = REDCO_OK;
-    if (poison) { st = redco_memory_poison(&r->map, r->backend, r->queue, REDCO_NO_OP, r->err); }
+    if (poison) { st = redco_memory_poison(&r->map, r->backend, r->stream, REDCO_NO_OP, r->err); }
     for (uint32_t s = 0; s < l->step_count && st == REDCO_OK; s++) {
-        st = redco_memory_run(&r->map, r->backend, r->queue, r->collectives, l->order[s], r->err);
-        if (st == REDCO_OK && poison) { st = redco_memory_poison(&r->map, r->backend, r->queue, s, r->err); }
+        st = redco_memory_run(&r->map, r->backend, r->stream, r->collectives, l->order[s], r->err);
+        if (st == REDCO_OK && poison) { st = redco_memory_poison(&r->map, r->backend, r->stream, s, r->err); }
     }
     return st;
 }
@@ -80,10 +80,10 @@ static redco_status read_results(const run *r, const redco_result *results, uint
             return redco_fail(r->err, REDCO_EVALUE, redco_value_name(r->graph, results[i].value),
                               "no data is bound to this input");
         }
-        st = calls->copy(r->backend, r->queue, results[i].data, data,
+        st = calls->copy(r->backend, r->stream, results[i].data, data,
                          redco_type_bytes(redco_value_type(r->graph, results[i].value)), r->err);
     }
-    return st == REDCO_OK ? calls->queue_finish(r->backend, r->queue, r->err) : st;
+    return st == REDCO_OK ? calls->stream_finish(r->backend, r->stream, r->err) : st;
 }
 
 redco_status redco_evaluate_planned(redco_backend *backend, const redco_collectives *collectives,
@@ -101,7 +101,7 @@ redco_status redco_evaluate_planned(redco_backend *backend, const redco_collecti
         st = redco_fail(err, REDCO_ENOMEM, "graph", "no memory for its inputs");
         goto out;
     }
-    if ((st = calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &r.queue, err)) != REDCO_OK) { goto out; }
+    if ((st = calls->stream_create(backend, REDCO_DEVICE_STREAM_COMPUTATION, &r.stream, err)) != REDCO_OK) { goto out; }
     if (r.plan.arena.bytes > 0) { st = calls->allocate(backend, REDCO_MEMORY_DEVICE, r.plan.arena.bytes, &arena, err); }
     r.map = (redco_memory_map){graph, &r.plan, arena, r.inputs, NULL};
     if (st == REDCO_OK) { st = load_inputs(&r, bindings, binding_count); }
@@ -112,7 +112,9 @@ redco_status redco_evaluate_planned(redco_backend *backend, const redco_collecti
         r.plan = (redco_memory_plan){.offsets = NULL};
     }
 out:
-    if (r.queue != NULL) { calls->queue_free(backend, r.queue); } /* first: what a failure left in it uses the memory */
+    if (r.stream != NULL) {
+        calls->stream_free(backend, r.stream);
+    } /* first: what a failure left in it uses the memory */
     for (size_t i = 0; r.inputs != NULL && i < redco_graph_value_count(graph); i++) {
         calls->release(backend, REDCO_MEMORY_DEVICE, r.inputs[i]);
     }

@@ -9,7 +9,7 @@ static bool is_logits(const redco_op *op)
                     redco_op_role_makes_logits(op->role));
 }
 
-static redco_arena_holder holder_of(const redco_graph *graph, const redco_lifetimes *l, uint32_t interval)
+static redco_arena_category category_of(const redco_graph *graph, const redco_lifetimes *l, uint32_t interval)
 {
     const redco_value value = l->first_value[interval];
     if (value == REDCO_NO_VALUE) { return REDCO_ARENA_WORKSPACE; }
@@ -21,19 +21,19 @@ static redco_arena_holder holder_of(const redco_graph *graph, const redco_lifeti
 }
 
 void redco_arena_held(const redco_graph *graph, const redco_lifetimes *l, uint32_t step,
-                      uint64_t bytes_out[REDCO_ARENA_HOLDERS])
+                      uint64_t bytes_out[REDCO_ARENA_CATEGORIES])
 {
     const uint64_t unit = REDCO_ALIGNMENT_BYTES;
-    memset(bytes_out, 0, REDCO_ARENA_HOLDERS * sizeof *bytes_out);
+    memset(bytes_out, 0, REDCO_ARENA_CATEGORIES * sizeof *bytes_out);
     for (uint32_t i = 0; i < l->interval_count; i++) {
         if (step < l->intervals[i].first || step > l->intervals[i].last) { continue; }
-        bytes_out[holder_of(graph, l, i)] += (l->intervals[i].size_bytes + unit - 1) / unit * unit;
+        bytes_out[category_of(graph, l, i)] += (l->intervals[i].size_bytes + unit - 1) / unit * unit;
     }
 }
 
-const char *redco_arena_holder_name(redco_arena_holder holder)
+const char *redco_arena_category_name(redco_arena_category category)
 {
-    static const char *const names[REDCO_ARENA_HOLDERS] = {"activations", "logits", "recomputed", "working",
-                                                           "workspace"};
-    return names[holder];
+    static const char *const names[REDCO_ARENA_CATEGORIES] = {"activations", "logits", "recomputed", "working",
+                                                              "workspace"};
+    return names[category];
 }

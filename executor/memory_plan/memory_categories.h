@@ -1,4 +1,4 @@
-/** @file memory_categories.h  The holders of a planned arena when it is fullest, in the simulator's words
+/** @file memory_categories.h  The memory categories of a planned arena when it is fullest, in the simulator's words
  * (costmodel/simulator/step.h) where it has one. */
 #ifndef REDCO_MEMORY_CATEGORIES_H
 #define REDCO_MEMORY_CATEGORIES_H
@@ -9,21 +9,21 @@
 extern "C" {
 #endif
 
-typedef enum redco_arena_holder {
+typedef enum redco_arena_category {
     REDCO_ARENA_ACTIVATIONS, /**< made by forward and read by backward */
     REDCO_ARENA_LOGITS,      /**< the head's product and its gradient */
     REDCO_ARENA_RECOMPUTED,  /**< made again */
     REDCO_ARENA_WORKING,     /**< gradients under way, and what a layer makes and reads itself */
     REDCO_ARENA_WORKSPACE,   /**< workspaces of operators */
-    REDCO_ARENA_HOLDERS
-} redco_arena_holder;
+    REDCO_ARENA_CATEGORIES
+} redco_arena_category;
 
 /** @param graph      whose lifetimes were found
  *  @param step       of its order
  *  @param bytes_out  what each holds during it, as planned: rounded up to REDCO_ALIGNMENT_BYTES */
 void redco_arena_held(const redco_graph *graph, const redco_lifetimes *lifetimes, uint32_t step,
-                      uint64_t bytes_out[REDCO_ARENA_HOLDERS]);
-const char *redco_arena_holder_name(redco_arena_holder holder); /**< static: "activations" */
+                      uint64_t bytes_out[REDCO_ARENA_CATEGORIES]);
+const char *redco_arena_category_name(redco_arena_category category); /**< static: "activations" */
 
 #ifdef __cplusplus
 }

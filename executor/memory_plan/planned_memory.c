@@ -48,7 +48,7 @@ void *redco_memory_of(const redco_memory_map *map, redco_value value)
     return NULL;
 }
 
-redco_status redco_memory_run(const redco_memory_map *map, redco_backend *backend, redco_queue *queue,
+redco_status redco_memory_run(const redco_memory_map *map, redco_backend *backend, redco_device_stream *stream,
                               const redco_collectives *collectives, uint32_t op_id, redco_error *err)
 {
     const redco_op *const op = redco_graph_op(map->graph, op_id);
@@ -71,17 +71,17 @@ redco_status redco_memory_run(const redco_memory_map *map, redco_backend *backen
                                  .workspace = workspace == REDCO_NO_INTERVAL ? NULL : in_arena(map, workspace),
                                  .name = redco_op_name(map->graph, op, name, sizeof name)};
     if (redco_op_kind_class(op->kind) != REDCO_CLASS_COLLECTIVE) {
-        return backend->calls->run(backend, queue, &launch, err);
+        return backend->calls->run(backend, stream, &launch, err);
     }
     if (collectives == NULL) {
         return redco_fail(err, REDCO_EVALUE, launch.name, "%s: the graph is of one rank of %u and needs the others",
                           redco_op_kind_name(op->kind), op->attributes.ranks);
     }
-    return collectives->run(collectives->context, backend, queue, &launch, err);
+    return collectives->run(collectives->context, backend, stream, &launch, err);
 }
 
-static redco_status fill(const redco_memory_map *map, redco_backend *backend, redco_queue *queue, uint64_t from,
-                         uint64_t bytes, redco_error *err)
+static redco_status fill(const redco_memory_map *map, redco_backend *backend, redco_device_stream *stream,
+                         uint64_t from, uint64_t bytes, redco_error *err)
 {
     enum { PIECE = 1 << 16 };
     redco_status st = REDCO_OK;
@@ -90,23 +90,23 @@ static redco_status fill(const redco_memory_map *map, redco_backend *backend, re
     memset(piece, 0xff, PIECE);
     for (uint64_t at = 0; at < bytes && st == REDCO_OK; at += PIECE) {
         const uint64_t rest = bytes - at;
-        st = backend->calls->copy(backend, queue, (unsigned char *)map->arena + from + at, piece,
+        st = backend->calls->copy(backend, stream, (unsigned char *)map->arena + from + at, piece,
                                   rest < PIECE ? rest : PIECE, err);
     }
-    if (st == REDCO_OK) { st = backend->calls->queue_finish(backend, queue, err); }
+    if (st == REDCO_OK) { st = backend->calls->stream_finish(backend, stream, err); }
     free(piece);
     return st;
 }
 
-redco_status redco_memory_poison(const redco_memory_map *map, redco_backend *backend, redco_queue *queue, uint32_t step,
-                                 redco_error *err)
+redco_status redco_memory_poison(const redco_memory_map *map, redco_backend *backend, redco_device_stream *stream,
+                                 uint32_t step, redco_error *err)
 {
     const redco_lifetimes *const l = &map->plan->lifetimes;
     redco_status st = REDCO_OK;
-    if (step == REDCO_NO_OP) { return fill(map, backend, queue, 0, map->plan->arena.bytes, err); }
+    if (step == REDCO_NO_OP) { return fill(map, backend, stream, 0, map->plan->arena.bytes, err); }
     for (uint32_t i = 0; i < l->interval_count && st == REDCO_OK; i++) {
         if (l->intervals[i].last != step || step + 1 == l->step_count) { continue; }
-        st = fill(map, backend, queue, map->plan->offsets[i], l->intervals[i].size_bytes, err);
+        st = fill(map, backend, stream, map->plan->offsets[i], l->intervals[i].size_bytes, err);
     }
     return st;
 }

@@ -37,14 +37,14 @@ void *redco_memory_of(const redco_memory_map *map, redco_value value);
 
 /** Queues one operator of the plan's order.
  *  @param collectives  NULL if the graph has none */
-redco_status redco_memory_run(const redco_memory_map *map, redco_backend *backend, redco_queue *queue,
+redco_status redco_memory_run(const redco_memory_map *map, redco_backend *backend, redco_device_stream *stream,
                               const redco_collectives *collectives, uint32_t op_id, redco_error *err);
 
 /** Fills what nobody needs after @p step with not-a-number (bytes of 255), so that results show whether somebody reads
- *  it: for tests and debugging. Waits for the queue.
+ *  it: for tests and debugging. Waits for the stream.
  *  @param step  of the plan's order; REDCO_NO_OP: all of the arena */
-redco_status redco_memory_poison(const redco_memory_map *map, redco_backend *backend, redco_queue *queue, uint32_t step,
-                                 redco_error *err);
+redco_status redco_memory_poison(const redco_memory_map *map, redco_backend *backend, redco_device_stream *stream,
+                                 uint32_t step, redco_error *err);
 
 /** redco_evaluate_rank() from an arena: allocates arena and inputs, runs the graph in the order given.
  *  @param options  its outside and kept values are ignored: results take their place

@@ -9,7 +9,7 @@
 /* A compute operator of the first micro-batch by its name: pass, layer, label and suffix of the step. */
 struct named {
     uint32_t layer, label, place; /* place: pass and suffix */
-    uint32_t piece;
+    uint32_t compute_task;
 };
 
 /* An operator's name in the terms of the step. */
@@ -26,9 +26,9 @@ struct binder {
     redco_names spelt;  /* the graph's names under their numbers there, what is left of them without suffixes, kinds */
     struct word *words; /* by number in spelt */
     uint32_t *layer_of; /* by number of a layer in the graph: in the step, or REDCO_STEP_NONE */
-    uint32_t *reader;   /* by value: first piece that reads it */
-    uint32_t *lower;    /* by operator: the piece before which it cannot be */
-    bool *excused;      /* by piece: its work is done by another one's operators */
+    uint32_t *reader;   /* by value: first compute task that reads it */
+    uint32_t *lower;    /* by operator: the compute task before which it cannot be */
+    bool *excused;      /* by compute task: its work is done by another one's operators */
 };
 
 static uint32_t place_of(uint32_t pass, uint32_t suffix)
@@ -42,31 +42,34 @@ static int compare_names(const void *a, const void *b)
     if (x->layer != y->layer) { return x->layer < y->layer ? -1 : 1; }
     if (x->label != y->label) { return x->label < y->label ? -1 : 1; }
     if (x->place != y->place) { return x->place < y->place ? -1 : 1; }
-    return (x->piece > y->piece) - (x->piece < y->piece);
+    return (x->compute_task > y->compute_task) - (x->compute_task < y->compute_task);
 }
 
-bool redcoi_is_piece(const redco_step_op *op)
+bool redcoi_is_compute_task(const redco_step_op *op)
 {
     return op->work == REDCO_WORK_FORWARD || op->work == REDCO_WORK_RECOMPUTE || op->work == REDCO_WORK_BACKWARD ||
            op->work == REDCO_WORK_TENSOR;
 }
 
-static redco_status list_pieces(struct binder *b, redco_error *err)
+static redco_status list_compute_tasks(struct binder *b, redco_error *err)
 {
     const redco_step *const step = b->s->options.step;
     uint32_t count = 0;
     const redco_step_op *const ops = redco_step_ops(step, &count);
-    b->bind->pieces = calloc((size_t)count + 1, sizeof *b->bind->pieces);
+    b->bind->compute_tasks = calloc((size_t)count + 1, sizeof *b->bind->compute_tasks);
     b->names = calloc((size_t)count + 1, sizeof *b->names);
     b->excused = calloc((size_t)count + 1, sizeof *b->excused);
-    if (b->bind->pieces == NULL || b->names == NULL || b->excused == NULL) { return redcoi_schedule_memory_short(err); }
-    for (uint32_t i = 0; i < count; i++) {
-        if (ops[i].micro_batch != 0 || !redcoi_is_piece(&ops[i])) { continue; }
-        const uint32_t piece = b->bind->piece_count++;
-        b->bind->pieces[piece] = (redcoi_piece){.step_op = i, .layer = ops[i].layer};
-        b->names[piece] = (struct named){ops[i].layer, ops[i].label, place_of(ops[i].pass, ops[i].suffix), piece};
+    if (b->bind->compute_tasks == NULL || b->names == NULL || b->excused == NULL) {
+        return redcoi_schedule_memory_short(err);
     }
-    qsort(b->names, b->bind->piece_count, sizeof *b->names, compare_names);
+    for (uint32_t i = 0; i < count; i++) {
+        if (ops[i].micro_batch != 0 || !redcoi_is_compute_task(&ops[i])) { continue; }
+        const uint32_t compute_task = b->bind->compute_task_count++;
+        b->bind->compute_tasks[compute_task] = (redcoi_compute_task){.step_op = i, .layer = ops[i].layer};
+        b->names[compute_task] =
+            (struct named){ops[i].layer, ops[i].label, place_of(ops[i].pass, ops[i].suffix), compute_task};
+    }
+    qsort(b->names, b->bind->compute_task_count, sizeof *b->names, compare_names);
     return REDCO_OK;
 }
 
@@ -114,11 +117,11 @@ static redco_status read_words(struct binder *b, redco_error *err)
     return good ? REDCO_OK : redcoi_schedule_memory_short(err);
 }
 
-/* The first piece of that name that is not before @p earliest. */
+/* The first compute task of that name that is not before @p earliest. */
 static uint32_t find(const struct binder *b, uint32_t layer, uint32_t label, uint32_t place, uint32_t earliest)
 {
     const struct named wanted = {layer, label, place, earliest};
-    uint32_t low = 0, high = b->bind->piece_count;
+    uint32_t low = 0, high = b->bind->compute_task_count;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
         if (compare_names(&b->names[middle], &wanted) < 0) {
@@ -128,8 +131,9 @@ static uint32_t find(const struct binder *b, uint32_t layer, uint32_t label, uin
         }
     }
     const struct named *const at = &b->names[low];
-    const bool found = low < b->bind->piece_count && at->layer == layer && at->label == label && at->place == place;
-    return found ? at->piece : REDCO_STEP_NONE;
+    const bool found =
+        low < b->bind->compute_task_count && at->layer == layer && at->label == label && at->place == place;
+    return found ? at->compute_task : REDCO_STEP_NONE;
 }
 
 /* An operator of the graph among those of the step: "bwd/block.3/qkv/weight". */
@@ -141,11 +145,13 @@ static uint32_t find_word(const struct binder *b, const struct wanted *w, uint32
 {
     const struct word *const word = &b->words[w->word];
     if (w->layer == REDCO_STEP_NONE) { return REDCO_STEP_NONE; }
-    uint32_t piece = REDCO_STEP_NONE;
+    uint32_t compute_task = REDCO_STEP_NONE;
     if (word->label != REDCO_STEP_NONE) {
-        piece = find(b, w->layer, word->label, place_of(w->pass, suffix), w->earliest);
+        compute_task = find(b, w->layer, word->label, place_of(w->pass, suffix), w->earliest);
     }
-    if (piece != REDCO_STEP_NONE || suffix != REDCO_SUFFIX_NONE || word->suffix == REDCO_SUFFIX_NONE) { return piece; }
+    if (compute_task != REDCO_STEP_NONE || suffix != REDCO_SUFFIX_NONE || word->suffix == REDCO_SUFFIX_NONE) {
+        return compute_task;
+    }
     return find(b, w->layer, b->words[word->shorter].label, place_of(w->pass, word->suffix), w->earliest);
 }
 
@@ -154,16 +160,18 @@ static uint32_t find_word(const struct binder *b, const struct wanted *w, uint32
  * the simulator has none for, to what it is called after. */
 static uint32_t natural(const struct binder *b, struct wanted w, uint32_t suffix)
 {
-    uint32_t piece = find_word(b, &w, suffix);
-    if (piece == REDCO_STEP_NONE && suffix != REDCO_SUFFIX_NONE) { piece = find_word(b, &w, REDCO_SUFFIX_NONE); }
-    while (piece == REDCO_STEP_NONE) {
-        const uint32_t weight = find_word(b, &w, REDCO_SUFFIX_WEIGHT), input = find_word(b, &w, REDCO_SUFFIX_INPUT);
-        piece = weight < input ? weight : input;
-        w.word = b->words[w.word].shorter;
-        if (piece != REDCO_STEP_NONE || w.word == REDCO_NO_NAME) { return piece; }
-        piece = find_word(b, &w, REDCO_SUFFIX_NONE);
+    uint32_t compute_task = find_word(b, &w, suffix);
+    if (compute_task == REDCO_STEP_NONE && suffix != REDCO_SUFFIX_NONE) {
+        compute_task = find_word(b, &w, REDCO_SUFFIX_NONE);
     }
-    return piece;
+    while (compute_task == REDCO_STEP_NONE) {
+        const uint32_t weight = find_word(b, &w, REDCO_SUFFIX_WEIGHT), input = find_word(b, &w, REDCO_SUFFIX_INPUT);
+        compute_task = weight < input ? weight : input;
+        w.word = b->words[w.word].shorter;
+        if (compute_task != REDCO_STEP_NONE || w.word == REDCO_NO_NAME) { return compute_task; }
+        compute_task = find_word(b, &w, REDCO_SUFFIX_NONE);
+    }
+    return compute_task;
 }
 
 /* The parts of redco_op_name(). */
@@ -184,13 +192,13 @@ static uint32_t side_of(const redco_op *op)
     return op->toward == 1 ? REDCO_SUFFIX_WEIGHT : REDCO_SUFFIX_INPUT;
 }
 
-/* The pieces up to here have made what an operator reads. */
+/* The compute tasks up to here have made what an operator reads. */
 static uint32_t made_by(const struct binder *b, const redco_op *op)
 {
     uint32_t earliest = 0;
     for (uint32_t i = 0; i < op->input_count; i++) {
-        const uint32_t piece = b->lower[redco_value_op(b->s->options.graph, op->inputs[i])->id];
-        if (piece > earliest) { earliest = piece; }
+        const uint32_t compute_task = b->lower[redco_value_op(b->s->options.graph, op->inputs[i])->id];
+        if (compute_task > earliest) { earliest = compute_task; }
     }
     return earliest;
 }
@@ -210,8 +218,8 @@ static void excuse(const struct binder *b, const redco_op *op)
 {
     struct wanted other = wanted_of(b, op, 0);
     other.word = op->absorbed_id;
-    const uint32_t piece = find_word(b, &other, REDCO_SUFFIX_NONE);
-    if (piece != REDCO_STEP_NONE) { b->excused[piece] = true; }
+    const uint32_t compute_task = find_word(b, &other, REDCO_SUFFIX_NONE);
+    if (compute_task != REDCO_STEP_NONE) { b->excused[compute_task] = true; }
 }
 
 static void assign(struct binder *b)
@@ -220,37 +228,38 @@ static void assign(struct binder *b)
     const uint32_t count = redco_graph_op_count(graph);
     for (uint32_t i = 0; i < count; i++) {
         const redco_op *const op = redco_graph_op(graph, i);
-        b->bind->piece_of[i] = REDCO_STEP_NONE;
+        b->bind->compute_task_of[i] = REDCO_STEP_NONE;
         if (!b->bind->live[i] || op->kind == REDCO_OP_INPUT || is_free(b, op)) { continue; }
         const uint32_t earliest = made_by(b, op);
         const struct wanted wanted = wanted_of(b, op, earliest);
         if (op->absorbed_id != 0) { excuse(b, op); }
         /* A value that is made again without an operator of its own (a gather of keys) is made where it is read. */
-        const uint32_t piece = op->copy > 0 ? find_word(b, &wanted, side_of(op)) : natural(b, wanted, side_of(op));
-        const bool late = piece == REDCO_STEP_NONE && op->copy > 0;
-        b->bind->piece_of[i] = piece != REDCO_STEP_NONE || late ? piece : earliest;
-        b->lower[i] = piece != REDCO_STEP_NONE ? piece : earliest;
+        const uint32_t compute_task =
+            op->copy > 0 ? find_word(b, &wanted, side_of(op)) : natural(b, wanted, side_of(op));
+        const bool late = compute_task == REDCO_STEP_NONE && op->copy > 0;
+        b->bind->compute_task_of[i] = compute_task != REDCO_STEP_NONE || late ? compute_task : earliest;
+        b->lower[i] = compute_task != REDCO_STEP_NONE ? compute_task : earliest;
     }
     memset(b->reader, 0xff, redco_graph_value_count(graph) * sizeof *b->reader);
     for (uint32_t i = count; i-- > 0;) {
         const redco_op *const op = redco_graph_op(graph, i);
         if (!b->bind->live[i] || op->kind == REDCO_OP_INPUT) { continue; }
-        if (b->bind->piece_of[i] == REDCO_STEP_NONE) {
-            uint32_t first = b->bind->piece_count - 1;
+        if (b->bind->compute_task_of[i] == REDCO_STEP_NONE) {
+            uint32_t first = b->bind->compute_task_count - 1;
             for (uint32_t k = 0; k < op->output_count; k++) {
                 const uint32_t reader = b->reader[op->first_output + k];
                 if (reader < first) { first = reader; }
             }
-            b->bind->piece_of[i] = first;
+            b->bind->compute_task_of[i] = first;
         }
         for (uint32_t k = 0; k < op->input_count; k++) {
             uint32_t *const reader = &b->reader[op->inputs[k]];
-            if (b->bind->piece_of[i] < *reader) { *reader = b->bind->piece_of[i]; }
+            if (b->bind->compute_task_of[i] < *reader) { *reader = b->bind->compute_task_of[i]; }
         }
     }
 }
 
-/* Operators by piece, in the order of the graph. */
+/* Operators by compute task, in the order of the graph. */
 static redco_status sort_ops(struct binder *b, redco_error *err)
 {
     redcoi_bind *const bind = b->bind;
@@ -259,16 +268,16 @@ static redco_status sort_ops(struct binder *b, redco_error *err)
     bind->order = calloc((size_t)count + 1, sizeof *bind->order);
     if (bind->order == NULL) { return redcoi_schedule_memory_short(err); }
     for (uint32_t i = 0; i < count; i++) {
-        if (bind->piece_of[i] != REDCO_STEP_NONE) { bind->pieces[bind->piece_of[i]].ops.count++; }
+        if (bind->compute_task_of[i] != REDCO_STEP_NONE) { bind->compute_tasks[bind->compute_task_of[i]].ops.count++; }
     }
-    for (uint32_t p = 0; p < bind->piece_count; p++) {
-        bind->pieces[p].ops.first = first;
-        first += bind->pieces[p].ops.count;
-        bind->pieces[p].ops.count = 0;
+    for (uint32_t p = 0; p < bind->compute_task_count; p++) {
+        bind->compute_tasks[p].ops.first = first;
+        first += bind->compute_tasks[p].ops.count;
+        bind->compute_tasks[p].ops.count = 0;
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (bind->piece_of[i] == REDCO_STEP_NONE) { continue; }
-        redcoi_range_of *const ops = &bind->pieces[bind->piece_of[i]].ops;
+        if (bind->compute_task_of[i] == REDCO_STEP_NONE) { continue; }
+        redcoi_range_of *const ops = &bind->compute_tasks[bind->compute_task_of[i]].ops;
         bind->order[ops->first + ops->count++] = i;
     }
     return REDCO_OK;
@@ -276,16 +285,16 @@ static redco_status sort_ops(struct binder *b, redco_error *err)
 
 /* Tensor-parallel collectives of the closed form may be elsewhere in the graph: layouts differ. Recomputation that the
  * graph does not have costs nothing. */
-static redco_status check_pieces(const struct binder *b, redco_error *err)
+static redco_status check_compute_tasks(const struct binder *b, redco_error *err)
 {
     const redco_step *const step = b->s->options.step;
     uint32_t count = 0;
     const redco_step_op *const ops = redco_step_ops(step, &count);
-    for (uint32_t p = 0; p < b->bind->piece_count; p++) {
-        const uint32_t op = b->bind->pieces[p].step_op;
+    for (uint32_t p = 0; p < b->bind->compute_task_count; p++) {
+        const uint32_t op = b->bind->compute_tasks[p].step_op;
         const uint8_t work = ops[op].work;
         char name[REDCOI_OP_NAME_BYTES];
-        if (b->bind->pieces[p].ops.count > 0 || b->excused[p] || work == REDCO_WORK_TENSOR ||
+        if (b->bind->compute_tasks[p].ops.count > 0 || b->excused[p] || work == REDCO_WORK_TENSOR ||
             work == REDCO_WORK_RECOMPUTE || b->s->options.loose) {
             continue;
         }
@@ -321,7 +330,7 @@ static redco_status find_tensors(struct binder *b, redco_error *err)
     return REDCO_OK;
 }
 
-/* Modules whose gathered weights a piece reads; one entry each. */
+/* Modules whose gathered weights a compute task reads; one entry each. */
 static redco_status find_needs(struct binder *b, redco_error *err)
 {
     redcoi_bind *const bind = b->bind;
@@ -329,17 +338,17 @@ static redco_status find_needs(struct binder *b, redco_error *err)
     const redco_states *const states = b->s->options.states;
     const redco_layout *const layout = redco_states_layout(states);
     uint32_t room = 0;
-    for (uint32_t p = 0; p < bind->piece_count; p++) {
-        redcoi_piece *const piece = &bind->pieces[p];
-        piece->needs.first = bind->need_count;
-        for (uint32_t i = 0; i < piece->ops.count; i++) {
-            const redco_op *const op = redco_graph_op(graph, bind->order[piece->ops.first + i]);
+    for (uint32_t p = 0; p < bind->compute_task_count; p++) {
+        redcoi_compute_task *const compute_task = &bind->compute_tasks[p];
+        compute_task->needs.first = bind->need_count;
+        for (uint32_t i = 0; i < compute_task->ops.count; i++) {
+            const redco_op *const op = redco_graph_op(graph, bind->order[compute_task->ops.first + i]);
             if (redco_op_is_view(op->kind)) { continue; }
             for (uint32_t k = 0; k < op->input_count; k++) {
                 const uint32_t tensor = bind->tensor_of[op->inputs[k]];
                 const uint32_t module = tensor == REDCO_STEP_NONE ? 0 : redco_layout_module_of(layout, tensor);
                 bool known = tensor == REDCO_STEP_NONE || !redco_states_gathers(states, module);
-                for (uint32_t n = piece->needs.first; n < bind->need_count && !known; n++) {
+                for (uint32_t n = compute_task->needs.first; n < bind->need_count && !known; n++) {
                     known = bind->needs[n] == module;
                 }
                 if (known) { continue; }
@@ -350,14 +359,14 @@ static redco_status find_needs(struct binder *b, redco_error *err)
                     bind->needs = more;
                 }
                 bind->needs[bind->need_count++] = module;
-                piece->needs.count++;
+                compute_task->needs.count++;
             }
         }
     }
     return REDCO_OK;
 }
 
-/* From which to which piece the gradients of a module are made. */
+/* From which to which compute task the gradients of a module are made. */
 static redco_status find_ready(struct binder *b, redco_error *err)
 {
     redcoi_bind *const bind = b->bind;
@@ -377,22 +386,23 @@ static redco_status find_ready(struct binder *b, redco_error *err)
         }
         for (uint32_t t = module->first_tensor; t < module->first_tensor + module->tensor_count; t++) {
             const redco_value gradient = b->s->options.gradients[t];
-            const uint32_t piece = bind->piece_of[redco_value_op(b->s->options.graph, gradient)->id];
-            const uint32_t made = bind->piece_of[redco_value_op(b->s->options.graph, bind->root_of[gradient])->id];
-            if (piece == REDCO_STEP_NONE || made == REDCO_STEP_NONE) {
+            const uint32_t compute_task = bind->compute_task_of[redco_value_op(b->s->options.graph, gradient)->id];
+            const uint32_t made =
+                bind->compute_task_of[redco_value_op(b->s->options.graph, bind->root_of[gradient])->id];
+            if (compute_task == REDCO_STEP_NONE || made == REDCO_STEP_NONE) {
                 return redco_fail(err, REDCO_EVALUE, model->tensors[t].name, "has no gradient in the graph");
             }
             if (made < bind->first_of[m]) { bind->first_of[m] = made; }
-            if (piece > bind->ready_of[m]) { bind->ready_of[m] = piece; }
+            if (compute_task > bind->ready_of[m]) { bind->ready_of[m] = compute_task; }
         }
     }
     uint32_t take = 0;
-    for (uint32_t p = 0; p < bind->piece_count; p++) {
-        bind->pieces[p].takes.first = take;
+    for (uint32_t p = 0; p < bind->compute_task_count; p++) {
+        bind->compute_tasks[p].takes.first = take;
         for (uint32_t m = model->module_count; m-- > 0;) { /* backward comes to the last module first */
             if (bind->ready_of[m] != p || redco_states_gathers(b->s->options.states, m)) { continue; }
             bind->takes[take++] = m;
-            bind->pieces[p].takes.count++;
+            bind->compute_tasks[p].takes.count++;
         }
     }
     return REDCO_OK;
@@ -406,10 +416,11 @@ redco_status redcoi_bind_make(redco_schedule *s, redco_error *err)
     redco_value *const wanted = calloc((size_t)tensors + 1, sizeof *wanted);
     redco_status st = REDCO_OK;
     s->bind.live = calloc((size_t)redco_graph_op_count(graph) + 1, sizeof *s->bind.live);
-    s->bind.piece_of = calloc((size_t)redco_graph_op_count(graph) + 1, sizeof *s->bind.piece_of);
+    s->bind.compute_task_of = calloc((size_t)redco_graph_op_count(graph) + 1, sizeof *s->bind.compute_task_of);
     b.reader = calloc((size_t)redco_graph_value_count(graph) + 1, sizeof *b.reader);
     b.lower = calloc((size_t)redco_graph_op_count(graph) + 1, sizeof *b.lower);
-    if (wanted == NULL || s->bind.live == NULL || s->bind.piece_of == NULL || b.reader == NULL || b.lower == NULL) {
+    if (wanted == NULL || s->bind.live == NULL || s->bind.compute_task_of == NULL || b.reader == NULL ||
+        b.lower == NULL) {
         st = redcoi_schedule_memory_short(err);
         goto out;
     }
@@ -419,13 +430,13 @@ redco_status redcoi_bind_make(redco_schedule *s, redco_error *err)
         if (s->options.gradients[t] != REDCO_NO_VALUE) { wanted[wants++] = s->options.gradients[t]; }
     }
     redco_graph_live(graph, wanted, wants, s->bind.live);
-    if ((st = list_pieces(&b, err)) != REDCO_OK || (st = read_words(&b, err)) != REDCO_OK) { goto out; }
-    if (s->bind.piece_count == 0) {
+    if ((st = list_compute_tasks(&b, err)) != REDCO_OK || (st = read_words(&b, err)) != REDCO_OK) { goto out; }
+    if (s->bind.compute_task_count == 0) {
         st = redco_fail(err, REDCO_EVALUE, "schedule", "the step computes nothing");
         goto out;
     }
     assign(&b);
-    if ((st = sort_ops(&b, err)) != REDCO_OK || (st = check_pieces(&b, err)) != REDCO_OK ||
+    if ((st = sort_ops(&b, err)) != REDCO_OK || (st = check_compute_tasks(&b, err)) != REDCO_OK ||
         (st = find_tensors(&b, err)) != REDCO_OK || (st = find_needs(&b, err)) != REDCO_OK) {
         goto out;
     }
@@ -444,8 +455,8 @@ out:
 
 void redcoi_bind_free(redcoi_bind *bind)
 {
-    free(bind->pieces);
-    free(bind->piece_of);
+    free(bind->compute_tasks);
+    free(bind->compute_task_of);
     free(bind->order);
     free(bind->takes);
     free(bind->needs);

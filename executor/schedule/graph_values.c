@@ -10,7 +10,7 @@ static const redco_op *op_at(const redco_schedule *s, uint32_t position)
 
 static uint32_t ordered(const redco_schedule *s)
 {
-    const redcoi_piece *const last = &s->bind.pieces[s->bind.piece_count - 1];
+    const redcoi_compute_task *const last = &s->bind.compute_tasks[s->bind.compute_task_count - 1];
     return last->ops.first + last->ops.count;
 }
 
@@ -38,7 +38,7 @@ static unsigned char *gradient_at(const redco_schedule *s, uint32_t tensor)
 redco_status redcoi_values_plan(redco_schedule *s, redco_error *err)
 {
     const redco_graph *const graph = s->options.graph;
-    const redco_lifetimes_options options = {.backend = s->threads[REDCOI_LANE_COMPUTE].backend,
+    const redco_lifetimes_options options = {.backend = s->threads[REDCOI_STREAM_COMPUTE].backend,
                                              .collectives = s->options.collectives,
                                              .order = s->bind.order,
                                              .order_count = ordered(s),
@@ -60,14 +60,14 @@ redco_status redcoi_values_plan(redco_schedule *s, redco_error *err)
         if (s->options.gradients[t] == REDCO_NO_VALUE) { continue; }
         uint32_t *const first = &s->bind.first_of[redco_layout_module_of(redco_states_layout(s->options.states), t)];
         const uint32_t step = l->outside_step[t];
-        const uint32_t piece = step < l->step_count ? s->bind.piece_of[l->order[step]] : *first;
-        if (piece < *first) { *first = piece; }
+        const uint32_t compute_task = step < l->step_count ? s->bind.compute_task_of[l->order[step]] : *first;
+        if (compute_task < *first) { *first = compute_task; }
     }
     return st;
 }
 
-/* The most that values and workspaces of a piece take, and the part that is left behind the piece: workspaces of
- * its operators come one after the other. */
+/* The most that values and workspaces of a compute task take, and the part that is left behind the compute task:
+ * workspaces of its operators come one after the other. */
 static redco_status weigh_values(redco_schedule *s, redco_error *err)
 {
     const redco_lifetimes *const l = &s->memory.lifetimes;
@@ -81,17 +81,17 @@ static redco_status weigh_values(redco_schedule *s, redco_error *err)
         goes[last] += (int64_t)l->intervals[i].size_bytes;
     }
     for (uint32_t step = 0; step < l->step_count; step++) {
-        const uint32_t number = s->bind.piece_of[l->order[step]];
-        const bool ends = step + 1 == l->step_count || s->bind.piece_of[l->order[step + 1]] != number;
-        redcoi_piece *const piece = &s->bind.pieces[number];
-        const bool begins = step == 0 || s->bind.piece_of[l->order[step - 1]] != number;
-        if (begins) { piece->value_bytes[0] = -live; }
+        const uint32_t number = s->bind.compute_task_of[l->order[step]];
+        const bool ends = step + 1 == l->step_count || s->bind.compute_task_of[l->order[step + 1]] != number;
+        redcoi_compute_task *const compute_task = &s->bind.compute_tasks[number];
+        const bool begins = step == 0 || s->bind.compute_task_of[l->order[step - 1]] != number;
+        if (begins) { compute_task->value_bytes[0] = -live; }
         live += comes[step];
         most = begins || live > most ? live : most;
         live -= goes[step];
         if (!ends) { continue; }
-        piece->value_bytes[0] += most;
-        piece->value_bytes[1] = live - most;
+        compute_task->value_bytes[0] += most;
+        compute_task->value_bytes[1] = live - most;
     }
     free(comes);
     return REDCO_OK;
@@ -104,43 +104,43 @@ static void weigh_slots(redco_schedule *s)
         const redcoi_slot *const slot = &s->memory.slots[k];
         const int64_t bytes = (int64_t)slot->bytes;
         if (!slot->gradient) {
-            if (slot->dies % 2 == 0) { s->bind.pieces[slot->dies / 2 - 1].weight_bytes -= bytes; }
+            if (slot->dies % 2 == 0) { s->bind.compute_tasks[slot->dies / 2 - 1].weight_bytes -= bytes; }
             continue;
         }
-        s->bind.pieces[slot->producer].gradient_bytes[0] += bytes;
+        s->bind.compute_tasks[slot->producer].gradient_bytes[0] += bytes;
         if (slot->scatter == REDCO_STEP_NONE) {
-            s->bind.pieces[s->bind.ready_of[slot->module]].gradient_bytes[1] -= bytes;
+            s->bind.compute_tasks[s->bind.ready_of[slot->module]].gradient_bytes[1] -= bytes;
         }
     }
 }
 
 static redco_status take(redco_schedule *s, uint64_t bytes, unsigned char **block_out, redco_error *err)
 {
-    redco_backend *const backend = s->threads[REDCOI_LANE_COMPUTE].backend;
+    redco_backend *const backend = s->threads[REDCOI_STREAM_COMPUTE].backend;
     void *block = NULL;
     if (bytes == 0) { return REDCO_OK; }
-    redco_queue *const queue = s->threads[REDCOI_LANE_COMPUTE].queue;
+    redco_device_stream *const stream = s->threads[REDCOI_STREAM_COMPUTE].stream;
     redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &block, err);
     *block_out = block;
     /* Gaps between tensors travel with them, so they must hold something; and all memory is there before the first
      * step. */
-    if (st == REDCO_OK) { st = backend->calls->fill_zero(backend, queue, block, bytes, err); }
-    return st == REDCO_OK ? backend->calls->queue_finish(backend, queue, err) : st;
+    if (st == REDCO_OK) { st = backend->calls->fill_zero(backend, stream, block, bytes, err); }
+    return st == REDCO_OK ? backend->calls->stream_finish(backend, stream, err) : st;
 }
 
-/* The weights that a piece reads: gathered for it, or where the states have them. */
-static void *weights_at(const redco_schedule *s, const redcoi_piece *piece, uint32_t tensor)
+/* The weights that a compute task reads: gathered for it, or where the states have them. */
+static void *weights_at(const redco_schedule *s, const redcoi_compute_task *compute_task, uint32_t tensor)
 {
     const redco_states *const states = s->options.states;
     const uint32_t module = redco_layout_module_of(redco_states_layout(states), tensor);
     const uint64_t at =
         redco_layout_tensor_at(redco_states_layout(states), tensor) * redco_dtype_bytes(redco_states_dtype(states));
     if (!redco_states_gathers(states, module)) { return (unsigned char *)redco_states_module(states, module) + at; }
-    for (uint32_t n = 0; n < piece->needs.count; n++) {
-        if (s->bind.needs[piece->needs.first + n] != module) { continue; }
-        return s->memory.block + s->memory.slots[s->memory.need_slot[piece->needs.first + n]].at + at;
+    for (uint32_t n = 0; n < compute_task->needs.count; n++) {
+        if (s->bind.needs[compute_task->needs.first + n] != module) { continue; }
+        return s->memory.block + s->memory.slots[s->memory.need_slot[compute_task->needs.first + n]].at + at;
     }
-    return NULL; /* a view that nothing of this piece reads */
+    return NULL; /* a view that nothing of this compute task reads */
 }
 
 static void *fed_at(const redco_schedule *s, redco_value value)
@@ -151,14 +151,15 @@ static void *fed_at(const redco_schedule *s, redco_value value)
     return NULL;
 }
 
-/* Where an operator of a piece finds a value. */
-static void *data_of(const redco_schedule *s, const redcoi_piece *piece, redco_value value)
+/* Where an operator of a compute task finds a value. */
+static void *data_of(const redco_schedule *s, const redcoi_compute_task *compute_task, redco_value value)
 {
     const redco_value_place place = s->memory.lifetimes.place[value];
     switch (place.kind) {
     case REDCO_PLACE_INPUT:
-        return s->bind.tensor_of[place.index] != REDCO_STEP_NONE ? weights_at(s, piece, s->bind.tensor_of[place.index])
-                                                                 : fed_at(s, place.index);
+        return s->bind.tensor_of[place.index] != REDCO_STEP_NONE
+                   ? weights_at(s, compute_task, s->bind.tensor_of[place.index])
+                   : fed_at(s, place.index);
     case REDCO_PLACE_OUTSIDE: return gradient_at(s, place.index);
     case REDCO_PLACE_ARENA: return s->memory.block + s->memory.offsets[place.index];
     case REDCO_PLACE_NONE: break;
@@ -220,11 +221,11 @@ static void place_emulated(redco_schedule *s, uint32_t at, redco_tensor *tensors
 static void place_launch(redco_schedule *s, uint32_t at, redco_tensor *tensors)
 {
     const redco_op *const op = op_at(s, at);
-    const redcoi_piece *const piece = &s->bind.pieces[s->bind.piece_of[op->id]];
+    const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[s->bind.compute_task_of[op->id]];
     const uint32_t workspace = s->memory.lifetimes.workspace[op->id];
-    for (uint32_t k = 0; k < op->input_count; k++) { tensors[k].data = data_of(s, piece, op->inputs[k]); }
+    for (uint32_t k = 0; k < op->input_count; k++) { tensors[k].data = data_of(s, compute_task, op->inputs[k]); }
     for (uint32_t k = 0; k < op->output_count; k++) {
-        tensors[op->input_count + k].data = data_of(s, piece, op->first_output + k);
+        tensors[op->input_count + k].data = data_of(s, compute_task, op->first_output + k);
     }
     if (workspace != REDCO_NO_INTERVAL) {
         s->memory.launches[at].workspace = s->memory.block + s->memory.offsets[workspace];
@@ -239,18 +240,19 @@ static redco_status list_copies(redco_schedule *s, redco_error *err)
     redcoi_memory *const memory = &s->memory;
     memory->copies = calloc((size_t)tensors + 1, sizeof *memory->copies);
     if (memory->copies == NULL) { return redcoi_schedule_memory_short(err); }
-    for (uint32_t p = 0; p < s->bind.piece_count; p++) {
-        redcoi_piece *const piece = &s->bind.pieces[p];
-        piece->copies = (redcoi_range_of){memory->copy_count, 0};
+    for (uint32_t p = 0; p < s->bind.compute_task_count; p++) {
+        redcoi_compute_task *const compute_task = &s->bind.compute_tasks[p];
+        compute_task->copies = (redcoi_range_of){memory->copy_count, 0};
         for (uint32_t t = 0; t < tensors && !s->options.emulate; t++) {
             const redco_value gradient = s->options.gradients[t];
             if (gradient == REDCO_NO_VALUE || !memory->lifetimes.copied[t] ||
-                s->bind.piece_of[redco_value_op(graph, gradient)->id] != p) {
+                s->bind.compute_task_of[redco_value_op(graph, gradient)->id] != p) {
                 continue;
             }
-            memory->copies[memory->copy_count++] = (redcoi_copy_of){
-                p, data_of(s, piece, gradient), gradient_at(s, t), redco_type_bytes(redco_value_type(graph, gradient))};
-            piece->copies.count++;
+            memory->copies[memory->copy_count++] =
+                (redcoi_copy_of){p, data_of(s, compute_task, gradient), gradient_at(s, t),
+                                 redco_type_bytes(redco_value_type(graph, gradient))};
+            compute_task->copies.count++;
         }
     }
     return REDCO_OK;
@@ -301,14 +303,15 @@ redco_status redcoi_memory_take(redco_schedule *s, redco_error *err)
         (s->options.emulate ? place_emulated : place_launch)(s, at, tensors);
         tensors += op_at(s, at)->input_count + op_at(s, at)->output_count;
     }
-    s->memory.loss = s->options.emulate ? NULL : data_of(s, &s->bind.pieces[s->loss_piece], s->options.loss);
+    s->memory.loss =
+        s->options.emulate ? NULL : data_of(s, &s->bind.compute_tasks[s->loss_compute_task], s->options.loss);
     return list_copies(s, err);
 }
 
 void redcoi_memory_free(redco_schedule *s)
 {
     redcoi_memory *const memory = &s->memory;
-    redco_backend *const backend = s->threads[REDCOI_LANE_COMPUTE].backend;
+    redco_backend *const backend = s->threads[REDCOI_STREAM_COMPUTE].backend;
     if (backend != NULL) { backend->calls->release(backend, REDCO_MEMORY_DEVICE, memory->block); }
     redco_lifetimes_free(&memory->lifetimes);
     free(memory->offsets);

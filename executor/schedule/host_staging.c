@@ -7,7 +7,7 @@ enum { LOSS_BYTES = 8 };
 
 static redco_backend *own_backend(const redco_schedule *s)
 {
-    return s->threads[REDCOI_LANE_COMPUTE].backend;
+    return s->threads[REDCOI_STREAM_COMPUTE].backend;
 }
 
 static uint64_t bytes_of(const redco_schedule *s, uint32_t input)
@@ -36,7 +36,7 @@ redco_status redcoi_exchange_take(redco_schedule *s, redco_error *err)
     }
     for (int slot = 0; slot < 2 && st == REDCO_OK; slot++) {
         if (bytes > 0) { st = take(s, bytes, &e->inputs[slot], err); }
-        if (st == REDCO_OK) { st = backend->calls->mark_create(backend, &e->fed[slot], err); }
+        if (st == REDCO_OK) { st = backend->calls->event_create(backend, &e->fed[slot], err); }
     }
     return st == REDCO_OK ? take(s, (uint64_t)s->micro_batches * LOSS_BYTES, &e->losses, err) : st;
 }
@@ -48,7 +48,7 @@ void redcoi_exchange_free(redco_schedule *s)
     if (backend == NULL) { return; }
     for (int slot = 0; slot < 2; slot++) {
         backend->calls->release(backend, REDCO_MEMORY_HOST, e->inputs[slot]);
-        if (e->fed[slot] != NULL) { backend->calls->mark_free(backend, e->fed[slot]); }
+        if (e->fed[slot] != NULL) { backend->calls->event_free(backend, e->fed[slot]); }
     }
     backend->calls->release(backend, REDCO_MEMORY_HOST, e->losses);
 }
@@ -63,23 +63,23 @@ redco_status redcoi_feed(redcoi_thread *thread, uint32_t micro_batch, redco_erro
     const uint32_t slot = micro_batch % 2;
     const void *data[REDCO_INPUTS_MAX] = {NULL};
     unsigned char *at = e->inputs[slot];
-    redco_status st = e->used[slot] ? calls->mark_finish(thread->backend, e->fed[slot], err) : REDCO_OK;
+    redco_status st = e->used[slot] ? calls->event_finish(thread->backend, e->fed[slot], err) : REDCO_OK;
     if (st == REDCO_OK) { st = s->options.feed.next(s->options.feed.context, micro_batch, data, err); }
     for (uint32_t i = 0; i < s->options.input_count && st == REDCO_OK; i++) {
         if (s->memory.input_data[i] == NULL) { continue; }
         memcpy(at, data[i], bytes_of(s, i)); /* the data may be others when feed() is called again */
-        st = calls->copy(thread->backend, thread->queue, s->memory.input_data[i], at, bytes_of(s, i), err);
+        st = calls->copy(thread->backend, thread->stream, s->memory.input_data[i], at, bytes_of(s, i), err);
         at += bytes_of(s, i);
     }
     e->used[slot] = true;
-    return st == REDCO_OK ? calls->mark_set(thread->backend, thread->queue, e->fed[slot], err) : st;
+    return st == REDCO_OK ? calls->event_set(thread->backend, thread->stream, e->fed[slot], err) : st;
 }
 
 redco_status redcoi_send_loss(redcoi_thread *thread, uint32_t micro_batch, redco_error *err)
 {
     const redco_schedule *const s = thread->schedule;
     const redco_dtype dtype = redco_value_type(s->options.graph, s->options.loss)->dtype;
-    return thread->backend->calls->copy(thread->backend, thread->queue,
+    return thread->backend->calls->copy(thread->backend, thread->stream,
                                         s->exchange.losses + (size_t)micro_batch * LOSS_BYTES, s->memory.loss,
                                         redco_dtype_bytes(dtype), err);
 }

@@ -4,11 +4,11 @@
 
 #include <stdlib.h>
 
-/* Tensor-parallel collectives of a piece of the graph: as a team's calls count them (device_comm.h). */
-static uint64_t elements_of_piece(const redco_schedule *s, const redcoi_piece *piece)
+/* Tensor-parallel collectives of a compute task of the graph: as a process group's calls count them (device_comm.h). */
+static uint64_t elements_of_compute_task(const redco_schedule *s, const redcoi_compute_task *compute_task)
 {
     uint64_t elements = 0;
-    for (uint32_t i = piece->ops.first; i < piece->ops.first + piece->ops.count; i++) {
+    for (uint32_t i = compute_task->ops.first; i < compute_task->ops.first + compute_task->ops.count; i++) {
         const redco_launch *const launch = &s->memory.launches[i];
         if (redco_op_kind_class(launch->kind) != REDCO_CLASS_COLLECTIVE) { continue; }
         const bool gather = launch->kind == REDCO_OP_ALL_GATHER;
@@ -21,7 +21,7 @@ static uint64_t elements_of(const redco_schedule *s, const redcoi_task *task)
 {
     const redco_states *const states = s->options.states;
     switch ((redcoi_action)task->action) {
-    case REDCOI_COMPUTE: return elements_of_piece(s, &s->bind.pieces[task->what]);
+    case REDCOI_COMPUTE: return elements_of_compute_task(s, &s->bind.compute_tasks[task->what]);
     case REDCOI_REDUCE:
         return redco_states_bucket_bytes(states, task->what) / redco_dtype_bytes(redco_states_dtype(states));
     case REDCOI_SPREAD:
@@ -39,8 +39,8 @@ redco_status redcoi_replay_make(redco_schedule *s, redco_error *err)
     s->replayed = calloc((size_t)s->task_count + 1, sizeof *s->replayed);
     if (s->replayed == NULL) { return redcoi_schedule_memory_short(err); }
     for (uint32_t t = 0; t < s->task_count; t++) { s->replayed[t] = elements_of(s, &s->tasks[t]); }
-    for (int lane = 0; lane < REDCOI_LANES && st == REDCO_OK; lane++) {
-        st = redco_replay_add_queue(s->options.carrier, s->threads[lane].queue, err);
+    for (int stream_kind = 0; stream_kind < REDCOI_STREAMS && st == REDCO_OK; stream_kind++) {
+        st = redco_replay_add_stream(s->options.device_comm, s->threads[stream_kind].stream, err);
     }
     return st;
 }
@@ -48,7 +48,7 @@ redco_status redcoi_replay_make(redco_schedule *s, redco_error *err)
 static redco_status occupy(redcoi_thread *thread, double seconds, redco_error *err)
 {
     const redco_occupation o = {.seconds = seconds};
-    return thread->backend->calls->occupy(thread->backend, thread->queue, &o, err);
+    return thread->backend->calls->occupy(thread->backend, thread->stream, &o, err);
 }
 
 /* A collective of the graph that the step has no operator for (layouts differ from the closed form's) takes no time in
@@ -61,7 +61,7 @@ redco_status redcoi_replay_expect(redcoi_thread *thread, uint32_t index, redco_e
     uint32_t count = 0;
     const redco_step_op *const op = &redco_step_ops(s->step, &count)[index];
     const bool computes = task->action == REDCOI_COMPUTE && op->work != REDCO_WORK_TENSOR;
-    redco_replay_expect(s->options.carrier, thread->queue, computes ? 0.0 : op->seconds, s->replayed[index]);
+    redco_replay_expect(s->options.device_comm, thread->stream, computes ? 0.0 : op->seconds, s->replayed[index]);
     const bool nothing = task->action == REDCOI_COMPUTE && !computes && s->replayed[index] == 0;
     return nothing || task->action == REDCOI_NORM_REDUCE ? occupy(thread, op->seconds, err) : REDCO_OK;
 }

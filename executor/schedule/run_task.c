@@ -47,21 +47,21 @@ static redco_status launch(redcoi_thread *thread, uint32_t at, redco_error *err)
     const redco_collectives *const c = s->options.collectives;
     if (redco_op_is_view(l->kind)) { return REDCO_OK; }
     if (redco_op_kind_class(l->kind) == REDCO_CLASS_COLLECTIVE) {
-        const redco_status st = c->run(c->context, thread->backend, thread->queue, l, err);
+        const redco_status st = c->run(c->context, thread->backend, thread->stream, l, err);
         thread->emulated_s = redcoi_clock_now_s();
         return st;
     }
-    return s->options.emulate ? REDCO_OK : thread->backend->calls->run(thread->backend, thread->queue, l, err);
+    return s->options.emulate ? REDCO_OK : thread->backend->calls->run(thread->backend, thread->stream, l, err);
 }
 
 /* Gradients that are not scattered go where they are kept. */
 static redco_status take(redcoi_thread *thread, const redcoi_task *task, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
-    const redcoi_piece *const piece = &s->bind.pieces[task->what];
+    const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[task->what];
     redco_status st = REDCO_OK;
-    for (uint32_t i = 0; i < piece->takes.count && st == REDCO_OK; i++) {
-        const uint32_t module = s->bind.takes[piece->takes.first + i];
+    for (uint32_t i = 0; i < compute_task->takes.count && st == REDCO_OK; i++) {
+        const uint32_t module = s->bind.takes[compute_task->takes.first + i];
         st = redco_states_take(s->options.states, thread->worker, module, micro_batch_of(s, task),
                                s->memory.block + s->memory.slots[s->memory.gradient_slot[module]].at, err);
     }
@@ -72,20 +72,20 @@ static redco_status compute(redcoi_thread *thread, uint32_t index, redco_error *
 {
     redco_schedule *const s = thread->schedule;
     const redcoi_task *const task = &s->tasks[index];
-    const redcoi_piece *const piece = &s->bind.pieces[task->what];
+    const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[task->what];
     const bool emulate = s->options.emulate;
     redco_status st = REDCO_OK;
     uint32_t count = 0;
     if (emulate && redco_step_ops(s->step, &count)[index].stream == REDCO_STREAM_COMPUTE) { pass_time(thread, index); }
-    for (uint32_t i = 0; i < piece->ops.count && st == REDCO_OK; i++) {
-        st = launch(thread, piece->ops.first + i, err);
+    for (uint32_t i = 0; i < compute_task->ops.count && st == REDCO_OK; i++) {
+        st = launch(thread, compute_task->ops.first + i, err);
     }
     if (emulate) { return st; }
-    for (uint32_t i = 0; i < piece->copies.count && st == REDCO_OK; i++) {
-        const redcoi_copy_of *const copy = &s->memory.copies[piece->copies.first + i];
-        st = thread->backend->calls->copy(thread->backend, thread->queue, copy->to, copy->from, copy->bytes, err);
+    for (uint32_t i = 0; i < compute_task->copies.count && st == REDCO_OK; i++) {
+        const redcoi_copy_of *const copy = &s->memory.copies[compute_task->copies.first + i];
+        st = thread->backend->calls->copy(thread->backend, thread->stream, copy->to, copy->from, copy->bytes, err);
     }
-    if (st == REDCO_OK && task->what == s->loss_piece) { st = redcoi_send_loss(thread, task->micro_batch, err); }
+    if (st == REDCO_OK && task->what == s->loss_compute_task) { st = redcoi_send_loss(thread, task->micro_batch, err); }
     return st == REDCO_OK ? take(thread, task, err) : st;
 }
 
@@ -133,8 +133,8 @@ static redco_status norm(redcoi_thread *thread, uint32_t index, redco_error *err
 static redco_status sum(redcoi_thread *thread, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
-    redco_status st = thread->backend->calls->queue_finish(thread->backend, thread->queue, err);
-    if (st == REDCO_OK && s->options.carrier != NULL) { st = redco_carrier_check(s->options.carrier, err); }
+    redco_status st = thread->backend->calls->stream_finish(thread->backend, thread->stream, err);
+    if (st == REDCO_OK && s->options.device_comm != NULL) { st = redco_device_comm_check(s->options.device_comm, err); }
     if (st != REDCO_OK) { return st; }
     if (!s->options.emulate) {
         s->sums[0] = redco_states_squares_sum(s->options.states);

@@ -24,14 +24,14 @@ static void fail(redco_schedule *s, redco_status status, const redco_error *err)
     if (status != REDCO_EINFEASIBLE) { redco_world_abort(s->options.world); } /* which all ranks meet by themselves */
 }
 
-/* Waits until other lanes have got far enough. @return false: somebody failed */
+/* Waits until other streams have got far enough. @return false: somebody failed */
 static bool wait_for(redcoi_thread *thread, const redcoi_task *task)
 {
     redco_schedule *const s = thread->schedule;
     (void)pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < task->wait_count && s->status == REDCO_OK; i++) {
         const redcoi_task *const other = &s->tasks[s->waits[task->first_wait + i].task];
-        while (s->done[other->lane] <= other->ordinal && s->status == REDCO_OK) {
+        while (s->done[other->stream_kind] <= other->ordinal && s->status == REDCO_OK) {
             (void)pthread_cond_wait(&s->changed, &s->lock);
         }
     }
@@ -40,16 +40,16 @@ static bool wait_for(redcoi_thread *thread, const redcoi_task *task)
     return good;
 }
 
-/* Behind what the queues of other lanes hold of it, and behind the beginning of the step. */
-static redco_status order_queue(redcoi_thread *thread, const redcoi_task *task, redco_error *err)
+/* Behind what the streams of other streams hold of it, and behind the beginning of the step. */
+static redco_status order_stream(redcoi_thread *thread, const redcoi_task *task, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
     const redco_backend_calls *const calls = thread->backend->calls;
     redco_status st = REDCO_OK;
-    if (task->ordinal == 0) { st = calls->mark_wait(thread->backend, thread->queue, s->base, err); }
+    if (task->ordinal == 0) { st = calls->event_wait(thread->backend, thread->stream, s->base, err); }
     for (uint32_t i = 0; i < task->wait_count && st == REDCO_OK; i++) {
-        redco_mark *const mark = s->end[s->waits[task->first_wait + i].task];
-        st = calls->mark_wait(thread->backend, thread->queue, mark, err);
+        redco_event *const event = s->end[s->waits[task->first_wait + i].task];
+        st = calls->event_wait(thread->backend, thread->stream, event, err);
     }
     return st;
 }
@@ -58,15 +58,15 @@ static redco_status set_end(redcoi_thread *thread, uint32_t index, redco_error *
 {
     const redco_schedule *const s = thread->schedule;
     if (s->end[index] == s->begin[index]) { return REDCO_OK; }
-    return thread->backend->calls->mark_set(thread->backend, thread->queue, s->end[index], err);
+    return thread->backend->calls->event_set(thread->backend, thread->stream, s->end[index], err);
 }
 
-/* Others wait for the end of a segment, whose last task may do nothing and have the mark of one before it, inside. */
+/* Others wait for the end of a segment, whose last task may do nothing and have the event of one before it, inside. */
 static redco_status set_segment_end(redcoi_thread *thread, uint32_t first, uint32_t last, redco_error *err)
 {
     const redco_schedule *const s = thread->schedule;
     if (s->end[last] == s->begin[first]) { return REDCO_OK; }
-    return thread->backend->calls->mark_set(thread->backend, thread->queue, s->end[last], err);
+    return thread->backend->calls->event_set(thread->backend, thread->stream, s->end[last], err);
 }
 
 static redco_status act(redcoi_thread *thread, uint32_t index, redco_error *err)
@@ -75,7 +75,7 @@ static redco_status act(redcoi_thread *thread, uint32_t index, redco_error *err)
     return st == REDCO_OK ? redcoi_act(thread, index, err) : st;
 }
 
-/* In a segment, all but the last task's mark: others may wait for that. */
+/* In a segment, all but the last task's event: others may wait for that. */
 static redco_status act_all(redcoi_thread *thread, uint32_t first, redco_error *err)
 {
     const redco_schedule *const s = thread->schedule;
@@ -88,17 +88,17 @@ static redco_status act_all(redcoi_thread *thread, uint32_t first, redco_error *
     return st;
 }
 
-/* Tasks that are queued at once: one, or a segment of the lane that computes. The update is one that waits inside. */
+/* Tasks that are queued at once: one, or a segment of the stream that computes. The update is one that waits inside. */
 static uint32_t tasks_at(const redcoi_thread *thread, uint32_t first)
 {
     const redco_schedule *const s = thread->schedule;
-    if (s->segments == NULL || thread->lane != REDCOI_LANE_COMPUTE) { return 0; }
+    if (s->segments == NULL || thread->stream_kind != REDCOI_STREAM_COMPUTE) { return 0; }
     return s->tasks[thread->tasks[first]].action == REDCOI_OPTIMIZER ? 0 : s->segments[first].count;
 }
 
 /* Returns when all of the task, or of the segment that it begins, is queued, which on a device is long before it is
  * done.
- * @param first  its number in the lane @param count_out  tasks that were queued */
+ * @param first  its number in the stream @param count_out  tasks that were queued */
 static redco_status do_task(redcoi_thread *thread, uint32_t first, uint32_t *count_out, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
@@ -106,9 +106,9 @@ static redco_status do_task(redcoi_thread *thread, uint32_t first, uint32_t *cou
     const redcoi_task *const task = &s->tasks[index];
     const redcoi_task *last = task;
     const bool feeds = task->action == REDCOI_COMPUTE && task->what == 0 && !s->options.emulate;
-    redco_status st = order_queue(thread, task, err);
+    redco_status st = order_stream(thread, task, err);
     if (st == REDCO_OK && (task->ordinal == 0 || task->wait_count > 0)) {
-        st = thread->backend->calls->mark_set(thread->backend, thread->queue, s->begin[index], err);
+        st = thread->backend->calls->event_set(thread->backend, thread->stream, s->begin[index], err);
     }
     if (st == REDCO_OK && feeds) { st = redcoi_feed(thread, task->micro_batch, err); }
     if (st == REDCO_OK && count > 0) {
@@ -127,13 +127,13 @@ static redco_status do_task(redcoi_thread *thread, uint32_t first, uint32_t *cou
         }
     }
     (void)pthread_mutex_lock(&s->lock);
-    s->done[thread->lane] = last->ordinal + 1;
+    s->done[thread->stream_kind] = last->ordinal + 1;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
     return REDCO_OK;
 }
 
-static redco_status queue_lane(redcoi_thread *thread, redco_error *err)
+static redco_status stream_lane(redcoi_thread *thread, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
     redco_status st = REDCO_OK;
@@ -144,16 +144,19 @@ static redco_status queue_lane(redcoi_thread *thread, redco_error *err)
     return st;
 }
 
-/* A lane's step: to the end of its queue, also after a failure, as what is queued may use memory that is then freed. */
-static void run_lane(redcoi_thread *thread)
+/* A stream's step: to the end of its stream, also after a failure, as what is queued may use memory that is then freed.
+ */
+static void run_stream_kind(redcoi_thread *thread)
 {
     redco_schedule *const s = thread->schedule;
     redco_error err = {.status = REDCO_OK};
-    redco_status st = queue_lane(thread, &err);
+    redco_status st = stream_lane(thread, &err);
     if (st != REDCO_OK) { fail(s, st, &err); }
     const bool failed = st != REDCO_OK;
-    st = thread->backend->calls->queue_finish(thread->backend, thread->queue, failed ? NULL : &err);
-    if (st == REDCO_OK && s->options.carrier != NULL) { st = redco_carrier_check(s->options.carrier, &err); }
+    st = thread->backend->calls->stream_finish(thread->backend, thread->stream, failed ? NULL : &err);
+    if (st == REDCO_OK && s->options.device_comm != NULL) {
+        st = redco_device_comm_check(s->options.device_comm, &err);
+    }
     if (st != REDCO_OK && !failed) { fail(s, st, &err); }
 }
 
@@ -170,7 +173,7 @@ static void *thread_main(void *context)
         (void)pthread_mutex_unlock(&s->lock);
         if (stop) { return NULL; }
         thread->emulated_s = 0.0;
-        run_lane(thread);
+        run_stream_kind(thread);
         (void)pthread_mutex_lock(&s->lock);
         s->idle++;
         (void)pthread_cond_broadcast(&s->changed);
@@ -181,12 +184,12 @@ static void *thread_main(void *context)
 redco_status redco_schedule_run(redco_schedule *s, uint64_t number, double learning_rate, double gradient_scale,
                                 redco_schedule_step *step_out, redco_error *err)
 {
-    redcoi_thread *const own = &s->threads[REDCOI_LANE_COMPUTE];
+    redcoi_thread *const own = &s->threads[REDCOI_STREAM_COMPUTE];
     uint32_t started = 0;
     if (s->status != REDCO_OK) {
         return redco_fail(err, REDCO_EVALUE, "schedule", "is of no more use: %s: %s", s->error.place, s->error.text);
     }
-    redco_status st = own->backend->calls->mark_set(own->backend, own->queue, s->base, err);
+    redco_status st = own->backend->calls->event_set(own->backend, own->stream, s->base, err);
     if (st != REDCO_OK) { return st; }
     (void)pthread_mutex_lock(&s->lock);
     memset(s->done, 0, sizeof s->done);
@@ -200,8 +203,10 @@ redco_status redco_schedule_run(redco_schedule *s, uint64_t number, double learn
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
     own->emulated_s = redcoi_clock_now_s();
-    run_lane(own);
-    for (int lane = 0; lane < REDCOI_LANES; lane++) { started += s->threads[lane].started ? 1 : 0; }
+    run_stream_kind(own);
+    for (int stream_kind = 0; stream_kind < REDCOI_STREAMS; stream_kind++) {
+        started += s->threads[stream_kind].started ? 1 : 0;
+    }
     (void)pthread_mutex_lock(&s->lock);
     while (s->idle < started) { (void)pthread_cond_wait(&s->changed, &s->lock); }
     st = s->status;
@@ -213,7 +218,7 @@ redco_status redco_schedule_run(redco_schedule *s, uint64_t number, double learn
 
 redco_status redco_schedule_settle(redco_schedule *s, redco_error *err)
 {
-    redco_states_worker *const worker = s->threads[REDCOI_LANE_COMPUTE].worker;
+    redco_states_worker *const worker = s->threads[REDCOI_STREAM_COMPUTE].worker;
     redco_status st = REDCO_OK;
     for (uint32_t l = 0; l < redcoi_schedule_model(s)->layer_count && st == REDCO_OK; l++) {
         st = redco_states_spread(s->options.states, worker, l, err);
@@ -221,27 +226,28 @@ redco_status redco_schedule_settle(redco_schedule *s, redco_error *err)
     return st == REDCO_OK ? redco_states_worker_finish(worker, err) : st;
 }
 
-/* A thread's means; also of lanes that have nothing to do, except the thread itself. */
-static redco_status open_lane(redco_schedule *s, redcoi_lane lane, redco_error *err)
+/* A thread's means; also of streams that have nothing to do, except the thread itself. */
+static redco_status open_stream_kind(redco_schedule *s, redcoi_stream_kind stream_kind, redco_error *err)
 {
-    redcoi_thread *const thread = &s->threads[lane];
+    redcoi_thread *const thread = &s->threads[stream_kind];
     const redco_schedule_options *const o = &s->options;
     /* Updates and what spreads them run beside the next forward, which waits for them: before its kernels, too. */
-    const redco_queue_kind kind = lane == REDCOI_LANE_COMPUTE ? REDCO_QUEUE_COMPUTATION : REDCO_QUEUE_COMMUNICATION;
+    const redco_device_stream_kind kind =
+        stream_kind == REDCOI_STREAM_COMPUTE ? REDCO_DEVICE_STREAM_COMPUTATION : REDCO_DEVICE_STREAM_COMMUNICATION;
     thread->schedule = s;
-    thread->lane = lane;
+    thread->stream_kind = stream_kind;
     redco_status st = o->open(o->open_context, &thread->backend, err);
-    if (st == REDCO_OK) { st = thread->backend->calls->queue_create(thread->backend, kind, &thread->queue, err); }
+    if (st == REDCO_OK) { st = thread->backend->calls->stream_create(thread->backend, kind, &thread->stream, err); }
     if (st == REDCO_OK) {
-        st = redco_states_worker_create(o->states, thread->backend, thread->queue, &thread->worker, err);
+        st = redco_states_worker_create(o->states, thread->backend, thread->stream, &thread->worker, err);
     }
     return st;
 }
 
 static redco_status start_threads(redco_schedule *s, redco_error *err)
 {
-    for (int lane = REDCOI_LANE_COMPUTE + 1; lane < REDCOI_LANES; lane++) {
-        redcoi_thread *const thread = &s->threads[lane];
+    for (int stream_kind = REDCOI_STREAM_COMPUTE + 1; stream_kind < REDCOI_STREAMS; stream_kind++) {
+        redcoi_thread *const thread = &s->threads[stream_kind];
         if (thread->task_count == 0) { continue; }
         if (pthread_create(&thread->thread, NULL, thread_main, thread) != 0) {
             return redco_fail(err, REDCO_ESYSTEM, "schedule", "no thread for a stream");
@@ -284,14 +290,16 @@ redco_status redco_schedule_create(const redco_schedule_options *options, redco_
         free(s);
         return redco_fail(err, REDCO_ESYSTEM, "schedule", "no lock");
     }
-    for (int lane = 0; lane < REDCOI_LANES && st == REDCO_OK; lane++) { st = open_lane(s, (redcoi_lane)lane, err); }
+    for (int stream_kind = 0; stream_kind < REDCOI_STREAMS && st == REDCO_OK; stream_kind++) {
+        st = open_stream_kind(s, (redcoi_stream_kind)stream_kind, err);
+    }
     if (st != REDCO_OK) { goto out; }
     if ((st = redcoi_bind_make(s, err)) != REDCO_OK) { goto out; }
-    s->loss_piece = s->bind.piece_of[redco_value_op(options->graph, options->loss)->id];
+    s->loss_compute_task = s->bind.compute_task_of[redco_value_op(options->graph, options->loss)->id];
     if ((st = redcoi_values_plan(s, err)) != REDCO_OK || (st = redcoi_slots_plan(s, err)) != REDCO_OK ||
         (st = redcoi_places_plan(s, err)) != REDCO_OK || (st = redcoi_memory_take(s, err)) != REDCO_OK ||
         (st = redcoi_exchange_take(s, err)) != REDCO_OK || (st = redcoi_tasks_make(s, err)) != REDCO_OK ||
-        (st = redcoi_marks_make(s, err)) != REDCO_OK || (st = redcoi_replay_make(s, err)) != REDCO_OK ||
+        (st = redcoi_events_make(s, err)) != REDCO_OK || (st = redcoi_replay_make(s, err)) != REDCO_OK ||
         (st = redcoi_segments_make(s, err)) != REDCO_OK) {
         goto out;
     }
@@ -311,18 +319,18 @@ void redco_schedule_free(redco_schedule *s)
     s->stop = true;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
-    for (int lane = 0; lane < REDCOI_LANES; lane++) {
-        if (s->threads[lane].started) { (void)pthread_join(s->threads[lane].thread, NULL); }
+    for (int stream_kind = 0; stream_kind < REDCOI_STREAMS; stream_kind++) {
+        if (s->threads[stream_kind].started) { (void)pthread_join(s->threads[stream_kind].thread, NULL); }
     }
     redcoi_segments_free(s);
-    redcoi_marks_free(s);
+    redcoi_events_free(s);
     redcoi_exchange_free(s);
     redcoi_memory_free(s);
     redcoi_bind_free(&s->bind);
-    for (int lane = 0; lane < REDCOI_LANES; lane++) {
-        redcoi_thread *const thread = &s->threads[lane];
+    for (int stream_kind = 0; stream_kind < REDCOI_STREAMS; stream_kind++) {
+        redcoi_thread *const thread = &s->threads[stream_kind];
         redco_states_worker_free(thread->worker);
-        if (thread->queue != NULL) { thread->backend->calls->queue_free(thread->backend, thread->queue); }
+        if (thread->stream != NULL) { thread->backend->calls->stream_free(thread->backend, thread->stream); }
         redco_backend_close(thread->backend);
         free(thread->tasks);
     }
@@ -343,8 +351,8 @@ void redco_schedule_hold_reserve(redco_schedule *s, uint64_t bytes)
 redco_schedule_size redco_schedule_sizes(const redco_schedule *s)
 {
     redco_schedule_size size = s->memory.size;
-    for (int lane = 0; lane < REDCOI_LANES; lane++) {
-        size.worker_bytes += redco_states_worker_bytes(s->threads[lane].worker);
+    for (int stream_kind = 0; stream_kind < REDCOI_STREAMS; stream_kind++) {
+        size.worker_bytes += redco_states_worker_bytes(s->threads[stream_kind].worker);
     }
     return size;
 }

@@ -4,7 +4,7 @@
  *
  *  What runs when is fixed when the schedule is made, and so is all memory: activations, gathered weights and whole
  *  gradients lie in one arena at places planned from their lifetimes. Each stream that the step uses has a
- * thread with a queue and communicators of its own; tensor-parallel collectives, which computation waits for, are
+ * thread with a stream and communicators of its own; tensor-parallel collectives, which computation waits for, are
  * called by the thread that computes. A thread waits only for operators of others that the step says its next one
  * needs.
  *
@@ -40,9 +40,10 @@ typedef struct redco_schedule_options {
     const redco_value *inputs;    /**< that are fed; a REDCO_NO_VALUE is one that the graph does not read */
     uint32_t input_count;
     redco_feed feed;
-    redco_world *world;     /**< the states' world: it is aborted when a stream fails, so that the others end */
-    redco_carrier *carrier; /**< the states' carrier, which may have failed in what was queued; NULL: it cannot */
-    redco_states *states;   /**< with two bucket buffers or more, reductions overlap */
+    redco_world *world; /**< the states' world: it is aborted when a stream fails, so that the others end */
+    redco_device_comm
+        *device_comm; /**< the states' device communicator, which may have failed in what was queued; NULL: it cannot */
+    redco_states *states; /**< with two bucket buffers or more, reductions overlap */
     /** Another handle to the states' device, for one thread. Closed by the schedule. */
     redco_status (*open)(void *context, redco_backend **backend_out, redco_error *err);
     void *open_context;
@@ -50,8 +51,8 @@ typedef struct redco_schedule_options {
     /** Computation, norm and optimizer are timed waits of the seconds in the step, their memory is not taken, and
      * losses are 0; communication is real. */
     bool emulate;
-    /** The carrier is a replay (executor/comm/replay.h), and the graph's collectives run on it: operators that
-     * communicate take the seconds of the step. */
+    /** The device communicator is a replay (executor/comm/replay.h), and the graph's collectives run on it: operators
+     * that communicate take the seconds of the step. */
     bool replay;
     /** The graph is one whose operators the step knows only in sum: operators of the step that it has none for take no
      *  time. */
@@ -70,10 +71,10 @@ void redco_schedule_free(redco_schedule *schedule); /**< NULL is accepted */
 /** Memory beside the states', all of it taken before the first step. */
 typedef struct redco_schedule_size {
     uint64_t arena_bytes; /**< values of the graph, what operators work with, gathered weights, whole gradients */
-    uint64_t held_bytes[REDCO_ARENA_HOLDERS],
+    uint64_t held_bytes[REDCO_ARENA_CATEGORIES],
         slot_bytes; /**< bytes of the arena when it is fullest; the latter: weights, gradients */
     uint64_t input_bytes;
-    uint64_t worker_bytes; /**< for all threads: pieces of vectors that an update works with */
+    uint64_t worker_bytes; /**< for all threads: compute tasks of vectors that an update works with */
 } redco_schedule_size;
 redco_schedule_size redco_schedule_sizes(const redco_schedule *schedule);
 
@@ -95,7 +96,7 @@ redco_status redco_schedule_settle(redco_schedule *schedule, redco_error *err);
 /** Memory that a device's driver and libraries hold beside the plan: timelines have it from then on as reserve. */
 void redco_schedule_hold_reserve(redco_schedule *schedule, uint64_t bytes);
 
-/** Sets whether the steps from here on are timed, operator by operator, as redco_schedule_timeline() needs: marks
+/** Sets whether the steps from here on are timed, operator by operator, as redco_schedule_timeline() needs: events
  * inside of recordings take the device some time. They are unless this says no.
  *  @param later  some will be: recordings are made for both at once */
 void redco_schedule_time(redco_schedule *schedule, bool now, bool later);
@@ -103,7 +104,7 @@ void redco_schedule_time(redco_schedule *schedule, bool now, bool later);
 /** The recordings (redco_schedule_options.record). */
 typedef struct redco_schedule_recorded {
     uint32_t recordings, operators; /**< operators of the step that they replace */
-    char why_not[400];              /**< the first that failed, and was queued piece by piece from then on; "" */
+    char why_not[400]; /**< the first that failed, and was queued compute task by compute task from then on; "" */
 } redco_schedule_recorded;
 redco_schedule_recorded redco_schedule_what_is_recorded(const redco_schedule *schedule);
 

@@ -10,14 +10,14 @@
 enum { REDCOI_OP_NAME_BYTES = 200 };
 
 /** A thread each; the first is the caller's. */
-typedef enum redcoi_lane {
-    REDCOI_LANE_COMPUTE,
-    REDCOI_LANE_PARAMETERS,
-    REDCOI_LANE_SECONDARY,
-    REDCOI_LANE_GRADIENTS,
-    REDCOI_LANE_UPDATE,
-    REDCOI_LANES
-} redcoi_lane;
+typedef enum redcoi_stream_kind {
+    REDCOI_STREAM_COMPUTE,
+    REDCOI_STREAM_PARAMETERS,
+    REDCOI_STREAM_SECONDARY,
+    REDCOI_STREAM_GRADIENTS,
+    REDCOI_STREAM_UPDATE,
+    REDCOI_STREAMS
+} redcoi_stream_kind;
 
 typedef enum redcoi_action {
     REDCOI_NOTHING, /**< costs of the simulator's that an engine has or has not: launches, overhead */
@@ -33,16 +33,16 @@ typedef enum redcoi_action {
 
 /** The work for one operator of the step; numbered as those. */
 typedef struct redcoi_task {
-    uint8_t action, lane;
+    uint8_t action, stream_kind;
     bool backward;        /**< gather: for backward */
     uint32_t micro_batch; /**< or REDCO_STEP_NONE */
-    uint32_t what;        /**< piece, module, bucket or layer, as the action says */
+    uint32_t what;        /**< compute task, module, bucket or layer, as the action says */
     uint32_t layer;
-    uint32_t ordinal; /**< in its lane */
+    uint32_t ordinal; /**< in its stream */
     uint32_t first_wait, wait_count;
 } redcoi_task;
 
-/** Another lane's task must have been done. */
+/** Another stream's task must have been done. */
 typedef struct redcoi_wait {
     uint32_t task;
 } redcoi_wait_for;
@@ -53,7 +53,7 @@ typedef struct redcoi_range_of {
 } redcoi_range_of;
 
 /** The work of one compute operator of a micro-batch: the same in all of them. */
-typedef struct redcoi_piece {
+typedef struct redcoi_compute_task {
     uint32_t step_op; /**< in the first micro-batch */
     uint32_t layer;
     redcoi_range_of ops;    /**< in bind->order */
@@ -62,17 +62,17 @@ typedef struct redcoi_piece {
     redcoi_range_of copies; /**< in memory->copies */
     int64_t value_bytes[2], weight_bytes, gradient_bytes[2]; /**< taken when it starts, given back when it ends */
     uint32_t after, after_before;                            /**< as of the gradients that it is the first to write */
-} redcoi_piece;
+} redcoi_compute_task;
 
 /** Which operators of the graph belong to which compute operator of the step. */
 typedef struct redcoi_bind {
-    redcoi_piece *pieces;
-    uint32_t piece_count;
-    uint32_t *piece_of; /**< by operator of the graph; REDCO_STEP_NONE: not run */
-    uint32_t *order;    /**< operators by piece */
+    redcoi_compute_task *compute_tasks;
+    uint32_t compute_task_count;
+    uint32_t *compute_task_of; /**< by operator of the graph; REDCO_STEP_NONE: not run */
+    uint32_t *order;           /**< operators by compute task */
     uint32_t *takes, *needs;
     uint32_t need_count;
-    uint32_t *first_of, *ready_of; /**< by module: first and last piece that makes its gradients */
+    uint32_t *first_of, *ready_of; /**< by module: first and last compute task that makes its gradients */
     bool *live;                    /**< by operator of the graph */
     redco_value *root_of;          /**< by value: of views, the value whose memory they are */
     uint32_t *tensor_of;           /**< by value: the parameter it is, or a view of it; REDCO_STEP_NONE */
@@ -83,8 +83,8 @@ typedef struct redcoi_slot {
     uint32_t layer, module;
     bool gradient, backward;
     uint32_t step_op;  /**< the gather or scatter in the first micro-batch, REDCO_STEP_NONE: gradients taken at once */
-    uint32_t producer; /**< gradient: first piece that writes it */
-    uint32_t born, dies; /**< places: 2 (piece + 1), odd ones between pieces */
+    uint32_t producer; /**< gradient: first compute task that writes it */
+    uint32_t born, dies; /**< places: 2 (compute task + 1), odd ones between compute tasks */
     uint64_t bytes, at;
     uint32_t scatter; /**< gradient: its number among the scatters of a micro-batch */
     /** The scatter that must be through before it is written: of the same micro-batch or of the one before. */
@@ -92,7 +92,7 @@ typedef struct redcoi_slot {
 } redcoi_slot;
 
 typedef struct redcoi_copy {
-    uint32_t piece;
+    uint32_t compute_task;
     const void *from;
     void *to;
     uint64_t bytes;
@@ -121,7 +121,7 @@ typedef struct redcoi_memory {
 /** Values that the program reads and writes, in memory that devices copy from and to while it runs on. */
 typedef struct redcoi_exchange_memory {
     unsigned char *inputs[2]; /**< for the micro-batch under way and the next one */
-    redco_mark *fed[2];       /**< the device has them */
+    redco_event *fed[2];      /**< the device has them */
     bool used[2];             /**< in this step */
     unsigned char *losses;    /**< one of each micro-batch */
 } redcoi_exchange_memory;
@@ -129,9 +129,9 @@ typedef struct redcoi_exchange_memory {
 /** One thread's means. */
 typedef struct redcoi_thread {
     redco_schedule *schedule;
-    redcoi_lane lane;
+    redcoi_stream_kind stream_kind;
     redco_backend *backend;
-    redco_queue *queue;
+    redco_device_stream *stream;
     redco_states_worker *worker;
     uint32_t *tasks; /**< in order */
     uint32_t task_count;
@@ -140,8 +140,8 @@ typedef struct redcoi_thread {
     double emulated_s; /**< until when the emulated operators so far last */
 } redcoi_thread;
 
-/** Tasks of the lane that computes, one behind the other, that wait for nothing in between and that nobody waits for
- * but at the end: one recording queues them. By the first task's number in its lane. */
+/** Tasks of the stream that computes, one behind the other, that wait for nothing in between and that nobody waits for
+ * but at the end: one recording queues them. By the first task's number in its stream. */
 typedef struct redcoi_segment {
     uint32_t count; /**< tasks; 0: another one has this task, or it is not recorded */
     bool failed;
@@ -158,28 +158,28 @@ struct redco_schedule {
     uint32_t task_count;
     redcoi_wait_for *waits;
     uint32_t wait_count;
-    redcoi_thread threads[REDCOI_LANES];
-    /** By task; one that begins where another of its lane ends has no mark of its own for that (marks). */
-    redco_mark **begin, **end, *base, **marks;
-    uint32_t mark_count;
+    redcoi_thread threads[REDCOI_STREAMS];
+    /** By task; one that begins where another of its stream ends has no event of its own for that. */
+    redco_event **begin, **end, *base, **events;
+    uint32_t event_count;
     double *ended_s;          /**< by task, on the processor's clock */
     uint64_t *replayed;       /**< by task: elements that its collectives move together; 0: there is one at most */
-    redcoi_segment *segments; /**< the computing lane's, by number in the lane; NULL: nothing is recorded */
+    redcoi_segment *segments; /**< the computing stream's, by number in the stream; NULL: nothing is recorded */
     redco_schedule_recorded recorded;
     bool untimed, timed_later; /**< redco_schedule_time() */
-    bool marking;              /**< tasks inside of a segment set their marks */
-    uint32_t micro_batches, loss_piece;
+    bool marking;              /**< tasks inside of a segment set their events */
+    uint32_t micro_batches, loss_compute_task;
     redcoi_exchange_memory exchange;
     /* Shared by threads; under the lock. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t round;
     bool stop;
-    uint32_t done[REDCOI_LANES]; /**< tasks of this step */
-    uint32_t idle;               /**< threads that have finished the round */
+    uint32_t done[REDCOI_STREAMS]; /**< tasks of this step */
+    uint32_t idle;                 /**< threads that have finished the round */
     redco_status status;
     redco_error error;
-    /* State of the step under way; written by the lane that computes, or before another waits for it. */
+    /* State of the step under way; written by the stream that computes, or before another waits for it. */
     uint64_t number;
     double learning_rate, gradient_scale, sums[2], loss, norm;
     bool summed; /**< sums are of all ranks */
@@ -196,7 +196,7 @@ redco_status redcoi_schedule_memory_short(redco_error *err);
 bool redcoi_module_of(const redco_schedule *s, const redco_step_op *op, uint32_t *module_out);
 
 /** Operators of a micro-batch that the thread that computes does with the graph. */
-bool redcoi_is_piece(const redco_step_op *op);
+bool redcoi_is_compute_task(const redco_step_op *op);
 redco_status redcoi_bind_make(redco_schedule *s, redco_error *err);
 void redcoi_bind_free(redcoi_bind *bind);
 /** Lifetimes of the graph's values. */
@@ -210,9 +210,9 @@ redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err);
 /** Takes memory and prepares the launches. */
 redco_status redcoi_memory_take(redco_schedule *s, redco_error *err);
 void redcoi_memory_free(redco_schedule *s);
-/** Marks of tasks, and memory in which the program meets the device. */
-redco_status redcoi_marks_make(redco_schedule *s, redco_error *err);
-void redcoi_marks_free(redco_schedule *s);
+/** Events of tasks, and memory in which the program meets the device. */
+redco_status redcoi_events_make(redco_schedule *s, redco_error *err);
+void redcoi_events_free(redco_schedule *s);
 redco_status redcoi_exchange_take(redco_schedule *s, redco_error *err);
 void redcoi_exchange_free(redco_schedule *s);
 /** Queues the inputs of a micro-batch. */

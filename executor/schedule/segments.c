@@ -7,8 +7,8 @@
 
 static bool communicates(const redco_schedule *s, const redcoi_task *task)
 {
-    const redcoi_piece *const piece = &s->bind.pieces[task->what];
-    for (uint32_t i = piece->ops.first; i < piece->ops.first + piece->ops.count; i++) {
+    const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[task->what];
+    for (uint32_t i = compute_task->ops.first; i < compute_task->ops.first + compute_task->ops.count; i++) {
         if (redco_op_kind_class(s->memory.launches[i].kind) == REDCO_CLASS_COLLECTIVE) { return true; }
     }
     return false;
@@ -35,7 +35,7 @@ static bool can_follow(const redco_schedule *s, const redcoi_task *task)
 
 redco_status redcoi_segments_make(redco_schedule *s, redco_error *err)
 {
-    const redcoi_thread *const own = &s->threads[REDCOI_LANE_COMPUTE];
+    const redcoi_thread *const own = &s->threads[REDCOI_STREAM_COMPUTE];
     if (!s->options.record || s->options.emulate || own->backend->calls->record_begin == NULL) { return REDCO_OK; }
     bool *const awaited = calloc((size_t)s->task_count + 1, sizeof *awaited);
     s->segments = calloc((size_t)own->task_count + 1, sizeof *s->segments);
@@ -62,7 +62,7 @@ redco_status redcoi_segments_make(redco_schedule *s, redco_error *err)
 
 void redcoi_segments_free(redco_schedule *s)
 {
-    const redcoi_thread *const own = &s->threads[REDCOI_LANE_COMPUTE];
+    const redcoi_thread *const own = &s->threads[REDCOI_STREAM_COMPUTE];
     for (uint32_t i = 0; s->segments != NULL && i < own->task_count; i++) {
         for (int timed = 0; timed < 2; timed++) {
             own->backend->calls->record_free(own->backend, s->segments[i].recordings[timed]);
@@ -76,10 +76,10 @@ static redco_status record(redcoi_thread *thread, redco_recording **recording_ou
                            uint32_t first, redco_error *err)
 {
     const redco_backend_calls *const calls = thread->backend->calls;
-    redco_status st = calls->record_begin(thread->backend, thread->queue, err);
+    redco_status st = calls->record_begin(thread->backend, thread->stream, err);
     if (st != REDCO_OK) { return st; }
     st = body(thread, first, err);
-    const redco_status ended = calls->record_end(thread->backend, thread->queue, st == REDCO_OK ? recording_out : NULL,
+    const redco_status ended = calls->record_end(thread->backend, thread->stream, st == REDCO_OK ? recording_out : NULL,
                                                  st == REDCO_OK ? err : NULL);
     return st == REDCO_OK ? ended : st;
 }
@@ -116,10 +116,10 @@ redco_status redcoi_segment_run(redcoi_thread *thread, redcoi_segment *segment,
         }
     }
     if (s->round < 2 || segment->failed) {
-        s->marking = !s->untimed || s->round < 2; /* so that every mark was set once */
+        s->marking = !s->untimed || s->round < 2; /* so that every event was set once */
         return body(thread, first, err);
     }
-    return thread->backend->calls->record_play(thread->backend, thread->queue, segment->recordings[timed], err);
+    return thread->backend->calls->record_play(thread->backend, thread->stream, segment->recordings[timed], err);
 }
 
 void redco_schedule_time(redco_schedule *s, bool now, bool later)
@@ -130,7 +130,7 @@ void redco_schedule_time(redco_schedule *s, bool now, bool later)
 
 redco_schedule_recorded redco_schedule_what_is_recorded(const redco_schedule *s)
 {
-    const redcoi_thread *const own = &s->threads[REDCOI_LANE_COMPUTE];
+    const redcoi_thread *const own = &s->threads[REDCOI_STREAM_COMPUTE];
     redco_schedule_recorded recorded = s->recorded;
     for (uint32_t i = 0; s->segments != NULL && i < own->task_count; i++) {
         if (s->segments[i].failed || (s->segments[i].recordings[0] == NULL && s->segments[i].recordings[1] == NULL)) {

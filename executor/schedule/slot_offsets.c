@@ -6,29 +6,29 @@
 
 #include <stdlib.h>
 
-/* Steps of the arena's order by piece. */
+/* Steps of the arena's order by compute task. */
 static uint32_t *first_steps(const redco_schedule *s)
 {
     const redco_lifetimes *const l = &s->memory.lifetimes;
-    uint32_t *const first = calloc((size_t)s->bind.piece_count + 2, sizeof *first);
+    uint32_t *const first = calloc((size_t)s->bind.compute_task_count + 2, sizeof *first);
     uint32_t step = 0;
-    for (uint32_t p = 0; first != NULL && p <= s->bind.piece_count; p++) {
+    for (uint32_t p = 0; first != NULL && p <= s->bind.compute_task_count; p++) {
         first[p] = step;
-        while (step < l->step_count && s->bind.piece_of[l->order[step]] == p) { step++; }
+        while (step < l->step_count && s->bind.compute_task_of[l->order[step]] == p) { step++; }
     }
     return first;
 }
 
-/* Odd places lie between pieces: what is born there may be written when the piece before is through. */
+/* Odd places lie between compute tasks: what is born there may be written when the compute task before is through. */
 static redco_interval slot_interval(const redco_schedule *s, const redcoi_slot *slot, const uint32_t *first)
 {
-    const uint32_t steps = s->memory.lifetimes.step_count, pieces = s->bind.piece_count;
+    const uint32_t steps = s->memory.lifetimes.step_count, compute_tasks = s->bind.compute_task_count;
     const uint32_t from = slot->born % 2 == 0 ? slot->born / 2 - 1 : (slot->born - 1) / 2;
-    const uint32_t until = slot->dies / 2 - 1; /* odd ones: the piece before */
-    const uint32_t last_piece = slot->dies < 2 ? 0 : until < pieces ? until : pieces - 1;
-    uint32_t born = first[from < pieces ? from : pieces - 1];
+    const uint32_t until = slot->dies / 2 - 1; /* odd ones: the compute task before */
+    const uint32_t last_compute_task = slot->dies < 2 ? 0 : until < compute_tasks ? until : compute_tasks - 1;
+    uint32_t born = first[from < compute_tasks ? from : compute_tasks - 1];
     if (born >= steps) { born = steps - 1; }
-    const uint32_t end = first[last_piece + 1];
+    const uint32_t end = first[last_compute_task + 1];
     return (redco_interval){slot->bytes, born, end > born + 1 ? end - 1 : born};
 }
 
@@ -59,24 +59,27 @@ static void find_waits(redco_schedule *s, const redco_interval *intervals)
 {
     redcoi_memory *const memory = &s->memory;
     const redco_lifetimes *const l = &memory->lifetimes;
-    for (uint32_t p = 0; p < s->bind.piece_count; p++) {
-        s->bind.pieces[p].after = s->bind.pieces[p].after_before = REDCO_STEP_NONE;
+    for (uint32_t p = 0; p < s->bind.compute_task_count; p++) {
+        s->bind.compute_tasks[p].after = s->bind.compute_tasks[p].after_before = REDCO_STEP_NONE;
     }
     for (uint32_t k = 0; k < memory->slot_count; k++) {
         redcoi_slot *const slot = &memory->slots[k];
         slot->after = slot->after_before = REDCO_STEP_NONE;
         find_scatters(memory, intervals, slot->at, slot->bytes, intervals[k].first, &slot->after, &slot->after_before);
         if (!slot->gradient) { continue; }
-        redcoi_piece *const piece = &s->bind.pieces[slot->producer];
-        if (slot->after != REDCO_STEP_NONE && later(slot->after, piece->after)) { piece->after = slot->after; }
-        if (slot->after_before != REDCO_STEP_NONE && later(slot->after_before, piece->after_before)) {
-            piece->after_before = slot->after_before;
+        redcoi_compute_task *const compute_task = &s->bind.compute_tasks[slot->producer];
+        if (slot->after != REDCO_STEP_NONE && later(slot->after, compute_task->after)) {
+            compute_task->after = slot->after;
+        }
+        if (slot->after_before != REDCO_STEP_NONE && later(slot->after_before, compute_task->after_before)) {
+            compute_task->after_before = slot->after_before;
         }
     }
     for (uint32_t i = 0; i < l->interval_count && !s->options.emulate; i++) {
-        redcoi_piece *const piece = &s->bind.pieces[s->bind.piece_of[l->order[l->intervals[i].first]]];
+        redcoi_compute_task *const compute_task =
+            &s->bind.compute_tasks[s->bind.compute_task_of[l->order[l->intervals[i].first]]];
         find_scatters(memory, intervals, memory->offsets[i], l->intervals[i].size_bytes, l->intervals[i].first,
-                      &piece->after, &piece->after_before);
+                      &compute_task->after, &compute_task->after_before);
     }
 }
 

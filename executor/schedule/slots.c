@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t place_of(uint32_t piece)
+static uint32_t place_of(uint32_t compute_task)
 {
-    return 2 * (piece + 1);
+    return 2 * (compute_task + 1);
 }
 
 bool redcoi_module_of(const redco_schedule *s, const redco_step_op *op, uint32_t *module_out)
@@ -20,10 +20,10 @@ bool redcoi_module_of(const redco_schedule *s, const redco_step_op *op, uint32_t
         *module_out = model->layers[layer].first_module + op->module - 1;
         return true;
     }
-    for (uint32_t p = 0; p < s->bind.piece_count; p++) { /* "shared_table": of another layer */
-        const redcoi_piece *const piece = &s->bind.pieces[p];
-        for (uint32_t n = 0; piece->layer == layer && n < piece->needs.count; n++) {
-            const uint32_t module = s->bind.needs[piece->needs.first + n];
+    for (uint32_t p = 0; p < s->bind.compute_task_count; p++) { /* "shared_table": of another layer */
+        const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[p];
+        for (uint32_t n = 0; compute_task->layer == layer && n < compute_task->needs.count; n++) {
+            const uint32_t module = s->bind.needs[compute_task->needs.first + n];
             if (redco_layout_layer_of(redco_states_layout(s->options.states), module) == layer) { continue; }
             *module_out = module;
             return true;
@@ -45,13 +45,15 @@ static redco_status list_slots(redco_schedule *s, redco_error *err)
     redcoi_memory *const memory = &s->memory;
     const redco_layout *const layout = redco_states_layout(s->options.states);
     const uint64_t element_bytes = redco_dtype_bytes(redco_states_dtype(s->options.states));
-    uint32_t count = 0, pieces = 0;
+    uint32_t count = 0, compute_tasks = 0;
     const redco_step_op *const ops = redco_step_ops(s->options.step, &count);
     for (uint32_t i = 0; i < count; i++) {
         const bool gather = ops[i].work == REDCO_WORK_GATHER, scatter = ops[i].work == REDCO_WORK_SCATTER;
         redcoi_slot slot = {.layer = ops[i].layer, .gradient = scatter, .step_op = i, .scatter = REDCO_STEP_NONE};
         if (ops[i].micro_batch != 0) { continue; }
-        if (pieces < s->bind.piece_count && s->bind.pieces[pieces].step_op == i) { pieces++; }
+        if (compute_tasks < s->bind.compute_task_count && s->bind.compute_tasks[compute_tasks].step_op == i) {
+            compute_tasks++;
+        }
         if (!gather && !scatter) { continue; }
         if (!redcoi_module_of(s, &ops[i], &slot.module)) { return unknown_module(s, i, err); }
         if (scatter && redco_module_frozen(redcoi_schedule_model(s), slot.module)) {
@@ -65,15 +67,15 @@ static redco_status list_slots(redco_schedule *s, redco_error *err)
             slot.producer = s->bind.first_of[slot.module];
             slot.scatter = memory->scatter_count++;
             slot.born = place_of(slot.producer);
-            slot.dies = place_of(pieces - 1); /* at least; see keep_gradients() */
-            if (s->bind.ready_of[slot.module] + 1 > pieces) {
+            slot.dies = place_of(compute_tasks - 1); /* at least; see keep_gradients() */
+            if (s->bind.ready_of[slot.module] + 1 > compute_tasks) {
                 char name[REDCOI_OP_NAME_BYTES];
                 return redco_fail(err, REDCO_EVALUE, redco_step_name(s->options.step, i, name, sizeof name),
                                   "is issued before all gradients of the module are made");
             }
             memory->gradient_slot[slot.module] = memory->slot_count;
         } else {
-            slot.born = slot.dies = 2 * pieces + 1;
+            slot.born = slot.dies = 2 * compute_tasks + 1;
         }
         memory->slots[memory->slot_count++] = slot;
     }
@@ -108,39 +110,40 @@ static redco_status add_taken(redco_schedule *s, redco_error *err)
     return REDCO_OK;
 }
 
-/* The number of the last slot before a piece that holds a module gathered for a layer, plus 1; 0 if there is none */
-static uint32_t gathered_for(const redcoi_memory *memory, uint32_t module, uint32_t layer, uint32_t piece)
+/* The number of the last slot before a compute task that holds a module gathered for a layer, plus 1; 0 if there is
+ * none */
+static uint32_t gathered_for(const redcoi_memory *memory, uint32_t module, uint32_t layer, uint32_t compute_task)
 {
     uint32_t at = memory->slot_count;
     while (at > 0 && (memory->slots[at - 1].gradient || memory->slots[at - 1].module != module ||
-                      memory->slots[at - 1].layer != layer || memory->slots[at - 1].born > place_of(piece))) {
+                      memory->slots[at - 1].layer != layer || memory->slots[at - 1].born > place_of(compute_task))) {
         at--;
     }
     return at;
 }
 
-/* Weights live as long as pieces read them, or wait for them: also pieces of another layer than the one that gathers
- * them, for which nothing gathers them again (the norm behind an encoder). */
+/* Weights live as long as compute tasks read them, or wait for them: also compute tasks of another layer than the one
+ * that gathers them, for which nothing gathers them again (the norm behind an encoder). */
 static redco_status keep_weights(redco_schedule *s, redco_error *err)
 {
     redcoi_memory *const memory = &s->memory;
-    for (uint32_t p = 0; p < s->bind.piece_count; p++) {
-        const redcoi_piece *const piece = &s->bind.pieces[p];
+    for (uint32_t p = 0; p < s->bind.compute_task_count; p++) {
+        const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[p];
         uint32_t inputs = 0;
-        const uint32_t *const input = redco_step_inputs(s->options.step, piece->step_op, &inputs);
-        for (uint32_t n = 0; n < piece->needs.count; n++) {
-            const uint32_t module = s->bind.needs[piece->needs.first + n];
+        const uint32_t *const input = redco_step_inputs(s->options.step, compute_task->step_op, &inputs);
+        for (uint32_t n = 0; n < compute_task->needs.count; n++) {
+            const uint32_t module = s->bind.needs[compute_task->needs.first + n];
             const uint32_t home = redco_layout_layer_of(redco_states_layout(s->options.states), module);
-            uint32_t at = gathered_for(memory, module, piece->layer, p);
+            uint32_t at = gathered_for(memory, module, compute_task->layer, p);
             if (at == 0) { at = gathered_for(memory, module, home, p); }
             if (at == 0) {
                 char name[REDCOI_OP_NAME_BYTES];
                 return redco_fail(err, REDCO_EVALUE,
-                                  redco_step_name(s->options.step, piece->step_op, name, sizeof name),
+                                  redco_step_name(s->options.step, compute_task->step_op, name, sizeof name),
                                   "reads \"%s\", which no operator before it gathers",
                                   redcoi_schedule_model(s)->modules[module].name);
             }
-            memory->need_slot[piece->needs.first + n] = at - 1;
+            memory->need_slot[compute_task->needs.first + n] = at - 1;
             memory->slots[at - 1].dies = place_of(p);
         }
         for (uint32_t i = 0; i < inputs; i++) {
@@ -158,14 +161,14 @@ static redco_status keep_weights(redco_schedule *s, redco_error *err)
 /* Scattered gradients have as long as the next layer's backward takes before somebody waits for the scatter. */
 static void keep_gradients(redco_schedule *s)
 {
-    const uint32_t last = s->bind.piece_count - 1;
+    const uint32_t last = s->bind.compute_task_count - 1;
     for (uint32_t k = 0; k < s->memory.slot_count; k++) {
         redcoi_slot *const slot = &s->memory.slots[k];
         if (!slot->gradient || slot->scatter == REDCO_STEP_NONE) { continue; }
-        const uint32_t from = slot->dies / 2 - 1, layer = s->bind.pieces[from].layer;
+        const uint32_t from = slot->dies / 2 - 1, layer = s->bind.compute_tasks[from].layer;
         uint32_t until = last;
         for (uint32_t p = from + 1; p <= last; p++) {
-            if (s->bind.pieces[p].layer + 1 < layer && layer != REDCO_STEP_NONE) {
+            if (s->bind.compute_tasks[p].layer + 1 < layer && layer != REDCO_STEP_NONE) {
                 until = p - 1;
                 break;
             }
@@ -186,8 +189,8 @@ static void keep_for_readers(redco_schedule *s)
         redcoi_slot *const slot = &s->memory.slots[s->memory.gradient_slot[redco_layout_module_of(layout, t)]];
         for (uint32_t i = redco_value_op(graph, root)->id + 1; i < redco_graph_op_count(graph); i++) {
             const redco_op *const op = redco_graph_op(graph, i);
-            for (uint32_t k = 0; s->bind.piece_of[i] != REDCO_STEP_NONE && k < op->input_count; k++) {
-                const uint32_t place = place_of(s->bind.piece_of[i]);
+            for (uint32_t k = 0; s->bind.compute_task_of[i] != REDCO_STEP_NONE && k < op->input_count; k++) {
+                const uint32_t place = place_of(s->bind.compute_task_of[i]);
                 if (s->bind.root_of[op->inputs[k]] == root && place > slot->dies) { slot->dies = place; }
             }
         }

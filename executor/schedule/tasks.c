@@ -14,8 +14,8 @@ struct maker {
     uint32_t *own;                   /* by operator of the step given: its number in ours; NONE: left out */
     uint32_t bucket;                 /* issued last, or NONE */
     uint32_t pending;                /* that the next computation must wait for, or NONE */
-    uint32_t computed;               /* piece added last, of any micro-batch, or NONE */
-    uint32_t *pieces;                /* by piece of the micro-batch: its task */
+    uint32_t computed;               /* compute task added last, of any micro-batch, or NONE */
+    uint32_t *compute_tasks;         /* by compute task of the micro-batch: its task */
     uint32_t *left;                  /* by bucket: modules that are missing in this micro-batch */
     uint32_t *filled_by;             /* by bucket: the operator that completed it */
     uint32_t *full, full_count;      /* buckets that wait to be reduced, in order */
@@ -27,7 +27,7 @@ struct maker {
     uint32_t theirs[2], ours[2]; /* counts, likewise */
     const redco_step_op *like[2];
     uint32_t label[2];
-    uint32_t micro_batch, piece, transfer; /* where in the micro-batch */
+    uint32_t micro_batch, compute_task, transfer; /* where in the micro-batch */
 };
 
 static bool is_bucket(const redco_step_op *op)
@@ -48,14 +48,14 @@ static void wait_for(struct maker *m, uint32_t own)
     m->inputs[m->input_count++] = own;
 }
 
-static redcoi_lane lane_of(const redco_step_op *op)
+static redcoi_stream_kind stream_kind_of(const redco_step_op *op)
 {
     switch (op->stream) {
-    case REDCO_STREAM_PARAMETERS: return REDCOI_LANE_PARAMETERS;
-    case REDCO_STREAM_SECONDARY: return REDCOI_LANE_SECONDARY;
-    case REDCO_STREAM_GRADIENTS: return REDCOI_LANE_GRADIENTS;
-    case REDCO_STREAM_UPDATE: return REDCOI_LANE_UPDATE;
-    default: return REDCOI_LANE_COMPUTE;
+    case REDCO_STREAM_PARAMETERS: return REDCOI_STREAM_PARAMETERS;
+    case REDCO_STREAM_SECONDARY: return REDCOI_STREAM_SECONDARY;
+    case REDCO_STREAM_GRADIENTS: return REDCOI_STREAM_GRADIENTS;
+    case REDCO_STREAM_UPDATE: return REDCOI_STREAM_UPDATE;
+    default: return REDCOI_STREAM_COMPUTE;
     }
 }
 
@@ -65,7 +65,7 @@ static uint32_t add(struct maker *m, const redco_step_op *op, redcoi_task task)
     const uint32_t own = redco_step_add(s->step, op, m->inputs, m->input_count);
     m->input_count = 0;
     if (own == REDCO_STEP_NONE) { return own; }
-    task.lane = (uint8_t)lane_of(op);
+    task.stream_kind = (uint8_t)stream_kind_of(op);
     task.micro_batch = op->micro_batch;
     task.layer = op->layer;
     s->tasks[own] = task;
@@ -160,12 +160,13 @@ static void wait_for_room(struct maker *m, uint32_t module)
 }
 
 /* A task that fills several buckets at once needs as many buffers. */
-static bool crowded(const struct maker *m, const redcoi_piece *piece)
+static bool crowded(const struct maker *m, const redcoi_compute_task *compute_task)
 {
     const redco_states *const states = m->s->options.states;
-    for (uint32_t n = 0; n < piece->takes.count; n++) {
+    for (uint32_t n = 0; n < compute_task->takes.count; n++) {
         for (uint32_t k = 0; k < n; k++) {
-            const uint32_t a = m->s->bind.takes[piece->takes.first + n], b = m->s->bind.takes[piece->takes.first + k];
+            const uint32_t a = m->s->bind.takes[compute_task->takes.first + n],
+                           b = m->s->bind.takes[compute_task->takes.first + k];
             const uint32_t buffer = redco_states_take_buffer(states, a);
             if (buffer != REDCO_NO_BUCKET && buffer == redco_states_take_buffer(states, b) &&
                 redco_states_bucket_of(states, a) != redco_states_bucket_of(states, b)) {
@@ -193,7 +194,7 @@ static void begin_micro_batch(struct maker *m, uint32_t micro_batch)
     m->scatters[1] = m->scatters[0];
     m->scatters[0] = before;
     m->micro_batch = micro_batch;
-    m->piece = m->transfer = 0;
+    m->compute_task = m->transfer = 0;
     memset(m->left, 0, ((size_t)redco_states_bucket_count(states) + 1) * sizeof *m->left);
     for (uint32_t i = 0; i < redcoi_schedule_model(m->s)->module_count; i++) {
         const uint32_t bucket = redco_states_bucket_of(states, i);
@@ -211,24 +212,28 @@ static void wait_for_scatters(struct maker *m, uint32_t after, uint32_t after_be
     }
 }
 
-static void add_piece(struct maker *m, uint32_t i)
+static void add_compute_task(struct maker *m, uint32_t i)
 {
     redco_schedule *const s = m->s;
-    const uint32_t number = m->piece++;
-    const redcoi_piece *const piece = &s->bind.pieces[number];
-    for (uint32_t n = 0; n < piece->needs.count; n++) {
-        wait_for(m, m->gathers[s->memory.need_slot[piece->needs.first + n]]);
+    const uint32_t number = m->compute_task++;
+    const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[number];
+    for (uint32_t n = 0; n < compute_task->needs.count; n++) {
+        wait_for(m, m->gathers[s->memory.need_slot[compute_task->needs.first + n]]);
     }
-    wait_for_scatters(m, piece->after, piece->after_before);
-    for (uint32_t n = 0; n < piece->takes.count; n++) { wait_for_room(m, s->bind.takes[piece->takes.first + n]); }
-    m->own[i] = m->computed = m->pieces[number] =
+    wait_for_scatters(m, compute_task->after, compute_task->after_before);
+    for (uint32_t n = 0; n < compute_task->takes.count; n++) {
+        wait_for_room(m, s->bind.takes[compute_task->takes.first + n]);
+    }
+    m->own[i] = m->computed = m->compute_tasks[number] =
         add(m, &m->ops[i], (redcoi_task){.action = REDCOI_COMPUTE, .what = number});
     for (int k = 0; k < 2; k++) {
-        redco_step_add_memory(s->step, REDCO_HOLDER_ACTIVATIONS, piece->value_bytes[k]);
-        redco_step_add_memory(s->step, REDCO_HOLDER_SCATTERED, piece->gradient_bytes[k]);
+        redco_step_add_memory(s->step, REDCO_HOLDER_ACTIVATIONS, compute_task->value_bytes[k]);
+        redco_step_add_memory(s->step, REDCO_HOLDER_SCATTERED, compute_task->gradient_bytes[k]);
     }
-    redco_step_add_memory(s->step, REDCO_HOLDER_GATHERED, piece->weight_bytes);
-    for (uint32_t n = 0; n < piece->takes.count; n++) { taken(m, s->bind.takes[piece->takes.first + n], m->own[i]); }
+    redco_step_add_memory(s->step, REDCO_HOLDER_GATHERED, compute_task->weight_bytes);
+    for (uint32_t n = 0; n < compute_task->takes.count; n++) {
+        taken(m, s->bind.takes[compute_task->takes.first + n], m->own[i]);
+    }
     reduce_now(m);
 }
 
@@ -238,8 +243,8 @@ static void add_transfer(struct maker *m, uint32_t i)
     const redcoi_slot *const slot = &m->s->memory.slots[number];
     redcoi_task task = {.action = REDCOI_GATHER, .backward = slot->backward, .what = number};
     if (!slot->gradient) {
-        /* Its memory is free when the pieces before are through. The simulator waits for computation alone, not for a
-         * collective of tensor parallelism behind it, which is a piece, too. */
+        /* Its memory is free when the compute tasks before are through. The simulator waits for computation alone, not
+         * for a collective of tensor parallelism behind it, which is a compute task, too. */
         wait_for(m, m->computed);
         wait_for_scatters(m, slot->after, slot->after_before);
         m->gathers[number] = m->own[i] = add(m, &m->ops[i], task);
@@ -247,7 +252,7 @@ static void add_transfer(struct maker *m, uint32_t i)
         return;
     }
     task.action = REDCOI_SCATTER;
-    wait_for(m, m->pieces[m->s->bind.ready_of[slot->module]]); /* the same of what completes a gradient */
+    wait_for(m, m->compute_tasks[m->s->bind.ready_of[slot->module]]); /* the same of what completes a gradient */
     wait_for_room(m, slot->module);
     m->own[i] = m->scatters[0][slot->scatter] = add(m, &m->ops[i], task);
     redco_step_add_memory(m->s->step, REDCO_HOLDER_SCATTERED, -(int64_t)slot->bytes);
@@ -274,8 +279,8 @@ static void add_op(struct maker *m, uint32_t i)
     if (op->micro_batch != REDCO_STEP_NONE && (i == 0 || op->micro_batch != m->micro_batch)) {
         begin_micro_batch(m, op->micro_batch);
     }
-    if (redcoi_is_piece(op)) {
-        const redcoi_range_of takes = m->s->bind.pieces[m->piece].takes;
+    if (redcoi_is_compute_task(op)) {
+        const redcoi_range_of takes = m->s->bind.compute_tasks[m->compute_task].takes;
         for (uint32_t n = 0; n < takes.count; n++) { make_room(m, m->s->bind.takes[takes.first + n]); }
     } else if (op->work == REDCO_WORK_SCATTER) {
         make_room(m, m->s->memory.slots[m->transfer].module);
@@ -293,8 +298,8 @@ static void add_op(struct maker *m, uint32_t i)
         wait_for(m, m->pending);
         m->pending = REDCO_STEP_NONE;
     }
-    if (redcoi_is_piece(op)) {
-        add_piece(m, i);
+    if (redcoi_is_compute_task(op)) {
+        add_compute_task(m, i);
     } else if (op->work == REDCO_WORK_GATHER || op->work == REDCO_WORK_SCATTER) {
         add_transfer(m, i);
     } else {
@@ -342,10 +347,10 @@ static void hold_states(const struct maker *m)
                     0); /* the simulator's for whole parameters: slots come with tasks */
 }
 
-/* For each other lane, the last task that must have been done; those of its own lane come before it anyhow. */
+/* For each other stream, the last task that must have been done; those of its own stream come before it anyhow. */
 static redco_status make_waits(redco_schedule *s, redco_error *err)
 {
-    uint32_t total = 0, ordinals[REDCOI_LANES] = {0};
+    uint32_t total = 0, ordinals[REDCOI_STREAMS] = {0};
     for (uint32_t t = 0; t < s->task_count; t++) {
         uint32_t count = 0;
         (void)redco_step_inputs(s->step, t, &count);
@@ -355,28 +360,28 @@ static redco_status make_waits(redco_schedule *s, redco_error *err)
     if (s->waits == NULL) { return redcoi_schedule_memory_short(err); }
     for (uint32_t t = 0; t < s->task_count; t++) {
         redcoi_task *const task = &s->tasks[t];
-        uint32_t last[REDCOI_LANES], count = 0;
+        uint32_t last[REDCOI_STREAMS], count = 0;
         const uint32_t *const inputs = redco_step_inputs(s->step, t, &count);
         memset(last, 0xff, sizeof last);
         for (uint32_t i = 0; i < count; i++) {
-            uint32_t *const of = &last[s->tasks[inputs[i]].lane];
+            uint32_t *const of = &last[s->tasks[inputs[i]].stream_kind];
             if (*of == REDCO_STEP_NONE || inputs[i] > *of) { *of = inputs[i]; }
         }
-        task->ordinal = ordinals[task->lane]++;
+        task->ordinal = ordinals[task->stream_kind]++;
         task->first_wait = s->wait_count;
-        for (uint32_t lane = 0; lane < REDCOI_LANES; lane++) {
-            if (lane == task->lane || last[lane] == REDCO_STEP_NONE) { continue; }
-            s->waits[s->wait_count++] = (redcoi_wait_for){last[lane]};
+        for (uint32_t stream_kind = 0; stream_kind < REDCOI_STREAMS; stream_kind++) {
+            if (stream_kind == task->stream_kind || last[stream_kind] == REDCO_STEP_NONE) { continue; }
+            s->waits[s->wait_count++] = (redcoi_wait_for){last[stream_kind]};
             task->wait_count++;
         }
     }
-    for (uint32_t lane = 0; lane < REDCOI_LANES; lane++) {
-        redcoi_thread *const thread = &s->threads[lane];
-        thread->tasks = calloc((size_t)ordinals[lane] + 1, sizeof *thread->tasks);
+    for (uint32_t stream_kind = 0; stream_kind < REDCOI_STREAMS; stream_kind++) {
+        redcoi_thread *const thread = &s->threads[stream_kind];
+        thread->tasks = calloc((size_t)ordinals[stream_kind] + 1, sizeof *thread->tasks);
         if (thread->tasks == NULL) { return redcoi_schedule_memory_short(err); }
     }
     for (uint32_t t = 0; t < s->task_count; t++) {
-        redcoi_thread *const thread = &s->threads[s->tasks[t].lane];
+        redcoi_thread *const thread = &s->threads[s->tasks[t].stream_kind];
         thread->tasks[thread->task_count++] = t;
     }
     return REDCO_OK;
@@ -397,12 +402,12 @@ static redco_status make(struct maker *m, redco_error *err)
     m->room = malloc(((size_t)buckets + 1) * sizeof *m->room);
     m->gathers = malloc(((size_t)s->memory.slot_count + 1) * sizeof *m->gathers);
     m->inputs = calloc(MOST_INPUTS, sizeof *m->inputs);
-    m->pieces = calloc((size_t)s->bind.piece_count + 1, sizeof *m->pieces);
+    m->compute_tasks = calloc((size_t)s->bind.compute_task_count + 1, sizeof *m->compute_tasks);
     for (int i = 0; i < 2; i++) {
         m->scatters[i] = malloc(((size_t)s->memory.scatter_count + 1) * sizeof *m->scatters[i]);
     }
     if (s->step == NULL || s->tasks == NULL || m->own == NULL || m->left == NULL || m->filled_by == NULL ||
-        m->full == NULL || m->room == NULL || m->gathers == NULL || m->inputs == NULL || m->pieces == NULL ||
+        m->full == NULL || m->room == NULL || m->gathers == NULL || m->inputs == NULL || m->compute_tasks == NULL ||
         m->scatters[0] == NULL || m->scatters[1] == NULL) {
         return redcoi_schedule_memory_short(err);
     }
@@ -410,8 +415,8 @@ static redco_status make(struct maker *m, redco_error *err)
     memset(m->room, 0xff, ((size_t)buckets + 1) * sizeof *m->room);
     weigh_buckets(m);
     hold_states(m);
-    for (uint32_t p = 0; p < s->bind.piece_count; p++) {
-        if (!crowded(m, &s->bind.pieces[p])) { continue; }
+    for (uint32_t p = 0; p < s->bind.compute_task_count; p++) {
+        if (!crowded(m, &s->bind.compute_tasks[p])) { continue; }
         return redco_fail(err, REDCO_EVALUE, "schedule",
                           "one operator fills more buckets of gradients than there are "
                           "buffers: buckets of so few bytes are not executed");
@@ -443,7 +448,7 @@ redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err)
     free(m.room);
     free(m.gathers);
     free(m.inputs);
-    free(m.pieces);
+    free(m.compute_tasks);
     free(m.scatters[0]);
     free(m.scatters[1]);
     return st;

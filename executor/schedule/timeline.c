@@ -7,7 +7,7 @@ redco_status redco_schedule_timeline(const redco_schedule *s, redco_timeline **t
 {
     redco_timeline *const t = calloc(1, sizeof *t);
     const size_t count = (size_t)s->task_count + 1;
-    redco_backend *const own = s->threads[REDCOI_LANE_COMPUTE].backend;
+    redco_backend *const own = s->threads[REDCOI_STREAM_COMPUTE].backend;
     redco_status st = REDCO_OK;
     if (t == NULL) { return redcoi_schedule_memory_short(err); }
     *t = (redco_timeline){.step = s->step,
@@ -22,8 +22,8 @@ redco_status redco_schedule_timeline(const redco_schedule *s, redco_timeline **t
     }
     for (uint32_t i = 0; i < s->task_count && st == REDCO_OK; i++) {
         t->cause[i] = REDCO_STEP_NONE;
-        st = own->calls->mark_between(own, s->base, s->begin[i], &t->start_s[i], err);
-        if (st == REDCO_OK) { st = own->calls->mark_between(own, s->base, s->end[i], &t->end_s[i], err); }
+        st = own->calls->event_between(own, s->base, s->begin[i], &t->start_s[i], err);
+        if (st == REDCO_OK) { st = own->calls->event_between(own, s->base, s->end[i], &t->end_s[i], err); }
         if (t->end_s[i] < t->span_s) { continue; }
         t->span_s = t->end_s[i];
         t->last = i;
@@ -40,11 +40,11 @@ redco_status redco_schedule_timeline(const redco_schedule *s, redco_timeline **t
  * threads; and what it does for tensor parallelism and launches. */
 redco_status redco_schedule_exposed(const redco_schedule *s, double *seconds_out, redco_error *err)
 {
-    const redcoi_thread *const own = &s->threads[REDCOI_LANE_COMPUTE];
+    const redcoi_thread *const own = &s->threads[REDCOI_STREAM_COMPUTE];
     const redco_backend_calls *const calls = own->backend->calls;
     uint32_t count = 0;
     const redco_step_op *const ops = redco_step_ops(s->step, &count);
-    redco_mark *before = s->base;
+    redco_event *before = s->base;
     redco_status st = REDCO_OK;
     *seconds_out = 0.0;
     for (uint32_t i = 0; i < own->task_count && st == REDCO_OK; i++) {
@@ -52,9 +52,9 @@ redco_status redco_schedule_exposed(const redco_schedule *s, double *seconds_out
         const bool waited = s->tasks[task].wait_count > 0;
         const bool communicates = ops[task].stream != REDCO_STREAM_COMPUTE || ops[task].work == REDCO_WORK_LAUNCH;
         double gap_s = 0.0, took_s = 0.0;
-        if (waited) { st = calls->mark_between(own->backend, before, s->begin[task], &gap_s, err); }
+        if (waited) { st = calls->event_between(own->backend, before, s->begin[task], &gap_s, err); }
         if (communicates && st == REDCO_OK) {
-            st = calls->mark_between(own->backend, s->begin[task], s->end[task], &took_s, err);
+            st = calls->event_between(own->backend, s->begin[task], s->end[task], &took_s, err);
         }
         *seconds_out += gap_s + took_s;
         before = s->end[task];

@@ -105,7 +105,7 @@ void redcoi_adafactor_free(redco_states *states)
     free(a);
 }
 
-static unsigned char *master_of(const redco_states *states, uint32_t layer, const redco_piece *run)
+static unsigned char *master_of(const redco_states *states, uint32_t layer, const redco_shard_slice *run)
 {
     return states->has_master ? states->owned[0] + (size_t)(states->owned_at[layer] + run->owned_at) *
                                                        redco_dtype_bytes(states->master)
@@ -113,16 +113,16 @@ static unsigned char *master_of(const redco_states *states, uint32_t layer, cons
 }
 
 /* Gradients of a span, not yet clipped to the norm of all. */
-static void load_gradients(const redco_states *states, uint32_t layer, const redco_piece *run, uint64_t skip,
+static void load_gradients(const redco_states *states, uint32_t layer, const redco_shard_slice *run, uint64_t skip,
                            uint64_t count, double *to)
 {
     redcoi_load(states->options.dtype, redcoi_gradient(states, layer, run->gradient_at + skip), count, to);
     for (uint64_t i = 0; i < count; i++) { to[i] *= states->adafactor->gradient_factor; }
 }
 
-typedef void (*visit)(redco_states *states, uint32_t layer, const redco_piece *run);
+typedef void (*visit)(redco_states *states, uint32_t layer, const redco_shard_slice *run);
 
-static void add_sums(redco_states *states, uint32_t layer, const redco_piece *run)
+static void add_sums(redco_states *states, uint32_t layer, const redco_shard_slice *run)
 {
     redcoi_adafactor *const a = states->adafactor;
     const redco_state_matrix *const m = &states->options.matrices[run->tensor];
@@ -146,7 +146,8 @@ static void add_sums(redco_states *states, uint32_t layer, const redco_piece *ru
 }
 
 /* Gradients of a span to directions: divided by the roots of their means of squares. */
-static struct span direct(const redco_states *states, uint32_t layer, const redco_piece *run, uint64_t at, double *to)
+static struct span direct(const redco_states *states, uint32_t layer, const redco_shard_slice *run, uint64_t at,
+                          double *to)
 {
     const redcoi_adafactor *const a = states->adafactor;
     const redco_state_matrix *const m = &states->options.matrices[run->tensor];
@@ -157,7 +158,7 @@ static struct span direct(const redco_states *states, uint32_t layer, const redc
     return s;
 }
 
-static void add_updates(redco_states *states, uint32_t layer, const redco_piece *run)
+static void add_updates(redco_states *states, uint32_t layer, const redco_shard_slice *run)
 {
     double block[BLOCK];
     for (uint64_t at = 0; at < run->count;) {
@@ -172,9 +173,9 @@ static void walk(redco_states *states, visit see)
 {
     for (uint32_t l = 0; l < redcoi_model(states)->layer_count; l++) {
         uint32_t count = 0;
-        const redco_piece *const pieces = redco_layout_pieces(states->layout, l, &count);
+        const redco_shard_slice *const slices = redco_layout_slices(states->layout, l, &count);
         for (uint32_t i = 0; i < count; i++) {
-            if (redcoi_counts(states, l, &pieces[i])) { see(states, l, &pieces[i]); }
+            if (redcoi_counts(states, l, &slices[i])) { see(states, l, &slices[i]); }
         }
     }
 }
@@ -249,7 +250,7 @@ redco_status redcoi_adafactor_begin(redco_states *states, const redco_update *up
     return st;
 }
 
-void redcoi_adafactor_run(redco_states *states, uint32_t layer, const redco_piece *run)
+void redcoi_adafactor_run(redco_states *states, uint32_t layer, const redco_shard_slice *run)
 {
     const redcoi_adafactor *const a = states->adafactor;
     const uint32_t bytes = redco_dtype_bytes(states->master);

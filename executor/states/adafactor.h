@@ -21,6 +21,6 @@ void redcoi_adafactor_free(redco_states *states);
 /** Statistics of this step's gradients; every rank calls it. */
 redco_status redcoi_adafactor_begin(redco_states *states, const redco_update *update, redco_error *err);
 /** Updates a run of elements of one tensor. */
-void redcoi_adafactor_run(redco_states *states, uint32_t layer, const redco_piece *run);
+void redcoi_adafactor_run(redco_states *states, uint32_t layer, const redco_shard_slice *run);
 
 #endif

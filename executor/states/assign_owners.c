@@ -1,17 +1,17 @@
-/* Whole tensors to owners. All ranks deal for all ranks, so that they agree without a word: layers may have different
- * meshes, and what a rank got of one layer counts when the next is dealt. */
+/* Owner assignment of whole tensors. Every rank computes the owners of all ranks, so that ranks agree without
+ * communication: layers may have different meshes, and the load of a rank from one layer counts in the next. */
 #include "executor/states/layout_internal.h"
 
 #include <stdlib.h>
 
-struct card {
+struct sized_tensor {
     uint64_t elements;
     uint32_t tensor;
 };
 
 static int larger_first(const void *a, const void *b)
 {
-    const struct card *const x = a, *const y = b;
+    const struct sized_tensor *const x = a, *const y = b;
     if (x->elements != y->elements) { return x->elements < y->elements ? 1 : -1; }
     return x->tensor < y->tensor ? -1 : x->tensor > y->tensor ? 1 : 0;
 }
@@ -32,8 +32,8 @@ static uint32_t emptiest(redco_rank_mesh replicas, redco_between owners, redco_p
     return best;
 }
 
-/* Each group of owners deals the pieces of its part of the tensor. */
-static void deal_tensor(redco_layout *layout, uint32_t tensor, uint64_t *load)
+/* Each group of owners assigns the slices of its part of the tensor. */
+static void assign_tensor(redco_layout *layout, uint32_t tensor, uint64_t *load)
 {
     const redco_rank_mesh replicas = {1, layout->options.mesh.dp};
     const uint32_t ranks = (uint32_t)redco_rank_count(replicas);
@@ -51,23 +51,26 @@ static void deal_tensor(redco_layout *layout, uint32_t tensor, uint64_t *load)
     }
 }
 
-redco_status redcoi_deal(redco_layout *layout, redco_error *err)
+redco_status redcoi_assign_owners(redco_layout *layout, redco_error *err)
 {
     const uint32_t count = layout->model->tensor_count;
     redco_status st = REDCO_OK;
-    struct card *const cards = calloc(count > 0 ? count : 1, sizeof *cards);
+    struct sized_tensor *const tensors_by_size = calloc(count > 0 ? count : 1, sizeof *tensors_by_size);
     uint64_t *const load = calloc(redco_mesh_ranks(layout->options.mesh.dp), sizeof *load);
-    if (cards == NULL || load == NULL) {
-        st = redco_fail(err, REDCO_ENOMEM, "states", "dealing %u tensors", count);
+    if (tensors_by_size == NULL || load == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "states", "owners of %u tensors", count);
         goto out;
     }
-    for (uint32_t i = 0; i < count; i++) { cards[i] = (struct card){layout->model->tensors[i].elements, i}; }
-    qsort(cards, count, sizeof *cards, larger_first);
     for (uint32_t i = 0; i < count; i++) {
-        if (!layout->model->tensors[cards[i].tensor].frozen) { deal_tensor(layout, cards[i].tensor, load); }
+        tensors_by_size[i] = (struct sized_tensor){layout->model->tensors[i].elements, i};
+    }
+    qsort(tensors_by_size, count, sizeof *tensors_by_size, larger_first);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t tensor = tensors_by_size[i].tensor;
+        if (!layout->model->tensors[tensor].frozen) { assign_tensor(layout, tensor, load); }
     }
 out:
-    free(cards);
+    free(tensors_by_size);
     free(load);
     return st;
 }

@@ -10,15 +10,15 @@ static unsigned char *buffer_at(const redco_states *states, const redcoi_bucket 
     return states->buffers + redcoi_bytes(states, bucket->buffer_at + at);
 }
 
-/* Place of a piece in its bucket's buffer. */
+/* Place of a slice in its bucket's buffer. */
 static uint64_t place_of(const redco_states *states, const redcoi_bucket *bucket, uint32_t layer, uint32_t index,
-                         const redco_piece *piece)
+                         const redco_shard_slice *slice)
 {
-    if (states->piles[bucket->pile].sorted) {
-        return states->piece_at[redcoi_layer(states, layer)->first_piece + index];
+    if (states->bucket_groups[bucket->bucket_group].sorted) {
+        return states->slice_at[redcoi_layer(states, layer)->first_slice + index];
     }
-    const uint32_t module = redco_layout_module_of(states->layout, piece->tensor);
-    return states->range_at[module] + piece->shard_at - redco_layout_module(states->layout, module)->shard_at;
+    const uint32_t module = redco_layout_module_of(states->layout, slice->tensor);
+    return states->range_at[module] + slice->shard_at - redco_layout_module(states->layout, module)->shard_at;
 }
 
 /* A module's gradients into its bucket. */
@@ -30,16 +30,16 @@ static redco_status fill(redco_states *states, redco_states_worker *worker, uint
     const redco_module_layout *const m = redco_layout_module(states->layout, module);
     redco_status st = REDCO_OK;
     uint32_t count = 0;
-    if (!states->piles[bucket->pile].sorted) {
+    if (!states->bucket_groups[bucket->bucket_group].sorted) {
         return redcoi_copy(worker, buffer_at(states, bucket, states->range_at[module]), shard,
                            redcoi_bytes(states, m->shard), err);
     }
-    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    const redco_shard_slice *const slices = redco_layout_slices(states->layout, layer, &count);
     for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-        if (redco_layout_module_of(states->layout, pieces[i].tensor) != module) { continue; }
-        st = redcoi_copy(worker, buffer_at(states, bucket, place_of(states, bucket, layer, i, &pieces[i])),
-                         (const unsigned char *)shard + redcoi_bytes(states, pieces[i].shard_at - m->shard_at),
-                         redcoi_bytes(states, pieces[i].count), err);
+        if (redco_layout_module_of(states->layout, slices[i].tensor) != module) { continue; }
+        st = redcoi_copy(worker, buffer_at(states, bucket, place_of(states, bucket, layer, i, &slices[i])),
+                         (const unsigned char *)shard + redcoi_bytes(states, slices[i].shard_at - m->shard_at),
+                         redcoi_bytes(states, slices[i].count), err);
     }
     return st;
 }
@@ -49,8 +49,8 @@ redco_status redco_states_take(redco_states *states, redco_states_worker *worker
 {
     const uint32_t layer = redco_layout_layer_of(states->layout, module);
     const redco_module_layout *const m = redco_layout_module(states->layout, module);
-    const redcoi_pile *const pile = &states->piles[states->pile_of[layer]];
-    if (pile->sharded) { return fill(states, worker, module, shard, err); }
+    const redcoi_bucket_group *const bucket_group = &states->bucket_groups[states->bucket_group_of[layer]];
+    if (bucket_group->sharded) { return fill(states, worker, module, shard, err); }
     return redcoi_add(states, worker, redcoi_gradient(states, layer, m->shard_at), shard, m->shard,
                       micro_batch.index == 0, take_name, err);
 }
@@ -72,19 +72,19 @@ static redco_status move(redco_states *states, redco_states_worker *worker, unsi
 }
 
 /* @param owned_only  only what this rank updates */
-static redco_status move_pieces(redco_states *states, redco_states_worker *worker, const redcoi_bucket *bucket,
+static redco_status move_slices(redco_states *states, redco_states_worker *worker, const redcoi_bucket *bucket,
                                 const redcoi_range *range, enum flow flow, bool owned_only, const char *name,
                                 redco_error *err)
 {
     uint32_t count = 0;
-    const redco_piece *const pieces = redco_layout_pieces(states->layout, range->layer, &count);
+    const redco_shard_slice *const slices = redco_layout_slices(states->layout, range->layer, &count);
     redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-        const redco_piece *const piece = &pieces[i];
-        const bool wanted = (owned_only ? piece->owned_at : piece->gradient_at) != REDCO_NOWHERE;
-        if (!wanted || piece->shard_at < range->begin || piece->shard_at >= range->end) { continue; }
-        st = move(states, worker, redcoi_gradient(states, range->layer, piece->gradient_at),
-                  buffer_at(states, bucket, place_of(states, bucket, range->layer, i, piece)), piece->count, flow, name,
+        const redco_shard_slice *const slice = &slices[i];
+        const bool wanted = (owned_only ? slice->owned_at : slice->gradient_at) != REDCO_NOWHERE;
+        if (!wanted || slice->shard_at < range->begin || slice->shard_at >= range->end) { continue; }
+        st = move(states, worker, redcoi_gradient(states, range->layer, slice->gradient_at),
+                  buffer_at(states, bucket, place_of(states, bucket, range->layer, i, slice)), slice->count, flow, name,
                   err);
     }
     return st;
@@ -111,55 +111,56 @@ static redco_status move_bucket(redco_states *states, redco_states_worker *worke
     redco_status st = REDCO_OK;
     for (uint32_t r = 0; r < bucket->range_count && st == REDCO_OK; r++) {
         const redcoi_range *const range = &states->ranges[bucket->first_range + r];
-        st = states->piles[bucket->pile].by_layer
+        st = states->bucket_groups[bucket->bucket_group].by_layer
                  ? move_part(states, worker, bucket, range, flow, owned_only, name, err)
-                 : move_pieces(states, worker, bucket, range, flow, owned_only, name, err);
+                 : move_slices(states, worker, bucket, range, flow, owned_only, name, err);
     }
     return st;
 }
 
 /* Each layer's parts to the ranks of the group, in place; in the bucket's copy, or in the gradients themselves. */
 static redco_status scatter_parts(redco_states *states, const redco_states_worker *worker, const redcoi_bucket *bucket,
-                                  redco_team *group, const uint32_t *part_of, const char *name, redco_error *err)
+                                  redco_process_group *group, const uint32_t *part_of, const char *name,
+                                  redco_error *err)
 {
-    const redcoi_pile *const pile = &states->piles[bucket->pile];
+    const redcoi_bucket_group *const bucket_group = &states->bucket_groups[bucket->bucket_group];
     redco_status st = REDCO_OK;
     for (uint32_t r = 0; r < bucket->range_count && st == REDCO_OK; r++) {
         const redcoi_range *const range = &states->ranges[bucket->first_range + r];
-        const uint64_t count = redcoi_layer(states, range->layer)->trained / redco_team_size(group);
+        const uint64_t count = redcoi_layer(states, range->layer)->trained / redco_process_group_size(group);
         unsigned char *const data =
-            pile->buffered ? buffer_at(states, bucket, range->at) : redcoi_gradient(states, range->layer, 0);
-        st = redco_team_reduce_scatter_ordered(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM,
-                                               data, part_of, count, name, err);
+            bucket_group->buffered ? buffer_at(states, bucket, range->at) : redcoi_gradient(states, range->layer, 0);
+        st = redco_process_group_reduce_scatter_ordered(group, redcoi_worker_stream(worker), states->options.dtype,
+                                                        REDCO_REDUCE_SUM, data, part_of, count, name, err);
     }
     return st;
 }
 
 /* Everything to everybody. Gradients that are reduced where they are lie together, gaps between layers included. */
 static redco_status sum_all(redco_states *states, const redco_states_worker *worker, const redcoi_bucket *bucket,
-                            redco_team *group, const char *name, redco_error *err)
+                            redco_process_group *group, const char *name, redco_error *err)
 {
     const redcoi_range *const first = &states->ranges[bucket->first_range];
     const redcoi_range *const last = first + bucket->range_count - 1;
     unsigned char *data = buffer_at(states, bucket, 0);
     uint64_t count = bucket->elements;
-    if (!states->piles[bucket->pile].buffered) {
+    if (!states->bucket_groups[bucket->bucket_group].buffered) {
         data = redcoi_gradient(states, first->layer, first->begin);
         count = states->gradients_at[last->layer] + last->end - states->gradients_at[first->layer] - first->begin;
     }
-    return redco_team_all_reduce(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM, data, count, name,
-                                 err);
+    return redco_process_group_all_reduce(group, redcoi_worker_stream(worker), states->options.dtype, REDCO_REDUCE_SUM,
+                                          data, count, name, err);
 }
 
 /* In every micro-batch but the last: what is kept of the sum of those who share the parameters and keep other parts. */
 static redco_status reduce_shards(redco_states *states, redco_states_worker *worker, const redcoi_bucket *bucket,
                                   bool first, const char *name, redco_error *err)
 {
-    const redcoi_pile *const pile = &states->piles[bucket->pile];
-    redco_team *const group =
-        redcoi_group_find(states, REDCOI_STREAM_GRADIENTS, pile->shards.parameters, pile->shards.gradients);
-    const redco_status st = pile->by_layer ? scatter_parts(states, worker, bucket, group, NULL, name, err)
-                                           : sum_all(states, worker, bucket, group, name, err);
+    const redcoi_bucket_group *const bucket_group = &states->bucket_groups[bucket->bucket_group];
+    redco_process_group *const group = redcoi_group_find(
+        states, REDCOI_STREAM_GRADIENTS, bucket_group->shards.parameters, bucket_group->shards.gradients);
+    const redco_status st = bucket_group->by_layer ? scatter_parts(states, worker, bucket, group, NULL, name, err)
+                                                   : sum_all(states, worker, bucket, group, name, err);
     if (st != REDCO_OK) { return st; }
     return move_bucket(states, worker, bucket, first ? TO_KEPT : INTO_KEPT, false, name, err);
 }
@@ -168,24 +169,25 @@ static redco_status reduce_shards(redco_states *states, redco_states_worker *wor
 static redco_status reduce_once(redco_states *states, redco_states_worker *worker, const redcoi_bucket *bucket,
                                 bool first, const char *name, redco_error *err)
 {
-    const redcoi_pile *const pile = &states->piles[bucket->pile];
-    redco_team *const group = redcoi_group_find(states, REDCOI_STREAM_GRADIENTS, pile->shards.parameters,
-                                                redco_layout_mesh(states->layout).dp);
+    const redcoi_bucket_group *const bucket_group = &states->bucket_groups[bucket->bucket_group];
+    redco_process_group *const group = redcoi_group_find(
+        states, REDCOI_STREAM_GRADIENTS, bucket_group->shards.parameters, redco_layout_mesh(states->layout).dp);
     redco_status st = REDCO_OK;
-    if (pile->buffered && !(pile->sharded && first)) {
-        st = move_bucket(states, worker, bucket, pile->sharded ? INTO_BUCKET : TO_BUCKET, false, name, err);
+    if (bucket_group->buffered && !(bucket_group->sharded && first)) {
+        st = move_bucket(states, worker, bucket, bucket_group->sharded ? INTO_BUCKET : TO_BUCKET, false, name, err);
     }
     if (st != REDCO_OK) { return st; }
-    if (pile->sorted) {
-        st = redco_team_reduce_scatter_parts(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM,
-                                             buffer_at(states, bucket, 0), bucket->owner_at, name, err);
-    } else if (pile->scatters) {
-        st = scatter_parts(states, worker, bucket, group, pile->part_of, name, err);
+    if (bucket_group->sorted) {
+        st = redco_process_group_reduce_scatter_parts(group, redcoi_worker_stream(worker), states->options.dtype,
+                                                      REDCO_REDUCE_SUM, buffer_at(states, bucket, 0), bucket->owner_at,
+                                                      name, err);
+    } else if (bucket_group->scatters) {
+        st = scatter_parts(states, worker, bucket, group, bucket_group->part_of, name, err);
     } else {
         st = sum_all(states, worker, bucket, group, name, err);
     }
-    if (st != REDCO_OK || !pile->buffered) { return st; }
-    return move_bucket(states, worker, bucket, TO_KEPT, pile->scatters, name, err);
+    if (st != REDCO_OK || !bucket_group->buffered) { return st; }
+    return move_bucket(states, worker, bucket, TO_KEPT, bucket_group->scatters, name, err);
 }
 
 redco_status redco_states_reduce(redco_states *states, redco_states_worker *worker, uint32_t bucket,

@@ -1,4 +1,4 @@
-/* The teams that the layers' meshes need, each made once. All ranks make them in the same order. */
+/* The process groups that the layers' meshes need, each made once. All ranks make them in the same order. */
 #include "executor/states/states_internal.h"
 
 #include <stdio.h>
@@ -15,10 +15,11 @@ static bool same(const redcoi_group *g, redcoi_stream stream, redco_mesh inner, 
            redco_mesh_equal(g->between.outer, outer);
 }
 
-redco_team *redcoi_group_find(const redco_states *states, redcoi_stream stream, redco_mesh inner, redco_mesh outer)
+redco_process_group *redcoi_group_find(const redco_states *states, redcoi_stream stream, redco_mesh inner,
+                                       redco_mesh outer)
 {
     for (uint32_t i = 0; i < states->group_count; i++) {
-        if (same(&states->groups[i], stream, inner, outer)) { return states->groups[i].team; }
+        if (same(&states->groups[i], stream, inner, outer)) { return states->groups[i].process_group; }
     }
     return NULL;
 }
@@ -28,7 +29,7 @@ static const redco_traffic traffic_of[] = {[REDCOI_STREAM_PARAMETERS] = REDCO_TR
                                            [REDCOI_STREAM_GRADIENTS] = REDCO_TRAFFIC_GRADIENTS,
                                            [REDCOI_STREAM_UPDATE] = REDCO_TRAFFIC_UPDATE};
 
-static redco_status split(redco_states *states, const redcoi_group *group, const char *name, redco_team **out,
+static redco_status split(redco_states *states, const redcoi_group *group, const char *name, redco_process_group **out,
                           redco_error *err)
 {
     const redco_rank_mesh mesh = redco_layout_mesh(states->layout);
@@ -36,8 +37,8 @@ static redco_status split(redco_states *states, const redcoi_group *group, const
     uint32_t *const colours = calloc(ranks, sizeof *colours);
     if (colours == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "colours of %u ranks", ranks); }
     for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_between_colour(mesh, group->between, r); }
-    const redco_team_options options = {colours, traffic_of[group->stream], name};
-    const redco_status st = redco_team_split(states->carrier, &options, out, err);
+    const redco_process_group_options options = {colours, traffic_of[group->stream], name};
+    const redco_status st = redco_process_group_split(states->device_comm, &options, out, err);
     free(colours);
     return st;
 }
@@ -64,7 +65,7 @@ static redco_status want(redco_states *states, redcoi_stream stream, redco_mesh 
     *group = (redcoi_group){stream, between, NULL};
     (void)snprintf(name, sizeof name, "%s %ux%u to %ux%u", streams[stream], inner.gpus, inner.nodes, outer.gpus,
                    outer.nodes);
-    const redco_status st = split(states, group, name, &group->team, err);
+    const redco_status st = split(states, group, name, &group->process_group, err);
     states->group_count += st == REDCO_OK ? 1 : 0;
     return st;
 }
@@ -94,7 +95,7 @@ redco_status redcoi_groups_make(redco_states *states, redco_error *err)
 
 void redcoi_groups_free(redco_states *states)
 {
-    for (uint32_t i = 0; i < states->group_count; i++) { redco_team_free(states->groups[i].team); }
+    for (uint32_t i = 0; i < states->group_count; i++) { redco_process_group_free(states->groups[i].process_group); }
     redco_communicator_free(states->all);
     free(states->groups);
 }

@@ -13,15 +13,15 @@ struct redco_layout {
     uint64_t *tensor_at;
     uint32_t *module_of; /* by tensor */
     uint32_t *layer_of;  /* by module */
-    uint32_t *owner;     /* by tensor: owner of its piece in this rank's group, inter-tensor scheme */
-    redco_piece *pieces;
-    uint32_t piece_count, piece_room;
+    uint32_t *owner;     /* by tensor: owner of its slice in this rank's group, inter-tensor scheme */
+    redco_shard_slice *slices;
+    uint32_t slice_count, slice_room;
 };
 
-/** The piece of a tensor in the part at @p position of its module: first element in the module, and how many. */
+/** The slice of a tensor in the part at @p position of its module: first element in the module, and how many. */
 uint64_t redcoi_part_of(const redco_layout *layout, uint32_t tensor, uint32_t position, uint64_t *begin_out);
 
 /** Inter-tensor scheme: fills layout->owner. */
-redco_status redcoi_deal(redco_layout *layout, redco_error *err);
+redco_status redcoi_assign_owners(redco_layout *layout, redco_error *err);
 
 #endif

@@ -12,17 +12,17 @@ static const uint64_t joined_elements_min = (uint64_t)1 << 20;
 
 /* Several blocks of ranks may own the same states, and tensor-parallel ranks the same tensors: the first counts. What
  * is assigned has no gradient. */
-bool redcoi_counts(const redco_states *states, uint32_t layer, const redco_piece *piece)
+bool redcoi_counts(const redco_states *states, uint32_t layer, const redco_shard_slice *slice)
 {
     const redco_place place = redco_layout_place(states->layout);
     const redco_mesh owners = redcoi_shards(states, layer)->optimizer;
-    if (redcoi_model(states)->tensors[piece->tensor].assigned) { return false; }
-    if (piece->owned_at == REDCO_NOWHERE || place.gpu >= owners.gpus || place.node >= owners.nodes) { return false; }
-    return place.tp == 0 || !redcoi_model(states)->tensors[piece->tensor].replicated;
+    if (redcoi_model(states)->tensors[slice->tensor].assigned) { return false; }
+    if (slice->owned_at == REDCO_NOWHERE || place.gpu >= owners.gpus || place.node >= owners.nodes) { return false; }
+    return place.tp == 0 || !redcoi_model(states)->tensors[slice->tensor].replicated;
 }
 
-/* Pieces that lie one behind the other in all that an update touches are one, where launches count. */
-static bool continues(const redco_states *states, const redco_piece *run, const redco_piece *next)
+/* Slices that lie one behind the other in all that an update touches are one, where launches count. */
+static bool continues(const redco_states *states, const redco_shard_slice *run, const redco_shard_slice *next)
 {
     const redco_state_tensor *const tensors = redcoi_model(states)->tensors;
     return next->owned_at == run->owned_at + run->count && next->gradient_at == run->gradient_at + run->count &&
@@ -34,15 +34,15 @@ static bool continues(const redco_states *states, const redco_piece *run, const 
 }
 
 /* Walks over what this rank owns of a layer. @return false at the end */
-static bool next_run(const redco_states *states, const redco_piece *pieces, uint32_t count, uint32_t *at,
-                     redco_piece *run_out)
+static bool next_run(const redco_states *states, const redco_shard_slice *slices, uint32_t count, uint32_t *at,
+                     redco_shard_slice *run_out)
 {
     const bool joined = states->options.chunk_elements >= joined_elements_min;
-    while (*at < count && pieces[*at].owned_at == REDCO_NOWHERE) { (*at)++; }
+    while (*at < count && slices[*at].owned_at == REDCO_NOWHERE) { (*at)++; }
     if (*at == count) { return false; }
-    *run_out = pieces[(*at)++];
-    while (joined && *at < count && pieces[*at].owned_at != REDCO_NOWHERE && continues(states, run_out, &pieces[*at])) {
-        run_out->count += pieces[(*at)++].count;
+    *run_out = slices[(*at)++];
+    while (joined && *at < count && slices[*at].owned_at != REDCO_NOWHERE && continues(states, run_out, &slices[*at])) {
+        run_out->count += slices[(*at)++].count;
     }
     return true;
 }
@@ -58,12 +58,12 @@ uint32_t redcoi_sums_count(const redco_states *states)
     uint64_t sums = 0;
     for (uint32_t l = 0; l < redcoi_model(states)->layer_count; l++) {
         uint32_t count = 0, at = 0;
-        const redco_piece *const pieces = redco_layout_pieces(states->layout, l, &count);
-        for (redco_piece run; next_run(states, pieces, count, &at, &run);) {
+        const redco_shard_slice *const slices = redco_layout_slices(states->layout, l, &count);
+        for (redco_shard_slice run; next_run(states, slices, count, &at, &run);) {
             if (redcoi_counts(states, l, &run)) { sums += chunks_of(states, run.count); }
         }
     }
-    return (uint32_t)sums; /* pieces are numbered in 32 bits, and a chunk has 16 elements or more of 2^40 at most */
+    return (uint32_t)sums; /* slices are numbered in 32 bits, and a chunk has 16 elements or more of 2^40 at most */
 }
 
 static redco_status add_squares(redco_states *states, redco_states_worker *worker, const unsigned char *gradient,
@@ -87,8 +87,8 @@ redco_status redco_states_squares(redco_states *states, redco_states_worker *wor
     uint32_t sum = 0;
     for (uint32_t l = 0; l < redcoi_model(states)->layer_count && st == REDCO_OK; l++) {
         uint32_t count = 0, at = 0;
-        const redco_piece *const pieces = redco_layout_pieces(states->layout, l, &count);
-        for (redco_piece run; st == REDCO_OK && next_run(states, pieces, count, &at, &run);) {
+        const redco_shard_slice *const slices = redco_layout_slices(states->layout, l, &count);
+        for (redco_shard_slice run; st == REDCO_OK && next_run(states, slices, count, &at, &run);) {
             if (!redcoi_counts(states, l, &run)) { continue; }
             st = add_squares(states, worker, redcoi_gradient(states, l, run.gradient_at), run.count, &sum, err);
         }
@@ -159,7 +159,7 @@ redco_status redco_states_begin_update(redco_states *states, redco_states_worker
 }
 
 static redco_status update_run(redco_states *states, redco_states_worker *worker, uint32_t layer,
-                               const redco_piece *run, redco_error *err)
+                               const redco_shard_slice *run, redco_error *err)
 {
     static const char *const name = "step/optimizer";
     const bool decayed = redcoi_model(states)->tensors[run->tensor].decayed;
@@ -189,18 +189,18 @@ static redco_status update_run(redco_states *states, redco_states_worker *worker
 redco_status redco_states_update(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err)
 {
     uint32_t count = 0, at = 0;
-    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    const redco_shard_slice *const slices = redco_layout_slices(states->layout, layer, &count);
     redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < count && states->adafactor != NULL && st == REDCO_OK; i++) {
-        if (pieces[i].owned_at == REDCO_NOWHERE) { continue; }
-        if (redcoi_model(states)->tensors[pieces[i].tensor].assigned) {
-            st = update_run(states, worker, layer, &pieces[i], err);
+        if (slices[i].owned_at == REDCO_NOWHERE) { continue; }
+        if (redcoi_model(states)->tensors[slices[i].tensor].assigned) {
+            st = update_run(states, worker, layer, &slices[i], err);
         } else {
-            redcoi_adafactor_run(states, layer, &pieces[i]);
+            redcoi_adafactor_run(states, layer, &slices[i]);
         }
     }
     if (states->adafactor != NULL) { return st; }
-    for (redco_piece run; st == REDCO_OK && next_run(states, pieces, count, &at, &run);) {
+    for (redco_shard_slice run; st == REDCO_OK && next_run(states, slices, count, &at, &run);) {
         st = update_run(states, worker, layer, &run, err);
     }
     return st;

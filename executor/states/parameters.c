@@ -41,12 +41,13 @@ redco_status redco_states_gather(redco_states *states, redco_states_worker *work
         second ? redco_layout_secondary(states->layout, layer) : redcoi_shards(states, layer)->parameters;
     const void *const shard = second ? second_of(states, layer, module) : redco_states_module(states, module);
     const uint64_t count = second ? m->secondary : m->shard;
-    redco_team *const group =
+    redco_process_group *const group =
         redcoi_group_find(states, second ? REDCOI_STREAM_SECONDARY : REDCOI_STREAM_PARAMETERS, one, mesh);
     char name[REDCOI_NAME_BYTES];
     if (group == NULL) { return redcoi_copy(worker, whole, shard, redcoi_bytes(states, count), err); }
     name_module(states, backward ? "bwd" : "fwd", module, "gather", name);
-    return redco_team_all_gather(group, redcoi_lane(worker), states->options.dtype, shard, whole, count, name, err);
+    return redco_process_group_all_gather(group, redcoi_worker_stream(worker), states->options.dtype, shard, whole,
+                                          count, name, err);
 }
 
 redco_status redco_states_keep_secondary(redco_states *states, redco_states_worker *worker, uint32_t module,
@@ -66,42 +67,43 @@ redco_status redco_states_scatter(redco_states *states, redco_states_worker *wor
 {
     const uint32_t layer = redco_layout_layer_of(states->layout, module);
     const uint64_t count = redco_layout_module(states->layout, module)->shard;
-    redco_team *const group =
+    redco_process_group *const group =
         redcoi_group_find(states, REDCOI_STREAM_PARAMETERS, one, redcoi_shards(states, layer)->parameters);
     char name[REDCOI_NAME_BYTES];
     if (group == NULL) { return redcoi_copy(worker, shard, whole, redcoi_bytes(states, count), err); }
     name_module(states, "bwd", module, "scatter", name);
-    return redco_team_reduce_scatter(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM, whole, shard,
-                                     count, name, err);
+    return redco_process_group_reduce_scatter(group, redcoi_worker_stream(worker), states->options.dtype,
+                                              REDCO_REDUCE_SUM, whole, shard, count, name, err);
 }
 
-/* Broadcasts that a team is asked for at once; all of a layer, but for layers of many small tensors. */
+/* Broadcasts that a process group is asked for at once; all of a layer, but for layers of many small tensors. */
 enum { BROADCASTS = 64 };
 
-/* Neighbouring pieces of an owner. @return the piece behind them */
-static uint32_t next_part(const redco_piece *pieces, uint32_t count, uint32_t first, redco_team_part *part_out)
+/* Neighbouring slices of an owner. @return the slice behind them */
+static uint32_t next_part(const redco_shard_slice *slices, uint32_t count, uint32_t first,
+                          redco_process_group_part *part_out)
 {
     uint32_t end = first;
-    while (end < count && pieces[end].owner == pieces[first].owner) { end++; }
-    const uint64_t at = pieces[first].shard_at, size = pieces[end - 1].shard_at + pieces[end - 1].count - at;
-    *part_out = (redco_team_part){at, size, pieces[first].owner};
+    while (end < count && slices[end].owner == slices[first].owner) { end++; }
+    const uint64_t at = slices[first].shard_at, size = slices[end - 1].shard_at + slices[end - 1].count - at;
+    *part_out = (redco_process_group_part){at, size, slices[first].owner};
     return end;
 }
 
-/* Inter-tensor: each owner broadcasts what it updated, neighbouring pieces at once. */
+/* Inter-tensor: each owner broadcasts what it updated, neighbouring slices at once. */
 static redco_status broadcast(redco_states *states, const redco_states_worker *worker, uint32_t layer,
-                              redco_team *group, const char *name, redco_error *err)
+                              redco_process_group *group, const char *name, redco_error *err)
 {
     uint32_t count = 0, part_count = 0;
-    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
-    redco_team_part parts[BROADCASTS];
+    const redco_shard_slice *const slices = redco_layout_slices(states->layout, layer, &count);
+    redco_process_group_part parts[BROADCASTS];
     redco_status st = REDCO_OK;
     count = redcoi_layer(states, layer)->trained_pieces;
     for (uint32_t at = 0; at < count && st == REDCO_OK;) {
-        at = next_part(pieces, count, at, &parts[part_count++]);
+        at = next_part(slices, count, at, &parts[part_count++]);
         if (part_count < BROADCASTS && at < count) { continue; }
-        st = redco_team_broadcast(group, redcoi_lane(worker), states->options.dtype, redcoi_parameter(states, layer, 0),
-                                  parts, part_count, name, err);
+        st = redco_process_group_broadcast(group, redcoi_worker_stream(worker), states->options.dtype,
+                                           redcoi_parameter(states, layer, 0), parts, part_count, name, err);
         part_count = 0;
     }
     return st;
@@ -111,11 +113,11 @@ uint64_t redco_states_spread_elements(const redco_states *states, uint32_t layer
 {
     uint32_t count = 0;
     uint64_t elements = 0;
-    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    const redco_shard_slice *const slices = redco_layout_slices(states->layout, layer, &count);
     count = redcoi_layer(states, layer)->trained_pieces;
     for (uint32_t at = 0; at < count;) {
-        redco_team_part part;
-        at = next_part(pieces, count, at, &part);
+        redco_process_group_part part;
+        at = next_part(slices, count, at, &part);
         elements += part.count;
     }
     return elements;
@@ -124,15 +126,15 @@ uint64_t redco_states_spread_elements(const redco_states *states, uint32_t layer
 redco_status redco_states_spread(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err)
 {
     const redco_shards *const s = redcoi_shards(states, layer);
-    const redcoi_pile *const pile = &states->piles[states->pile_of[layer]];
-    redco_team *const group = redcoi_group_find(states, REDCOI_STREAM_UPDATE, s->parameters, s->optimizer);
+    const redcoi_bucket_group *const bucket_group = &states->bucket_groups[states->bucket_group_of[layer]];
+    redco_process_group *const group = redcoi_group_find(states, REDCOI_STREAM_UPDATE, s->parameters, s->optimizer);
     char name[REDCOI_NAME_BYTES];
     (void)snprintf(name, sizeof name, "fwd/%s/update", redcoi_model(states)->layers[layer].name);
     if (group == NULL) { return REDCO_OK; }
     if (redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR) {
         return broadcast(states, worker, layer, group, name, err);
     }
-    return redco_team_all_gather_ordered(group, redcoi_lane(worker), states->options.dtype,
-                                         redcoi_parameter(states, layer, 0), pile->part_of,
-                                         redcoi_layer(states, layer)->part, name, err);
+    return redco_process_group_all_gather_ordered(group, redcoi_worker_stream(worker), states->options.dtype,
+                                                  redcoi_parameter(states, layer, 0), bucket_group->part_of,
+                                                  redcoi_layer(states, layer)->part, name, err);
 }

@@ -218,12 +218,12 @@ static redco_status run_chunk(struct bound *b, uint64_t count, const char *name,
         for (uint32_t k = 0; k < op->output_count; k++) { outputs[k].data = address_of(b, op->first_output + k); }
         launch.workspace = b->memory->work + p->workspace_at;
         launch.name = name;
-        st = backend->calls->run(backend, b->memory->queue, &launch, err);
+        st = backend->calls->run(backend, b->memory->stream, &launch, err);
     }
     for (uint32_t o = 0; o < p->output_count && st == REDCO_OK; o++) {
         const redco_tensor t = tensor_of(p, p->outputs[o], count);
         if (!p->late[o]) { continue; }
-        st = backend->calls->copy(backend, b->memory->queue, b->outputs[o], address_of(b, p->outputs[o]),
+        st = backend->calls->copy(backend, b->memory->stream, b->outputs[o], address_of(b, p->outputs[o]),
                                   redco_type_bytes(&t.type), err);
     }
     return st;

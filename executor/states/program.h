@@ -29,7 +29,7 @@ typedef struct redcoi_program {
 /** Working memory of one thread. */
 typedef struct redcoi_worker_memory {
     redco_backend *backend;
-    redco_queue *queue;
+    redco_device_stream *stream;
     unsigned char *work; /**< the largest work_bytes of the programs it runs */
 } redcoi_worker_memory;
 

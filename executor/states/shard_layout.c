@@ -26,7 +26,7 @@ void redco_layout_free(redco_layout *layout)
     free(layout->module_of);
     free(layout->layer_of);
     free(layout->owner);
-    free(layout->pieces);
+    free(layout->slices);
     free(layout);
 }
 
@@ -171,16 +171,16 @@ uint64_t redcoi_part_of(const redco_layout *layout, uint32_t tensor, uint32_t po
     return end > *begin_out ? end - *begin_out : 0;
 }
 
-static redco_status add_piece(redco_layout *layout, const redco_piece *piece, redco_error *err)
+static redco_status add_slice(redco_layout *layout, const redco_shard_slice *slice, redco_error *err)
 {
-    if (layout->piece_count == layout->piece_room) {
-        const uint32_t room = layout->piece_room < 64 ? 64 : 2 * layout->piece_room;
-        redco_piece *const more = room > layout->piece_room ? realloc(layout->pieces, room * sizeof *more) : NULL;
-        if (more == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "%u pieces of tensors", room); }
-        layout->pieces = more;
-        layout->piece_room = room;
+    if (layout->slice_count == layout->slice_room) {
+        const uint32_t room = layout->slice_room < 64 ? 64 : 2 * layout->slice_room;
+        redco_shard_slice *const more = room > layout->slice_room ? realloc(layout->slices, room * sizeof *more) : NULL;
+        if (more == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "%u slices of tensors", room); }
+        layout->slices = more;
+        layout->slice_room = room;
     }
-    layout->pieces[layout->piece_count++] = *piece;
+    layout->slices[layout->slice_count++] = *slice;
     return REDCO_OK;
 }
 
@@ -210,59 +210,59 @@ static bool keeps(const redco_shards *s, redco_place place, uint32_t owner)
 }
 
 /* Intra-tensor: cut where parts meet. */
-static redco_status cut_piece(redco_layout *layout, uint32_t layer, redco_piece piece, redco_error *err)
+static redco_status cut_slice(redco_layout *layout, uint32_t layer, redco_shard_slice slice, redco_error *err)
 {
     const redco_shards *const s = &layout->model->layers[layer].shards;
     const redco_layer_layout *const l = &layout->layers[layer];
     const uint32_t own = own_part(s, layout->place);
     redco_status st = REDCO_OK;
-    uint64_t left = piece.count;
+    uint64_t left = slice.count;
     while (left > 0 && st == REDCO_OK) {
-        const uint64_t part = piece.shard_at / l->part, in_part = l->part - piece.shard_at % l->part;
-        piece.count = left < in_part ? left : in_part;
-        piece.owner = owner_of_part(s, (uint32_t)part);
-        piece.owned_at = part == own ? piece.shard_at % l->part : REDCO_NOWHERE;
-        const bool kept = piece.shard_at >= l->gradient_begin && piece.shard_at - l->gradient_begin < l->gradients;
-        piece.gradient_at = kept ? piece.shard_at - l->gradient_begin : REDCO_NOWHERE;
-        st = add_piece(layout, &piece, err);
-        left -= piece.count;
-        piece.begin += piece.count;
-        piece.shard_at += piece.count;
+        const uint64_t part = slice.shard_at / l->part, in_part = l->part - slice.shard_at % l->part;
+        slice.count = left < in_part ? left : in_part;
+        slice.owner = owner_of_part(s, (uint32_t)part);
+        slice.owned_at = part == own ? slice.shard_at % l->part : REDCO_NOWHERE;
+        const bool kept = slice.shard_at >= l->gradient_begin && slice.shard_at - l->gradient_begin < l->gradients;
+        slice.gradient_at = kept ? slice.shard_at - l->gradient_begin : REDCO_NOWHERE;
+        st = add_slice(layout, &slice, err);
+        left -= slice.count;
+        slice.begin += slice.count;
+        slice.shard_at += slice.count;
     }
     return st;
 }
 
 /* Inter-tensor: what is kept and owned is packed. */
-static redco_status deal_piece(redco_layout *layout, uint32_t layer, redco_piece piece, redco_error *err)
+static redco_status assign_slice(redco_layout *layout, uint32_t layer, redco_shard_slice slice, redco_error *err)
 {
     const redco_shards *const s = &layout->model->layers[layer].shards;
     redco_layer_layout *const l = &layout->layers[layer];
-    const uint64_t room = round_up(piece.count, layout->options.shard_granule);
-    piece.owner = layout->owner[piece.tensor];
-    piece.owned_at = piece.gradient_at = REDCO_NOWHERE;
-    if (piece.owner == redco_between_position((redco_between){s->parameters, s->optimizer}, layout->place)) {
-        piece.owned_at = l->owned;
+    const uint64_t room = round_up(slice.count, layout->options.shard_granule);
+    slice.owner = layout->owner[slice.tensor];
+    slice.owned_at = slice.gradient_at = REDCO_NOWHERE;
+    if (slice.owner == redco_between_position((redco_between){s->parameters, s->optimizer}, layout->place)) {
+        slice.owned_at = l->owned;
         l->owned += room;
     }
     if (!l->packed) {
-        piece.gradient_at = piece.shard_at;
-    } else if (keeps(s, layout->place, piece.owner)) {
-        piece.gradient_at = l->gradients;
+        slice.gradient_at = slice.shard_at;
+    } else if (keeps(s, layout->place, slice.owner)) {
+        slice.gradient_at = l->gradients;
         l->gradients += room;
     }
-    return add_piece(layout, &piece, err);
+    return add_slice(layout, &slice, err);
 }
 
-static redco_status frozen_piece(redco_layout *layout, uint32_t layer, redco_piece piece, redco_error *err)
+static redco_status frozen_slice(redco_layout *layout, uint32_t layer, redco_shard_slice slice, redco_error *err)
 {
     (void)layer;
-    piece.owned_at = piece.gradient_at = REDCO_NOWHERE;
-    return add_piece(layout, &piece, err);
+    slice.owned_at = slice.gradient_at = REDCO_NOWHERE;
+    return add_slice(layout, &slice, err);
 }
 
 /* @param take  adds what of a tensor this rank's shard has */
 static redco_status find_of_module(redco_layout *layout, uint32_t layer, uint32_t m,
-                                   redco_status (*take)(redco_layout *layout, uint32_t layer, redco_piece piece,
+                                   redco_status (*take)(redco_layout *layout, uint32_t layer, redco_shard_slice slice,
                                                         redco_error *err),
                                    redco_error *err)
 {
@@ -270,17 +270,17 @@ static redco_status find_of_module(redco_layout *layout, uint32_t layer, uint32_
     const uint32_t position = redco_mesh_position(layout->model->layers[layer].shards.parameters, layout->place);
     redco_status st = REDCO_OK;
     for (uint32_t t = module->first_tensor; t < module->first_tensor + module->tensor_count && st == REDCO_OK; t++) {
-        redco_piece piece = {.tensor = t};
-        piece.count = redcoi_part_of(layout, t, position, &piece.begin);
-        if (piece.count == 0) { continue; }
-        piece.shard_at = layout->modules[m].shard_at + piece.begin - layout->modules[m].shard * position;
-        piece.begin -= layout->tensor_at[t];
-        st = take(layout, layer, piece, err);
+        redco_shard_slice slice = {.tensor = t};
+        slice.count = redcoi_part_of(layout, t, position, &slice.begin);
+        if (slice.count == 0) { continue; }
+        slice.shard_at = layout->modules[m].shard_at + slice.begin - layout->modules[m].shard * position;
+        slice.begin -= layout->tensor_at[t];
+        st = take(layout, layer, slice, err);
     }
     return st;
 }
 
-static redco_status find_pieces(redco_layout *layout, uint32_t layer, redco_error *err)
+static redco_status find_slices(redco_layout *layout, uint32_t layer, redco_error *err)
 {
     const redco_state_layer *const l = &layout->model->layers[layer];
     const redco_shards *const s = &l->shards;
@@ -295,16 +295,16 @@ static redco_status find_pieces(redco_layout *layout, uint32_t layer, redco_erro
         out->gradient_begin =
             out->gradients * redco_between_position((redco_between){s->parameters, s->gradients}, layout->place);
     }
-    out->first_piece = layout->piece_count;
+    out->first_slice = layout->slice_count;
     for (uint32_t m = l->first_module + l->module_count; m-- > l->first_module && st == REDCO_OK;) {
         if (redco_module_frozen(layout->model, m)) { continue; }
-        st = find_of_module(layout, layer, m, cut ? cut_piece : deal_piece, err);
+        st = find_of_module(layout, layer, m, cut ? cut_slice : assign_slice, err);
     }
-    out->trained_pieces = layout->piece_count - out->first_piece;
+    out->trained_pieces = layout->slice_count - out->first_slice;
     for (uint32_t m = l->first_module + l->module_count; m-- > l->first_module && st == REDCO_OK;) {
-        if (redco_module_frozen(layout->model, m)) { st = find_of_module(layout, layer, m, frozen_piece, err); }
+        if (redco_module_frozen(layout->model, m)) { st = find_of_module(layout, layer, m, frozen_slice, err); }
     }
-    out->piece_count = layout->piece_count - out->first_piece;
+    out->slice_count = layout->slice_count - out->first_slice;
     return st;
 }
 
@@ -343,8 +343,8 @@ redco_status redco_layout_create(const redco_state_model *model, const redco_lay
         goto out;
     }
     for (uint32_t l = 0; l < model->layer_count; l++) { lay_layer(layout, l); }
-    if (o.scheme == REDCO_INTER_TENSOR) { st = redcoi_deal(layout, err); }
-    for (uint32_t l = 0; l < model->layer_count && st == REDCO_OK; l++) { st = find_pieces(layout, l, err); }
+    if (o.scheme == REDCO_INTER_TENSOR) { st = redcoi_assign_owners(layout, err); }
+    for (uint32_t l = 0; l < model->layer_count && st == REDCO_OK; l++) { st = find_slices(layout, l, err); }
     if (st != REDCO_OK) { goto out; }
     *layout_out = layout;
     layout = NULL;
@@ -383,10 +383,10 @@ const redco_module_layout *redco_layout_module(const redco_layout *layout, uint3
     return &layout->modules[module];
 }
 
-const redco_piece *redco_layout_pieces(const redco_layout *layout, uint32_t layer, uint32_t *count_out)
+const redco_shard_slice *redco_layout_slices(const redco_layout *layout, uint32_t layer, uint32_t *count_out)
 {
-    *count_out = layout->layers[layer].piece_count;
-    return layout->pieces + layout->layers[layer].first_piece;
+    *count_out = layout->layers[layer].slice_count;
+    return layout->slices + layout->layers[layer].first_slice;
 }
 
 uint64_t redco_layout_tensor_at(const redco_layout *layout, uint32_t tensor)
@@ -404,9 +404,9 @@ uint32_t redco_layout_layer_of(const redco_layout *layout, uint32_t module)
     return layout->layer_of[module];
 }
 
-uint32_t redco_layout_piece_count(const redco_layout *layout)
+uint32_t redco_layout_slice_count(const redco_layout *layout)
 {
-    return layout->piece_count;
+    return layout->slice_count;
 }
 
 redco_layout_size redco_layout_sizes(const redco_layout *layout)

@@ -12,11 +12,11 @@
  *  gradients  what of the trained part this rank keeps of gradients
  *  owned      what of the gradients this rank updates
  *
- *  Within a shard, optimizer states are dealt in one of two ways:
+ *  Within a shard, optimizer states are assigned to owners in one of two ways:
  *      intra-tensor  the layer's shard is cut into equal parts. Gradients are consecutive parts.
- *      inter-tensor  pieces of tensors go whole to owners, largest tensor first, each to the emptiest
+ *      inter-tensor  slices of tensors go whole to owners, largest tensor first, each to the emptiest
  *                    (Graham 1969), over all layers; what a rank keeps stands one behind the other.
- *  A piece is what of one tensor one owner has.
+ *  A slice is what of one tensor one owner has.
  */
 #ifndef REDCO_STATES_LAYOUT_H
 #define REDCO_STATES_LAYOUT_H
@@ -35,7 +35,7 @@ typedef struct redco_state_tensor {
     bool replicated;    /**< all tensor-parallel ranks hold the same elements: they count once in norms */
     bool decayed;       /**< weight decay applies */
     bool frozen;        /**< it is not trained: no gradient, no optimizer state. All tensors of a module are, or none */
-    bool assigned;      /**< what its gradients' mean says is subtracted from it, whatever the optimizer does */
+    bool assigned;      /**< the mean of its gradients is subtracted from it, whatever the optimizer does */
     double rate_factor; /**< by which its learning rate is multiplied; 0 is 1 */
 } redco_state_tensor;
 
@@ -81,7 +81,7 @@ typedef struct redco_layout_options {
     uint32_t shard_granule;  /**< shards are multiples of it; 0 = 8: 16 bytes of 16-bit elements */
 } redco_layout_options;
 
-typedef struct redco_piece {
+typedef struct redco_shard_slice {
     uint32_t tensor;
     uint32_t owner;       /**< position in the group between parameters and optimizer of the layer; frozen: 0 */
     uint64_t begin;       /**< first element in the tensor */
@@ -89,7 +89,7 @@ typedef struct redco_piece {
     uint64_t shard_at;    /**< place in the layer's shard */
     uint64_t gradient_at; /**< place in the layer's gradients, REDCO_NOWHERE if not kept */
     uint64_t owned_at;    /**< place in the layer's optimizer states, REDCO_NOWHERE if another's */
-} redco_piece;
+} redco_shard_slice;
 
 #define REDCO_NOWHERE UINT64_MAX
 
@@ -106,8 +106,8 @@ typedef struct redco_layer_layout {
     uint64_t trained;                            /**< the first part of the shard */
     uint64_t part;                               /**< intra-tensor: size of one owner's part, else 0 */
     uint64_t gradient_begin;                     /**< where in the shard gradients begin that are not packed */
-    bool packed;                                 /**< gradients are pieces one behind the other, not one range */
-    uint32_t first_piece, piece_count;           /**< pieces of the shard, whoever owns them, by shard_at */
+    bool packed;                                 /**< gradients are slices one behind the other, not one range */
+    uint32_t first_slice, slice_count;           /**< slices of the shard, whoever owns them, by shard_at */
     uint32_t trained_pieces;                     /**< the first ones */
 } redco_layer_layout;
 
@@ -128,11 +128,11 @@ redco_scheme redco_layout_scheme(const redco_layout *layout);
 redco_mesh redco_layout_secondary(const redco_layout *layout, uint32_t layer);
 const redco_layer_layout *redco_layout_layer(const redco_layout *layout, uint32_t layer);
 const redco_module_layout *redco_layout_module(const redco_layout *layout, uint32_t module);
-const redco_piece *redco_layout_pieces(const redco_layout *layout, uint32_t layer, uint32_t *count_out);
+const redco_shard_slice *redco_layout_slices(const redco_layout *layout, uint32_t layer, uint32_t *count_out);
 uint64_t redco_layout_tensor_at(const redco_layout *layout, uint32_t tensor); /**< first element in its module */
 uint32_t redco_layout_module_of(const redco_layout *layout, uint32_t tensor);
 uint32_t redco_layout_layer_of(const redco_layout *layout, uint32_t module);
-uint32_t redco_layout_piece_count(const redco_layout *layout); /**< in all layers */
+uint32_t redco_layout_slice_count(const redco_layout *layout); /**< in all layers */
 
 /** Elements that a rank holds for good; the difference to what it needs is padding. */
 typedef struct redco_layout_size {

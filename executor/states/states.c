@@ -39,9 +39,9 @@ static redco_status lay_memory(redco_states *states, redco_error *err)
         secondary += aligned(layer->secondary);
         owned += aligned(layer->owned);
     }
-    for (uint32_t p = 0; p < states->pile_count; p++) {
+    for (uint32_t p = 0; p < states->bucket_group_count; p++) {
         for (uint32_t l = layers; l-- > 0;) {
-            if (states->pile_of[l] != p) { continue; }
+            if (states->bucket_group_of[l] != p) { continue; }
             states->gradients_at[l] = gradients;
             gradients += aligned(redcoi_layer(states, l)->gradients);
         }
@@ -72,18 +72,18 @@ static redco_status take_memory(redco_states *states, redco_error *err)
                         {&states->owned[0], states->has_master ? kind_bytes : 0},
                         {&states->owned[1], states->state_count > 0 ? kind_bytes : 0},
                         {&states->owned[2], states->state_count > 1 ? kind_bytes : 0}};
-    redco_queue *queue = NULL;
-    redco_status st = backend->calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &queue, err);
+    redco_device_stream *stream = NULL;
+    redco_status st = backend->calls->stream_create(backend, REDCO_DEVICE_STREAM_COMPUTATION, &stream, err);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0] && st == REDCO_OK; i++) {
         const uint64_t bytes = blocks[i].size_bytes;
         void *memory = NULL;
         if (bytes == 0) { continue; }
         st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &memory, err);
         *blocks[i].memory = memory;
-        if (st == REDCO_OK) { st = backend->calls->fill_zero(backend, queue, memory, bytes, err); }
+        if (st == REDCO_OK) { st = backend->calls->fill_zero(backend, stream, memory, bytes, err); }
     }
-    if (st == REDCO_OK) { st = backend->calls->queue_finish(backend, queue, err); }
-    if (queue != NULL) { backend->calls->queue_free(backend, queue); }
+    if (st == REDCO_OK) { st = backend->calls->stream_finish(backend, stream, err); }
+    if (stream != NULL) { backend->calls->stream_free(backend, stream); }
     return st;
 }
 
@@ -131,18 +131,18 @@ void redco_states_free(redco_states *states)
     free(states);
 }
 
-static redco_status check(const redco_states_options *options, const redco_carrier *carrier, redco_error *err)
+static redco_status check(const redco_states_options *options, const redco_device_comm *device_comm, redco_error *err)
 {
     const uint64_t ranks = redco_rank_count(options->layout.mesh);
     if (!redco_dtype_is_float(options->dtype)) {
         return redco_fail(err, REDCO_EVALUE, "states", "weights of type %s; f64, f32, bf16 and f16 are possible",
                           redco_dtype_name(options->dtype));
     }
-    if (ranks != carrier->size) {
+    if (ranks != device_comm->size) {
         return redco_fail(err, REDCO_EVALUE, "states",
                           "the plan is for tp %u x dp %ux%u = %llu ranks, but there are %u", options->layout.mesh.tp,
                           options->layout.mesh.dp.gpus, options->layout.mesh.dp.nodes, (unsigned long long)ranks,
-                          carrier->size);
+                          device_comm->size);
     }
     if (options->chunk_elements % chunk_unit != 0 || options->chunk_elements > chunk_max) {
         return redco_fail(err, REDCO_EVALUE, "states",
@@ -174,16 +174,16 @@ static redco_status number_rates(redco_states *states, redco_error *err)
 }
 
 redco_status redco_states_create(const redco_state_model *model, const redco_states_options *options,
-                                 redco_world *world, redco_carrier *carrier, redco_backend *backend,
+                                 redco_world *world, redco_device_comm *device_comm, redco_backend *backend,
                                  redco_states **states_out, redco_error *err)
 {
     redco_states *states = NULL;
-    redco_status st = check(options, carrier, err);
+    redco_status st = check(options, device_comm, err);
     if (st != REDCO_OK) { return st; }
     states = calloc(1, sizeof *states);
     if (states == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "the states"); }
     states->world = world;
-    states->carrier = carrier;
+    states->device_comm = device_comm;
     states->backend = backend;
     states->options = *options;
     if (options->bucket_bytes == 0) { states->options.bucket_bytes = default_bucket_bytes; }
@@ -195,7 +195,7 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
     states->master = redco_dtype_statistic(options->dtype);
     states->has_master = states->master != options->dtype;
     states->state_count = redco_optimizer_states(&options->optimizer);
-    st = redco_layout_create(model, &options->layout, carrier->rank, &states->layout, err);
+    st = redco_layout_create(model, &options->layout, device_comm->rank, &states->layout, err);
     if (st == REDCO_OK) { st = number_rates(states, err); }
     if (st == REDCO_OK) { st = redcoi_buckets_make(states, err); }
     if (st == REDCO_OK) { st = lay_memory(states, err); }
@@ -232,7 +232,7 @@ redco_states_size redco_states_sizes(const redco_states *states)
     return states->size;
 }
 
-/* Copies values that come from the program's memory, for callers with a queue of their own: between steps. */
+/* Copies values that come from the program's memory, for callers with a stream of their own: between steps. */
 static uint64_t upload_elements(const redco_states *states)
 {
     const uint64_t chunk = states->options.chunk_elements;
@@ -246,31 +246,31 @@ static redco_status worker_memory(const redco_states *states, redco_states_worke
     const uint64_t work_bytes = redcoi_programs_bytes(states);
     void *block = NULL, *staging = NULL;
     worker->size_bytes = work_bytes + redcoi_numbers_bytes(states);
-    if (worker->owns_queue) { worker->size_bytes += upload_elements(states) * sizeof(double); }
+    if (worker->owns_stream) { worker->size_bytes += upload_elements(states) * sizeof(double); }
     redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, worker->size_bytes, &block, err);
     worker->block = block;
     if (st != REDCO_OK) { return st; }
     worker->memory.work = worker->block;
     worker->numbers = worker->block + work_bytes;
-    worker->upload = worker->owns_queue ? worker->numbers + redcoi_numbers_bytes(states) : NULL;
-    worker->upload_elements = worker->owns_queue ? upload_elements(states) : 0;
+    worker->upload = worker->owns_stream ? worker->numbers + redcoi_numbers_bytes(states) : NULL;
+    worker->upload_elements = worker->owns_stream ? upload_elements(states) : 0;
     st = backend->calls->allocate(backend, REDCO_MEMORY_HOST, redcoi_numbers_bytes(states), &staging, err);
     worker->staging = staging;
     if (st == REDCO_OK) { memset(staging, 0, redcoi_numbers_bytes(states)); }
     return st;
 }
 
-redco_status redco_states_worker_create(const redco_states *states, redco_backend *backend, redco_queue *queue,
+redco_status redco_states_worker_create(const redco_states *states, redco_backend *backend, redco_device_stream *stream,
                                         redco_states_worker **worker_out, redco_error *err)
 {
     redco_status st = REDCO_OK;
     redco_states_worker *worker = calloc(1, sizeof *worker);
     if (worker == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "a worker"); }
     worker->memory.backend = backend;
-    worker->memory.queue = queue;
-    if (queue == NULL) {
-        st = backend->calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &worker->memory.queue, err);
-        worker->owns_queue = st == REDCO_OK;
+    worker->memory.stream = stream;
+    if (stream == NULL) {
+        st = backend->calls->stream_create(backend, REDCO_DEVICE_STREAM_COMPUTATION, &worker->memory.stream, err);
+        worker->owns_stream = st == REDCO_OK;
     }
     if (st == REDCO_OK) { st = worker_memory(states, worker, err); }
     if (st != REDCO_OK) {
@@ -285,18 +285,18 @@ void redco_states_worker_free(redco_states_worker *worker)
 {
     if (worker == NULL) { return; }
     redco_backend *const backend = worker->memory.backend;
-    if (worker->owns_queue) {
-        (void)backend->calls->queue_finish(backend, worker->memory.queue, NULL); /* it may hold what failed */
-        backend->calls->queue_free(backend, worker->memory.queue);
+    if (worker->owns_stream) {
+        (void)backend->calls->stream_finish(backend, worker->memory.stream, NULL); /* it may hold what failed */
+        backend->calls->stream_free(backend, worker->memory.stream);
     }
     backend->calls->release(backend, REDCO_MEMORY_DEVICE, worker->block);
     backend->calls->release(backend, REDCO_MEMORY_HOST, worker->staging);
     free(worker);
 }
 
-redco_lane redcoi_lane(const redco_states_worker *worker)
+redco_stream_handle redcoi_worker_stream(const redco_states_worker *worker)
 {
-    return (redco_lane){worker->memory.backend, worker->memory.queue};
+    return (redco_stream_handle){worker->memory.backend, worker->memory.stream};
 }
 
 uint64_t redco_states_worker_bytes(const redco_states_worker *worker)
@@ -306,7 +306,7 @@ uint64_t redco_states_worker_bytes(const redco_states_worker *worker)
 
 redco_status redco_states_worker_finish(const redco_states_worker *worker, redco_error *err)
 {
-    return worker->memory.backend->calls->queue_finish(worker->memory.backend, worker->memory.queue, err);
+    return worker->memory.backend->calls->stream_finish(worker->memory.backend, worker->memory.stream, err);
 }
 
 redco_status redcoi_copy(const redco_states_worker *worker, void *to, const void *from, uint64_t size_bytes,
@@ -314,7 +314,7 @@ redco_status redcoi_copy(const redco_states_worker *worker, void *to, const void
 {
     redco_backend *const backend = worker->memory.backend;
     if (to == from || size_bytes == 0) { return REDCO_OK; }
-    return backend->calls->copy(backend, worker->memory.queue, to, from, size_bytes, err);
+    return backend->calls->copy(backend, worker->memory.stream, to, from, size_bytes, err);
 }
 
 redco_status redcoi_add(const redco_states *states, const redco_states_worker *worker, void *target, const void *other,

@@ -7,10 +7,10 @@
  *      per bucket                   reduce
  *      once a step                  squares, sum, update of every layer, spread of every layer
  *
- *  Each belongs to a stream of the simulator (costmodel/simulator/step.h), whose teams it uses. Calls queue their work
- * on the queue of their worker and return; who has several orders them by marks. Calls of different streams may be made
- *  at once, in a thread with a worker of its own each; those of one stream follow each other, in the same order on all
- *  ranks. Operation names are the simulator's.
+ *  Each belongs to a stream of the simulator (costmodel/simulator/step.h), whose process groups it uses. Calls queue
+ * their work on the stream of their worker and return; a caller with several streams orders them with events. Calls of
+ * different streams may be made at once, in a thread with a worker of its own each; those of one stream follow each
+ * other, in the same order on all ranks. Operation names are the simulator's.
  *
  *  A gathered module ("whole") has tensor t at element redco_layout_tensor_at(t); so have its gradients. Weights and
  *  gradients have one element type; F32 master weights are kept beside 16-bit ones, and are the weights else. */
@@ -43,10 +43,10 @@ typedef struct redco_states_options {
 /** Every rank of the world calls it: groups are made. Weights and optimizer states are 0.
  *  @param model    borrowed until redco_states_free()
  *  @param world    of the layout's size; must outlive the states
- *  @param carrier   of that world: moves what is in the backend's memory; must outlive the states
+ *  @param device communicator   of that world: moves what is in the backend's memory; must outlive the states
  *  @param backend  likewise */
 redco_status redco_states_create(const redco_state_model *model, const redco_states_options *options,
-                                 redco_world *world, redco_carrier *carrier, redco_backend *backend,
+                                 redco_world *world, redco_device_comm *device_comm, redco_backend *backend,
                                  redco_states **states_out, redco_error *err);
 void redco_states_free(redco_states *states); /**< NULL is accepted; its workers must have been freed */
 
@@ -63,14 +63,14 @@ redco_states_size redco_states_sizes(const redco_states *states);
 
 /** Queue and working memory of one thread.
  *  @param backend  the states' own, or another handle to the same device
- *  @param queue    where its work goes, borrowed: the thread's; NULL: one of its own, as who sets values must have */
-redco_status redco_states_worker_create(const redco_states *states, redco_backend *backend, redco_queue *queue,
+ *  @param stream   where its work goes, borrowed: the thread's; NULL: one of its own, as who sets values must have */
+redco_status redco_states_worker_create(const redco_states *states, redco_backend *backend, redco_device_stream *stream,
                                         redco_states_worker **worker_out, redco_error *err);
 void redco_states_worker_free(redco_states_worker *worker); /**< NULL is accepted */
 
 /** Device memory of a worker. */
 uint64_t redco_states_worker_bytes(const redco_states_worker *worker);
-/** Waits until its queue is empty. */
+/** Waits until its stream is empty. */
 redco_status redco_states_worker_finish(const redco_states_worker *worker, redco_error *err);
 
 /* Values, as whole tensors of this tensor-parallel rank in the program's memory */
@@ -85,11 +85,11 @@ typedef struct redco_states_maker {
     redco_status (*make)(void *context, uint64_t begin, uint64_t count, void *to, redco_error *err);
 } redco_states_maker;
 
-/** Weights of a tensor from the maker, which queues where the worker does: redco_states_worker_queue(). Only queues.
+/** Weights of a tensor from the maker, which streams where the worker does: redco_states_worker_stream(). Only queues.
  *  Elements of a tensor may be asked for twice, or not at all. */
 redco_status redco_states_make(redco_states *states, redco_states_worker *worker, uint32_t tensor,
                                const redco_states_maker *maker, redco_error *err);
-redco_queue *redco_states_worker_queue(const redco_states_worker *worker);
+redco_device_stream *redco_states_worker_stream(const redco_states_worker *worker);
 
 /** In the master type. Weights are rounded to the parameters' type; of states only what this rank owns is taken. These
  *  four wait for their work. */
@@ -164,7 +164,7 @@ redco_status redco_states_reduce(redco_states *states, redco_states_worker *work
 
 /** "step/grad_norm": sums of squares of the gradients of which this rank's count, each once in the world. */
 redco_status redco_states_squares(redco_states *states, redco_states_worker *worker, redco_error *err);
-/** Their sum, when the queue has passed them: the caller has waited for it. */
+/** Their sum, when the stream has passed them: the caller has waited for it. */
 double redco_states_squares_sum(const redco_states *states);
 /** "step/grad_norm/reduce": the same for all ranks, and what else is to be summed with it. */
 redco_status redco_states_sum(redco_states *states, double *values, uint32_t count, redco_error *err);
@@ -180,7 +180,7 @@ typedef struct redco_update {
 
 /** min(1, clip_norm / (norm + 1e-6)); 1 without clipping. */
 double redco_states_clip_factor(const redco_states *states, double norm);
-/** Once a step, by the worker that updates; not again before its queue has passed the updates. */
+/** Once a step, by the worker that updates; not again before its stream has passed the updates. */
 redco_status redco_states_begin_update(redco_states *states, redco_states_worker *worker, const redco_update *update,
                                        redco_error *err);
 /** "step/optimizer": what this rank owns of the layer. */

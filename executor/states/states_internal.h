@@ -7,7 +7,7 @@
 
 enum { REDCOI_NAME_BYTES = 192 };
 
-/** One thread at a time uses the teams of a stream. */
+/** One thread at a time uses the process groups of a stream. */
 typedef enum redcoi_stream {
     REDCOI_STREAM_PARAMETERS,
     REDCOI_STREAM_SECONDARY,
@@ -18,11 +18,11 @@ typedef enum redcoi_stream {
 typedef struct redcoi_group {
     redcoi_stream stream;
     redco_between between;
-    redco_team *team;
+    redco_process_group *process_group;
 } redcoi_group;
 
 /** Layers of equal meshes, whose gradients the same ranks reduce. */
-typedef struct redcoi_pile {
+typedef struct redcoi_bucket_group {
     redco_shards shards;
     bool sharded;  /**< gradients are cut further than parameters: reduced in every micro-batch */
     bool scatters; /**< once a step each rank needs its owned part only: reduce-scatter instead of all-reduce */
@@ -32,7 +32,7 @@ typedef struct redcoi_pile {
     /** Intra-tensor: which part of the optimizer states each rank between parameters and optimizer has. NULL: as ranks
      * are numbered */
     uint32_t *part_of;
-} redcoi_pile;
+} redcoi_bucket_group;
 
 /** The range of a layer's shard that is in a bucket. */
 typedef struct redcoi_range {
@@ -42,7 +42,7 @@ typedef struct redcoi_range {
 } redcoi_range;
 
 typedef struct redcoi_bucket {
-    uint32_t pile;
+    uint32_t bucket_group;
     uint32_t first_range, range_count;
     uint32_t last_module;
     uint32_t buffer;    /**< which, if buffered */
@@ -56,7 +56,7 @@ typedef struct redcoi_adafactor redcoi_adafactor;
 struct redco_states {
     redco_layout *layout;
     redco_world *world;
-    redco_carrier *carrier;
+    redco_device_comm *device_comm;
     redco_backend *backend;
     redco_states_options options;
     redco_dtype master;
@@ -65,15 +65,15 @@ struct redco_states {
     redcoi_group *groups;
     uint32_t group_count;
     redco_communicator *all; /* for what the program has in its own memory */
-    redcoi_pile *piles;
-    uint32_t pile_count;
-    uint32_t *pile_of; /* by layer */
+    redcoi_bucket_group *bucket_groups;
+    uint32_t bucket_group_count;
+    uint32_t *bucket_group_of; /* by layer */
     redcoi_range *ranges;
     redcoi_bucket *buckets;
     uint32_t range_count, bucket_count;
     uint32_t *bucket_of; /* by module */
     uint64_t *range_at;  /* by module: in its bucket, unless sorted */
-    uint64_t *piece_at;  /* by piece: in its bucket, if sorted */
+    uint64_t *slice_at;  /* by slice: in its bucket, if sorted */
     uint32_t buffer_count;
     uint64_t buffer_elements; /* in all buffers */
     /* where layers begin, in elements */
@@ -96,7 +96,7 @@ struct redco_states {
 
 struct redco_states_worker {
     redcoi_worker_memory memory;
-    bool owns_queue;
+    bool owns_stream;
     uint64_t size_bytes;
     unsigned char *block;            /* all device memory */
     unsigned char *numbers, *upload; /* the latter has room for so many of the master type */
@@ -111,7 +111,8 @@ enum { REDCOI_SUM_STRIDE_BYTES = 16 };
 redco_status redcoi_groups_make(redco_states *states, redco_error *err);
 void redcoi_groups_free(redco_states *states);
 /** NULL for a group of one. */
-redco_team *redcoi_group_find(const redco_states *states, redcoi_stream stream, redco_mesh inner, redco_mesh outer);
+redco_process_group *redcoi_group_find(const redco_states *states, redcoi_stream stream, redco_mesh inner,
+                                       redco_mesh outer);
 
 /* buckets.c */
 redco_status redcoi_buckets_make(redco_states *states, redco_error *err);
@@ -123,15 +124,15 @@ void redcoi_programs_free(redco_states *states);
 uint64_t redcoi_programs_bytes(const redco_states *states);
 
 /* optimize.c */
-/** @return whether the piece counts here: several blocks of ranks may own the same states, and tensor-parallel ranks
+/** @return whether the slice counts here: several blocks of ranks may own the same states, and tensor-parallel ranks
  * the same tensors. */
-bool redcoi_counts(const redco_states *states, uint32_t layer, const redco_piece *piece);
+bool redcoi_counts(const redco_states *states, uint32_t layer, const redco_shard_slice *slice);
 /** Sums of squares that a norm of this rank consists of. */
 uint32_t redcoi_sums_count(const redco_states *states);
 
 /* Shared by all. */
 /** Where a thread's collectives go. */
-redco_lane redcoi_lane(const redco_states_worker *worker);
+redco_stream_handle redcoi_worker_stream(const redco_states_worker *worker);
 redco_status redcoi_copy(const redco_states_worker *worker, void *to, const void *from, uint64_t size_bytes,
                          redco_error *err);
 /** target += other, or target = other if @p replace */

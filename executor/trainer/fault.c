@@ -55,7 +55,7 @@ redco_status redcoi_fault_inject(redco_trainer *t, redco_error *err)
         double f64;
         float f32;
     } value = {0.0};
-    redco_queue *queue = NULL;
+    redco_device_stream *stream = NULL;
     uint64_t at = 0;
     if (fault == NULL || fault->step != t->step) { return REDCO_OK; }
     redco_status st = redco_schedule_settle(t->schedule, err); /* or what is still spread would hide it */
@@ -64,16 +64,16 @@ redco_status redcoi_fault_inject(redco_trainer *t, redco_error *err)
     (void)find_element(t, tensor, fault->rank, &at);
     const uint32_t module = redco_layout_module_of(redco_states_layout(t->states), tensor);
     unsigned char *const element = (unsigned char *)redco_states_module(t->states, module) + at * element_bytes;
-    st = calls->queue_create(t->backend, REDCO_QUEUE_COMPUTATION, &queue, err);
-    if (st == REDCO_OK) { st = calls->copy(t->backend, queue, &value, element, element_bytes, err); }
-    if (st == REDCO_OK) { st = calls->queue_finish(t->backend, queue, err); }
+    st = calls->stream_create(t->backend, REDCO_DEVICE_STREAM_COMPUTATION, &stream, err);
+    if (st == REDCO_OK) { st = calls->copy(t->backend, stream, &value, element, element_bytes, err); }
+    if (st == REDCO_OK) { st = calls->stream_finish(t->backend, stream, err); }
     if (t->options.dtype == REDCO_F64) {
         value.f64 += fault->addition;
     } else {
         value.f32 += (float)fault->addition;
     }
-    if (st == REDCO_OK) { st = calls->copy(t->backend, queue, element, &value, element_bytes, err); }
-    if (st == REDCO_OK) { st = calls->queue_finish(t->backend, queue, err); }
-    if (queue != NULL) { calls->queue_free(t->backend, queue); }
+    if (st == REDCO_OK) { st = calls->copy(t->backend, stream, element, &value, element_bytes, err); }
+    if (st == REDCO_OK) { st = calls->stream_finish(t->backend, stream, err); }
+    if (stream != NULL) { calls->stream_free(t->backend, stream); }
     return st;
 }

@@ -25,7 +25,7 @@ struct redcoi_forward {
     redco_trainer *trainer;
     redco_graph *graph; /* this rank's */
     redco_memory_plan plan;
-    redco_queue *queue;
+    redco_device_stream *stream;
     void *arena, *block; /* values; gathered modules */
     void **inputs;       /* by value of the graph: device memory */
     void **outside;      /* results, then what is kept */
@@ -103,7 +103,7 @@ static redco_status plan_memory(redcoi_forward *f, redco_error *err)
                                              .outside = f->outputs,
                                              .outside_count = f->output_count};
     redco_status st = redco_memory_plan_make(f->graph, &options, &f->plan, err);
-    if (st == REDCO_OK) { st = calls->queue_create(t->backend, REDCO_QUEUE_COMPUTATION, &f->queue, err); }
+    if (st == REDCO_OK) { st = calls->stream_create(t->backend, REDCO_DEVICE_STREAM_COMPUTATION, &f->stream, err); }
     if (st == REDCO_OK && f->plan.arena.bytes > 0) {
         st = calls->allocate(t->backend, REDCO_MEMORY_DEVICE, f->plan.arena.bytes, &f->arena, err);
     }
@@ -253,8 +253,8 @@ void redcoi_forward_free(redcoi_forward *f)
     if (f == NULL) { return; }
     const redco_backend_calls *const calls = f->trainer->backend->calls;
     redco_backend *const backend = f->trainer->backend;
-    if (f->queue != NULL) {
-        calls->queue_free(backend, f->queue);
+    if (f->stream != NULL) {
+        calls->stream_free(backend, f->stream);
     } /* first: what a failure left in it uses the memory */
     for (uint32_t i = 0; i < f->given_count; i++) { calls->release(backend, REDCO_MEMORY_DEVICE, f->given[i].data); }
     for (uint32_t i = 0; f->outside != NULL && i < f->result_count; i++) {
@@ -305,7 +305,7 @@ static redco_status bind(redcoi_forward *f, const redcoi_fed *fed, uint32_t fed_
         for (uint32_t g = 0; g < f->given_count; g++) {
             if (f->given[g].value != value) { continue; }
             found++;
-            const redco_status st = t->backend->calls->copy(t->backend, f->queue, f->given[g].data, fed[i].data,
+            const redco_status st = t->backend->calls->copy(t->backend, f->stream, f->given[g].data, fed[i].data,
                                                             redco_type_bytes(redco_value_type(f->graph, value)), err);
             if (st != REDCO_OK) { return st; }
         }
@@ -315,7 +315,7 @@ static redco_status bind(redcoi_forward *f, const redcoi_fed *fed, uint32_t fed_
                       found);
 }
 
-/* Gathers go over the worker's queue, and over memory that operators before have read. */
+/* Gathers go over the worker's stream, and over memory that operators before have read. */
 static redco_status gather_due(redcoi_forward *f, uint32_t step, redco_error *err)
 {
     redco_trainer *const t = f->trainer;
@@ -323,7 +323,7 @@ static redco_status gather_due(redcoi_forward *f, uint32_t step, redco_error *er
     bool any = false;
     for (uint32_t i = 0; i < f->gathered_count && st == REDCO_OK; i++) {
         if (f->gathered[i].first != step) { continue; }
-        if (!any) { st = t->backend->calls->queue_finish(t->backend, f->queue, err); }
+        if (!any) { st = t->backend->calls->stream_finish(t->backend, f->stream, err); }
         any = true;
         if (st != REDCO_OK) { break; }
         st = redco_states_gather(t->states, t->worker, f->gathered[i].module, false,
@@ -343,22 +343,22 @@ redco_status redcoi_forward_run(redcoi_forward *f, const redcoi_fed *fed, uint32
     for (uint32_t s = 0; s < l->step_count && st == REDCO_OK; s++) {
         st = gather_due(f, s, err);
         if (st == REDCO_OK) {
-            st =
-                redco_memory_run(&map, t->backend, f->queue, t->mesh.tp > 1 ? &t->collectives : NULL, l->order[s], err);
+            st = redco_memory_run(&map, t->backend, f->stream, t->mesh.tp > 1 ? &t->collectives : NULL, l->order[s],
+                                  err);
         }
     }
     for (uint32_t i = 0; i < f->output_count && st == REDCO_OK; i++) {
         if (!l->copied[i]) { continue; }
-        st = calls->copy(t->backend, f->queue, f->outside[i], redco_memory_of(&map, f->outputs[i]),
+        st = calls->copy(t->backend, f->stream, f->outside[i], redco_memory_of(&map, f->outputs[i]),
                          redco_type_bytes(redco_value_type(f->graph, f->outputs[i])), err);
     }
-    return st == REDCO_OK ? calls->queue_finish(t->backend, f->queue, err) : st;
+    return st == REDCO_OK ? calls->stream_finish(t->backend, f->stream, err) : st;
 }
 
 redco_status redcoi_forward_read(const redcoi_forward *f, uint32_t result, void *out, redco_error *err)
 {
     const redco_backend_calls *const calls = f->trainer->backend->calls;
-    const redco_status st = calls->copy(f->trainer->backend, f->queue, out, f->outside[result],
+    const redco_status st = calls->copy(f->trainer->backend, f->stream, out, f->outside[result],
                                         redco_type_bytes(redco_value_type(f->graph, f->outputs[result])), err);
-    return st == REDCO_OK ? calls->queue_finish(f->trainer->backend, f->queue, err) : st;
+    return st == REDCO_OK ? calls->stream_finish(f->trainer->backend, f->stream, err) : st;
 }

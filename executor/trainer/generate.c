@@ -63,16 +63,16 @@ static redco_status clear(const struct generation *g, void *memory, uint64_t byt
 {
     enum { PIECE = 1 << 16 };
     const redco_backend_calls *const calls = g->t->backend->calls;
-    redco_queue *queue = NULL;
+    redco_device_stream *stream = NULL;
     unsigned char *const zeros = calloc(1, PIECE);
-    redco_status st =
-        zeros != NULL ? calls->queue_create(g->t->backend, REDCO_QUEUE_COMPUTATION, &queue, err) : no_memory(g->t, err);
+    redco_status st = zeros != NULL ? calls->stream_create(g->t->backend, REDCO_DEVICE_STREAM_COMPUTATION, &stream, err)
+                                    : no_memory(g->t, err);
     for (uint64_t at = 0; at < bytes && st == REDCO_OK; at += PIECE) {
         const uint64_t rest = bytes - at;
-        st = calls->copy(g->t->backend, queue, (unsigned char *)memory + at, zeros, rest < PIECE ? rest : PIECE, err);
+        st = calls->copy(g->t->backend, stream, (unsigned char *)memory + at, zeros, rest < PIECE ? rest : PIECE, err);
     }
-    if (st == REDCO_OK) { st = calls->queue_finish(g->t->backend, queue, err); }
-    if (queue != NULL) { calls->queue_free(g->t->backend, queue); }
+    if (st == REDCO_OK) { st = calls->stream_finish(g->t->backend, stream, err); }
+    if (stream != NULL) { calls->stream_free(g->t->backend, stream); }
     free(zeros);
     return st;
 }

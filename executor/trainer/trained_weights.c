@@ -13,12 +13,12 @@ redco_status redcoi_weights_read(const redco_trainer *t, uint32_t module, void *
     const redco_backend_calls *const calls = t->backend->calls;
     const uint64_t bytes =
         redco_layout_module(redco_states_layout(t->states), module)->whole * redco_dtype_bytes(t->options.dtype);
-    redco_queue *queue = NULL;
-    redco_status st = calls->queue_create(t->backend, REDCO_QUEUE_COMPUTATION, &queue, err);
+    redco_device_stream *stream = NULL;
+    redco_status st = calls->stream_create(t->backend, REDCO_DEVICE_STREAM_COMPUTATION, &stream, err);
     if (st != REDCO_OK) { return st; }
-    st = calls->copy(t->backend, queue, to, redcoi_weights_of(t, module), bytes, err);
-    if (st == REDCO_OK) { st = calls->queue_finish(t->backend, queue, err); }
-    calls->queue_free(t->backend, queue);
+    st = calls->copy(t->backend, stream, to, redcoi_weights_of(t, module), bytes, err);
+    if (st == REDCO_OK) { st = calls->stream_finish(t->backend, stream, err); }
+    calls->stream_free(t->backend, stream);
     return st;
 }
 

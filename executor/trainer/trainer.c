@@ -146,12 +146,12 @@ static redco_status recompute(redco_trainer *t, redco_error *err)
 
 static redco_status split_world(redco_trainer *t, redco_error *err)
 {
-    const uint32_t ranks = t->carrier->size;
+    const uint32_t ranks = t->device_comm->size;
     uint32_t *const colours = calloc(ranks, sizeof *colours);
     if (colours == NULL) { return no_memory(t, err); }
     for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_tp_colour(t->mesh, r); }
-    const redco_team_options options = {colours, REDCO_TRAFFIC_TENSOR, "tensor parallelism"};
-    redco_status st = redco_team_split(t->carrier, &options, &t->tp, err);
+    const redco_process_group_options options = {colours, REDCO_TRAFFIC_TENSOR, "tensor parallelism"};
+    redco_status st = redco_process_group_split(t->device_comm, &options, &t->tp, err);
     if (st == REDCO_OK && !t->replay) {
         st = redco_communicator_split(t->world, colours, "tensor parallelism", &t->tp_host, err);
     }
@@ -160,8 +160,8 @@ static redco_status split_world(redco_trainer *t, redco_error *err)
         st = redco_communicator_split(t->world, colours, "replicas", &t->replicas, err);
     }
     t->group = (redco_group_binding){0, t->tp};
-    t->teams = (redco_team_collectives){&t->group, 1};
-    t->collectives = redco_team_collectives_calls(&t->teams);
+    t->process_groups = (redco_process_group_collectives){&t->group, 1};
+    t->collectives = redco_process_group_collectives_calls(&t->process_groups);
     free(colours);
     return st;
 }
@@ -175,11 +175,11 @@ static redco_status open_states(redco_trainer *t, redco_error *err)
     redco_status st = redco_layout_options_from_plan(t->plan, &options.layout, err);
     if (st != REDCO_OK) { return st; }
     t->mesh = options.layout.mesh;
-    t->at = redco_place_of(t->mesh, t->carrier->rank);
+    t->at = redco_place_of(t->mesh, t->device_comm->rank);
     for (uint32_t i = 0; i < t->modules.model.tensor_count; i++) { t->modules.matrices[i].rank = t->at.tp; }
     options.matrices = t->options.backend == NULL ? t->modules.matrices : NULL;
     if ((st = split_world(t, err)) != REDCO_OK) { return st; }
-    st = redco_states_create(&t->modules.model, &options, t->world, t->carrier, t->backend, &t->states, err);
+    st = redco_states_create(&t->modules.model, &options, t->world, t->device_comm, t->backend, &t->states, err);
     return st == REDCO_OK ? redco_states_worker_create(t->states, t->backend, NULL, &t->worker, err) : st;
 }
 
@@ -230,7 +230,7 @@ static redco_status make_schedule(redco_trainer *t, redco_error *err)
                                             .input_count = inputs + 1,
                                             .feed = {feed, t},
                                             .world = t->world,
-                                            .carrier = t->carrier,
+                                            .device_comm = t->device_comm,
                                             .states = t->states,
                                             .open = open_device,
                                             .open_context = t,
@@ -263,7 +263,7 @@ static redco_status first_weights(redco_trainer *t, redco_error *err)
     const redco_checkpoint_states states = redcoi_checkpoint_states(t);
     redco_status st = file != NULL ? redco_weights_import(file, &states, err) : REDCO_OK;
     if (st != REDCO_OK) { return st; }
-    st = redco_drawer_open(t->backend, redco_states_worker_queue(t->worker), t->options.seed,
+    st = redco_drawer_open(t->backend, redco_states_worker_stream(t->worker), t->options.seed,
                            redco_states_master_dtype(t->states), &drawer, err);
     for (size_t i = 0; i < t->task->parameter_count && st == REDCO_OK; i++) {
         if (file != NULL && redco_weights_has(file, i)) { continue; }
@@ -289,7 +289,7 @@ static double now_s(clockid_t clock)
 redco_status redco_trainer_create(const redco_plan *plan, const char *place, const redco_trainer_options *options,
                                   redco_world *world, redco_trainer **trainer_out, redco_error *err)
 {
-    const uint32_t ranks = options->carrier != NULL ? options->carrier->size : redco_world_size(world);
+    const uint32_t ranks = options->device_comm != NULL ? options->device_comm->size : redco_world_size(world);
     redco_status st = redco_trainer_check_plan(plan, place, ranks, err);
     if (st == REDCO_OK) { st = redco_rate_check(&options->schedule, err); }
     const double begin_s = now_s(CLOCK_MONOTONIC);
@@ -306,8 +306,10 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
                                (st = redcoi_room_for_products(t->backend, err)) != REDCO_OK)) {
         goto out;
     }
-    t->carrier = options->carrier;
-    if (t->carrier == NULL && (st = redco_host_carrier_open(world, &t->carrier, err)) != REDCO_OK) { goto out; }
+    t->device_comm = options->device_comm;
+    if (t->device_comm == NULL && (st = redco_host_device_comm_open(world, &t->device_comm, err)) != REDCO_OK) {
+        goto out;
+    }
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
     if (options->weights != NULL && (st = redco_weights_open(options->weights, t->task, t->lm != NULL ? t->model : NULL,
                                                              &t->file_weights, err)) != REDCO_OK) {
@@ -334,7 +336,7 @@ redco_status redcoi_trainer_real(const redco_trainer *t, const char *what, redco
 {
     if (!t->replay) { return REDCO_OK; }
     return redco_fail(err, REDCO_EVALUE, t->place, "%s of rank %u alone: its communication is emulated", what,
-                      t->carrier->rank);
+                      t->device_comm->rank);
 }
 
 void redco_trainer_free(redco_trainer *t)
@@ -346,10 +348,10 @@ void redco_trainer_free(redco_trainer *t)
     }
     redco_states_worker_free(t->worker);
     redco_states_free(t->states);
-    redco_team_free(t->tp);
+    redco_process_group_free(t->tp);
     redco_communicator_free(t->tp_host);
     redco_communicator_free(t->replicas);
-    if (t->carrier != t->options.carrier) { redco_carrier_close(t->carrier); }
+    if (t->device_comm != t->options.device_comm) { redco_device_comm_close(t->device_comm); }
     redco_graph_free(t->graph);
     redcoi_modules_free(&t->modules);
     redco_weights_close(t->file_weights);

@@ -1,6 +1,6 @@
 /** @file trainer.h  Trains the model of a plan on the ranks of a world: tensor parallelism by the plan's rules, states
  * by its meshes, micro-batches of its size. It executes the step that the simulator makes of the plan
- * (executor/schedule/schedule.h): communication that the plan overlaps runs in queues beside computation, and what
+ * (executor/schedule/schedule.h): communication that the plan overlaps runs on streams beside computation, and what
  * the plan recomputes is not kept. Neither changes a number.
  *
  *  Every rank makes the same calls. What is wrong with plan or options (REDCO_EVALUE when the trainer is made) and
@@ -48,7 +48,7 @@ typedef struct redco_trainer_options {
      *  processor follows. One of a larger world than the trainer's, which is of one rank then, is a replay
      *  (executor/comm/replay.h): times and memory are the rank's, but nothing is learned, losses and norms are 0, and
      *  there are no comparisons, checkpoints and faults. */
-    redco_carrier *carrier;
+    redco_device_comm *device_comm;
     redco_dtype dtype; /**< type of weights, gradients and activations: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     double learning_rate;

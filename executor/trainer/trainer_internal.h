@@ -83,12 +83,12 @@ struct redco_trainer {
     redco_states *states;
     redco_states_worker *worker; /* for what is done between steps */
     redco_schedule *schedule;
-    redco_carrier *carrier;
-    bool replay;                            /* the carrier is one rank's of a larger world */
-    redco_team *tp;                         /* works on the backend's memory; the two others on the program's */
+    redco_device_comm *device_comm;
+    bool replay;                            /* the device communicator is one rank's of a larger world */
+    redco_process_group *tp;                /* works on the backend's memory; the two others on the program's */
     redco_communicator *tp_host, *replicas; /* replicas: ranks of the same place in tensor parallelism */
     redco_group_binding group;
-    redco_team_collectives teams;
+    redco_process_group_collectives process_groups;
     redco_collectives collectives;
     redco_graph *graph;   /* this rank's */
     redco_value *outputs; /* the loss, then gradients of the parameters that have one */

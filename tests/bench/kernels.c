@@ -110,7 +110,7 @@ static const row rows[] = {
 };
 
 /* Zeros are inputs as good as any: indices of row 0 are the worst for scatter_add, so these differ. */
-static redco_status fill(redco_backend *b, redco_queue *q, const redco_tensor *t, redco_error *err)
+static redco_status fill(redco_backend *b, redco_device_stream *q, const redco_tensor *t, redco_error *err)
 {
     redco_status st = b->calls->fill_zero(b, q, t->data, redco_type_bytes(&t->type), err);
     if (st != REDCO_OK || t->type.dtype != REDCO_I32) { return st; }
@@ -119,25 +119,25 @@ static redco_status fill(redco_backend *b, redco_queue *q, const redco_tensor *t
     return b->calls->copy(b, q, t->data, index, redco_type_bytes(&t->type), err);
 }
 
-static redco_status time_launch(redco_backend *b, redco_queue *q, const redco_launch *launch, double *seconds_out,
-                                redco_error *err)
+static redco_status time_launch(redco_backend *b, redco_device_stream *q, const redco_launch *launch,
+                                double *seconds_out, redco_error *err)
 {
-    redco_mark *from = NULL, *to = NULL;
-    redco_status st = b->calls->mark_create(b, &from, err);
-    if (st == REDCO_OK) { st = b->calls->mark_create(b, &to, err); }
+    redco_event *from = NULL, *to = NULL;
+    redco_status st = b->calls->event_create(b, &from, err);
+    if (st == REDCO_OK) { st = b->calls->event_create(b, &to, err); }
     for (int i = 0; i < 3 && st == REDCO_OK; i++) { st = b->calls->run(b, q, launch, err); }
-    if (st == REDCO_OK) { st = b->calls->mark_set(b, q, from, err); }
+    if (st == REDCO_OK) { st = b->calls->event_set(b, q, from, err); }
     for (int i = 0; i < ROUNDS && st == REDCO_OK; i++) { st = b->calls->run(b, q, launch, err); }
-    if (st == REDCO_OK) { st = b->calls->mark_set(b, q, to, err); }
-    if (st == REDCO_OK) { st = b->calls->mark_finish(b, to, err); }
-    if (st == REDCO_OK) { st = b->calls->mark_between(b, from, to, seconds_out, err); }
+    if (st == REDCO_OK) { st = b->calls->event_set(b, q, to, err); }
+    if (st == REDCO_OK) { st = b->calls->event_finish(b, to, err); }
+    if (st == REDCO_OK) { st = b->calls->event_between(b, from, to, seconds_out, err); }
     *seconds_out /= ROUNDS;
-    b->calls->mark_free(b, from);
-    b->calls->mark_free(b, to);
+    b->calls->event_free(b, from);
+    b->calls->event_free(b, to);
     return st;
 }
 
-static redco_status allocate(redco_backend *b, redco_queue *q, redco_tensor *t, double *bytes, redco_error *err)
+static redco_status allocate(redco_backend *b, redco_device_stream *q, redco_tensor *t, double *bytes, redco_error *err)
 {
     const uint64_t size = redco_type_bytes(&t->type);
     const redco_status st = b->calls->allocate(b, REDCO_MEMORY_DEVICE, size, &t->data, err);
@@ -145,7 +145,7 @@ static redco_status allocate(redco_backend *b, redco_queue *q, redco_tensor *t, 
     return st == REDCO_OK ? fill(b, q, t, err) : st;
 }
 
-static redco_status run_row(redco_backend *b, redco_queue *q, const row *r, double bandwidth, redco_error *err)
+static redco_status run_row(redco_backend *b, redco_device_stream *q, const row *r, double bandwidth, redco_error *err)
 {
     redco_tensor inputs[INPUTS], outputs[REDCO_OUTPUTS_MAX];
     redcoi_signature s = {.kind = r->kind,
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
     redco_error err = {.status = REDCO_OK};
     redco_cuda_device device;
     redco_backend *b = NULL;
-    redco_queue *q = NULL;
+    redco_device_stream *q = NULL;
     if (redco_cuda_open(NULL, &b, &err) != REDCO_OK) {
         (void)fprintf(stderr, "%s: %s\n", err.place, err.text);
         return 77;
@@ -205,13 +205,13 @@ int main(int argc, char **argv)
     if (st == REDCO_OK) {
         printf("%s, %u multiprocessors, %.0f MHz, memory %.0f MHz\n", device.name, device.multiprocessors,
                1e-6 * device.clock_hz, 1e-6 * device.memory_clock_hz);
-        st = b->calls->queue_create(b, REDCO_QUEUE_COMPUTATION, &q, &err);
+        st = b->calls->stream_create(b, REDCO_DEVICE_STREAM_COMPUTATION, &q, &err);
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows && st == REDCO_OK; i++) {
         st = run_row(b, q, &rows[i], bandwidth, &err);
     }
     if (st != REDCO_OK) { (void)fprintf(stderr, "%s: %s\n", err.place, err.text); }
-    if (q != NULL) { b->calls->queue_free(b, q); }
+    if (q != NULL) { b->calls->stream_free(b, q); }
     redco_backend_close(b);
     return st == REDCO_OK ? 0 : 1;
 }

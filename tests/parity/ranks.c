@@ -28,7 +28,7 @@ struct work {
 /* A rank's device, for all of its cases; NULL on the host. */
 struct device {
     redco_backend *backend;
-    redco_carrier *carrier;
+    redco_device_comm *device_comm;
 };
 
 static double now_s(void)
@@ -51,7 +51,7 @@ static redco_status train(const struct work *w, size_t i, redco_world *world, co
     if (w->asked->fuse != REDCO_TRAINER_FUSE_AUTO) { options.fuse = w->asked->fuse; }
     options.launch_each = w->asked->launch_each;
     options.backend = device->backend;
-    options.carrier = device->carrier;
+    options.device_comm = device->device_comm;
     if (w->asked->deferred) {
         const redco_status st = deferred_open(&late, &options.backend, err);
         if (st != REDCO_OK) { return st; }
@@ -82,7 +82,7 @@ static redco_status open_device(redco_world *world, struct device *device, redco
 {
     const redco_nccl_options options = {.timeout_s = timeout_s};
     const redco_status st = redco_devices_open(world, NULL, &device->backend, err);
-    return st == REDCO_OK ? redco_nccl_open(world, device->backend, &options, &device->carrier, err) : st;
+    return st == REDCO_OK ? redco_nccl_open(world, device->backend, &options, &device->device_comm, err) : st;
 }
 
 /* @return exit status: 0 if all cases could be run */
@@ -109,7 +109,7 @@ static int run_rank(const struct work *w, const redco_world_options *options)
         }
     }
     if (st != REDCO_OK) { note(outcome, options->rank, &err); }
-    redco_carrier_close(device.carrier);
+    redco_device_comm_close(device.device_comm);
     redco_backend_close(device.backend);
     redco_world_close(world);
     return st == REDCO_OK ? 0 : 1;

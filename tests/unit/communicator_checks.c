@@ -66,28 +66,31 @@ static void fill(redco_dtype dtype, void *data, uint32_t rank, uint64_t count)
     for (uint64_t i = 0; i < count; i++) { put(dtype, data, i, value(rank, i)); }
 }
 
-/* Ranks first, first + step, ... of the world: a communicator on the program's memory, or a team on a backend's. */
+/* Ranks first, first + step, ... of the world: a communicator on the program's memory, or a process group on a
+ * backend's. */
 struct group {
     redco_communicator *communicator;
-    redco_team *team;
-    redco_lane lane;
+    redco_process_group *process_group;
+    redco_stream_handle on;
     uint32_t first, step, size;
 };
 
 struct buffers {
     unsigned char *data, *expected, *shard;
-    unsigned char *team_data, *team_shard; /* memory of the backend */
+    unsigned char *group_data, *group_shard; /* memory of the backend */
     size_t bytes;
 };
 
 static uint32_t rank_in(const struct group *g)
 {
-    return g->team != NULL ? redco_team_rank(g->team) : redco_communicator_rank(g->communicator);
+    return g->process_group != NULL ? redco_process_group_rank(g->process_group)
+                                    : redco_communicator_rank(g->communicator);
 }
 
 static uint32_t size_of(const struct group *g)
 {
-    return g->team != NULL ? redco_team_size(g->team) : redco_communicator_size(g->communicator);
+    return g->process_group != NULL ? redco_process_group_size(g->process_group)
+                                    : redco_communicator_size(g->communicator);
 }
 
 /* Which collective, for both ways. */
@@ -123,30 +126,34 @@ static redco_status on_communicator(redco_communicator *c, const struct wanted *
     return redco_broadcast(c, w->dtype, w->out, w->count, w->root, "test", NULL);
 }
 
-static redco_status on_team(const struct group *g, const struct wanted *w, const void *in, void *out)
+static redco_status on_process_group(const struct group *g, const struct wanted *w, const void *in, void *out)
 {
     /* in two parts, of which the first may be empty */
-    const redco_team_part parts[] = {{0, w->count / 2, w->root}, {w->count / 2, w->count - w->count / 2, w->root}};
+    const redco_process_group_part parts[] = {{0, w->count / 2, w->root},
+                                              {w->count / 2, w->count - w->count / 2, w->root}};
     switch (w->kind) {
     case REDCO_ALL_REDUCE:
-        return redco_team_all_reduce(g->team, g->lane, w->dtype, w->reduction, out, w->count, "test", NULL);
+        return redco_process_group_all_reduce(g->process_group, g->on, w->dtype, w->reduction, out, w->count, "test",
+                                              NULL);
     case REDCO_REDUCE_SCATTER:
         if (w->begin != NULL) {
-            return redco_team_reduce_scatter_parts(g->team, g->lane, w->dtype, w->reduction, out, w->begin, "test",
-                                                   NULL);
+            return redco_process_group_reduce_scatter_parts(g->process_group, g->on, w->dtype, w->reduction, out,
+                                                            w->begin, "test", NULL);
         }
         if (w->order != NULL) {
-            return redco_team_reduce_scatter_ordered(g->team, g->lane, w->dtype, w->reduction, out, w->order, w->count,
-                                                     "test", NULL);
+            return redco_process_group_reduce_scatter_ordered(g->process_group, g->on, w->dtype, w->reduction, out,
+                                                              w->order, w->count, "test", NULL);
         }
-        return redco_team_reduce_scatter(g->team, g->lane, w->dtype, w->reduction, in, out, w->count, "test", NULL);
+        return redco_process_group_reduce_scatter(g->process_group, g->on, w->dtype, w->reduction, in, out, w->count,
+                                                  "test", NULL);
     case REDCO_ALL_GATHER:
         return w->order != NULL
-                   ? redco_team_all_gather_ordered(g->team, g->lane, w->dtype, out, w->order, w->count, "test", NULL)
-                   : redco_team_all_gather(g->team, g->lane, w->dtype, in, out, w->count, "test", NULL);
+                   ? redco_process_group_all_gather_ordered(g->process_group, g->on, w->dtype, out, w->order, w->count,
+                                                            "test", NULL)
+                   : redco_process_group_all_gather(g->process_group, g->on, w->dtype, in, out, w->count, "test", NULL);
     default: break;
     }
-    return redco_team_broadcast(g->team, g->lane, w->dtype, out, parts, 2, "test", NULL);
+    return redco_process_group_broadcast(g->process_group, g->on, w->dtype, out, parts, 2, "test", NULL);
 }
 
 /* The buffers' place in the backend's memory. */
@@ -154,22 +161,22 @@ static void *moved(const struct buffers *b, const void *at)
 {
     const unsigned char *const from = at;
     const bool in_data = from >= b->data && from < b->data + b->bytes;
-    return in_data ? b->team_data + (from - b->data) : b->team_shard + (from - b->shard);
+    return in_data ? b->group_data + (from - b->data) : b->group_shard + (from - b->shard);
 }
 
-/* Copies and collective are work of one queue; the program waits once, at the end. */
+/* Copies and collective are work of one stream; the program waits once, at the end. */
 static redco_status call(const struct group *g, const struct buffers *b, const struct wanted *w)
 {
-    if (g->team == NULL) { return on_communicator(g->communicator, w); }
-    const redco_backend_calls *const calls = g->lane.backend->calls;
-    redco_backend *const backend = g->lane.backend;
-    redco_queue *const queue = g->lane.queue;
-    redco_status st = calls->copy(backend, queue, b->team_data, b->data, b->bytes, NULL);
-    if (st == REDCO_OK) { st = calls->copy(backend, queue, b->team_shard, b->shard, b->bytes, NULL); }
-    if (st == REDCO_OK) { st = on_team(g, w, w->in == NULL ? NULL : moved(b, w->in), moved(b, w->out)); }
-    if (st == REDCO_OK) { st = calls->copy(backend, queue, b->data, b->team_data, b->bytes, NULL); }
-    if (st == REDCO_OK) { st = calls->copy(backend, queue, b->shard, b->team_shard, b->bytes, NULL); }
-    const redco_status finished = calls->queue_finish(backend, queue, NULL);
+    if (g->process_group == NULL) { return on_communicator(g->communicator, w); }
+    const redco_backend_calls *const calls = g->on.backend->calls;
+    redco_backend *const backend = g->on.backend;
+    redco_device_stream *const stream = g->on.stream;
+    redco_status st = calls->copy(backend, stream, b->group_data, b->data, b->bytes, NULL);
+    if (st == REDCO_OK) { st = calls->copy(backend, stream, b->group_shard, b->shard, b->bytes, NULL); }
+    if (st == REDCO_OK) { st = on_process_group(g, w, w->in == NULL ? NULL : moved(b, w->in), moved(b, w->out)); }
+    if (st == REDCO_OK) { st = calls->copy(backend, stream, b->data, b->group_data, b->bytes, NULL); }
+    if (st == REDCO_OK) { st = calls->copy(backend, stream, b->shard, b->group_shard, b->bytes, NULL); }
+    const redco_status finished = calls->stream_finish(backend, stream, NULL);
     return st == REDCO_OK ? finished : st;
 }
 
@@ -290,14 +297,14 @@ static int check_group(redco_world *world, const struct group *g, const uint64_t
     const size_t room = counts[counts_count - 1] * 8 * g->size;
     struct buffers b = {.data = calloc(room, 1), .expected = calloc(room, 1), .shard = calloc(room, 1), .bytes = room};
     int line = b.data != NULL && b.expected != NULL && b.shard != NULL ? 0 : 250;
-    if (g->team != NULL) {
-        const redco_backend_calls *const calls = g->lane.backend->calls;
+    if (g->process_group != NULL) {
+        const redco_backend_calls *const calls = g->on.backend->calls;
         void *memory[2] = {NULL, NULL};
         for (int i = 0; i < 2 && line == 0; i++) {
-            line = calls->allocate(g->lane.backend, REDCO_MEMORY_DEVICE, room, &memory[i], NULL) == REDCO_OK ? 0 : 249;
+            line = calls->allocate(g->on.backend, REDCO_MEMORY_DEVICE, room, &memory[i], NULL) == REDCO_OK ? 0 : 249;
         }
-        b.team_data = memory[0];
-        b.team_shard = memory[1];
+        b.group_data = memory[0];
+        b.group_shard = memory[1];
     }
     for (size_t c = 0; c < counts_count; c++) {
         /* Long ones: only how they are cut. In the quick tier types take turns. */
@@ -316,9 +323,9 @@ static int check_group(redco_world *world, const struct group *g, const uint64_t
             if (line == 0) { line = broadcast(world, g, &b, types[t], counts[c]); }
         }
     }
-    if (g->team != NULL) {
-        g->lane.backend->calls->release(g->lane.backend, REDCO_MEMORY_DEVICE, b.team_data);
-        g->lane.backend->calls->release(g->lane.backend, REDCO_MEMORY_DEVICE, b.team_shard);
+    if (g->process_group != NULL) {
+        g->on.backend->calls->release(g->on.backend, REDCO_MEMORY_DEVICE, b.group_data);
+        g->on.backend->calls->release(g->on.backend, REDCO_MEMORY_DEVICE, b.group_shard);
     }
     free(b.data);
     free(b.expected);
@@ -331,18 +338,18 @@ static bool open_group(redco_world *world, const check_device *device, const uin
                        struct group *g)
 {
     if (device == NULL) { return redco_communicator_split(world, colours, name, &g->communicator, NULL) == REDCO_OK; }
-    const redco_team_options options = {colours, REDCO_TRAFFIC_OTHER, name};
-    g->lane.backend = device->backend;
-    return device->backend->calls->queue_create(device->backend, REDCO_QUEUE_COMMUNICATION, &g->lane.queue, NULL) ==
-               REDCO_OK &&
-           redco_team_split(device->carrier, &options, &g->team, NULL) == REDCO_OK;
+    const redco_process_group_options options = {colours, REDCO_TRAFFIC_OTHER, name};
+    g->on.backend = device->backend;
+    return device->backend->calls->stream_create(device->backend, REDCO_DEVICE_STREAM_COMMUNICATION, &g->on.stream,
+                                                 NULL) == REDCO_OK &&
+           redco_process_group_split(device->device_comm, &options, &g->process_group, NULL) == REDCO_OK;
 }
 
 static void close_group(const struct group *g)
 {
     redco_communicator_free(g->communicator);
-    redco_team_free(g->team);
-    if (g->lane.queue != NULL) { g->lane.backend->calls->queue_free(g->lane.backend, g->lane.queue); }
+    redco_process_group_free(g->process_group);
+    if (g->on.stream != NULL) { g->on.backend->calls->stream_free(g->on.backend, g->on.stream); }
 }
 
 int check_collectives(redco_world *world, const check_device *device)
@@ -359,8 +366,8 @@ int check_collectives(redco_world *world, const check_device *device)
     if (device == NULL) {
         CHECK(redco_all_reduce(all.communicator, REDCO_BOOL, REDCO_REDUCE_SUM, &flag, 1, "b", NULL) == REDCO_EVALUE);
     } else {
-        CHECK(redco_team_all_reduce(all.team, all.lane, REDCO_BOOL, REDCO_REDUCE_SUM, &flag, 1, "b", NULL) ==
-              REDCO_EVALUE);
+        CHECK(redco_process_group_all_reduce(all.process_group, all.on, REDCO_BOOL, REDCO_REDUCE_SUM, &flag, 1, "b",
+                                             NULL) == REDCO_EVALUE);
     }
     const int line = check_group(world, &all, counts, sizeof counts / sizeof counts[0]);
     if (device == NULL) { CHECK(redco_barrier(all.communicator, "barrier", NULL) == REDCO_OK); }
@@ -419,7 +426,7 @@ int check_two_streams(redco_world *world, const check_device *device)
     for (uint32_t r = 0; r < size; r++) { pairs[r] = r % (size / 2); }
     if (device != NULL) {
         CHECK(device->backend->calls->share(device->backend, &shared, NULL) == REDCO_OK);
-        other = (check_device){shared, device->carrier};
+        other = (check_device){shared, device->device_comm};
     }
     CHECK(open_group(world, device != NULL ? &other : NULL, all, "all", &streams[0].group));
     CHECK(open_group(world, device, pairs, "pairs", &streams[1].group));

@@ -5,10 +5,10 @@
 
 #include "executor/comm/device_comm.h"
 
-/** Where teams move data; NULL in calls: communicators, on the program's memory. */
+/** Where process groups move data; NULL in calls: communicators, on the program's memory. */
 typedef struct check_device {
     redco_backend *backend;
-    redco_carrier *carrier;
+    redco_device_comm *device_comm;
 } check_device;
 
 int check_collectives(redco_world *world, const check_device *device); /**< all types, sizes and roots, all ranks */

@@ -33,20 +33,20 @@ redco_backend *open_cuda(const redco_cuda_options *options)
     return backend;
 }
 
-redco_queue *new_queue(redco_backend *backend)
+redco_device_stream *new_stream(redco_backend *backend)
 {
-    redco_queue *queue = NULL;
+    redco_device_stream *stream = NULL;
     redco_error err = {.status = REDCO_OK};
-    must(backend->calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &queue, &err), &err);
-    return queue;
+    must(backend->calls->stream_create(backend, REDCO_DEVICE_STREAM_COMPUTATION, &stream, &err), &err);
+    return stream;
 }
 
-redco_mark *new_mark(redco_backend *backend)
+redco_event *new_event(redco_backend *backend)
 {
-    redco_mark *mark = NULL;
+    redco_event *event = NULL;
     redco_error err = {.status = REDCO_OK};
-    must(backend->calls->mark_create(backend, &mark, &err), &err);
-    return mark;
+    must(backend->calls->event_create(backend, &event, &err), &err);
+    return event;
 }
 
 void *new_memory(redco_backend *backend, redco_memory where, uint64_t size_bytes)
@@ -65,12 +65,12 @@ static void wait_at_gate(void *context)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-void gate_close(struct gate *gate, const struct standin *standin, redco_queue *queue)
+void gate_close(struct gate *gate, const struct standin *standin, redco_device_stream *stream)
 {
     (void)pthread_mutex_lock(&gate->lock);
     gate->open = false;
     (void)pthread_mutex_unlock(&gate->lock);
-    assert_int_equal(standin->stream_do(queue->stream, "gate", wait_at_gate, gate), CUDA_SUCCESS);
+    assert_int_equal(standin->stream_do(stream->handle, "gate", wait_at_gate, gate), CUDA_SUCCESS);
 }
 
 void gate_open(struct gate *gate)

@@ -18,19 +18,19 @@ bool standin_load(struct standin *standin_out);
 
 /** Fails the test where there is none. */
 redco_backend *open_cuda(const redco_cuda_options *options);
-redco_queue *new_queue(redco_backend *backend);
-redco_mark *new_mark(redco_backend *backend);
+redco_device_stream *new_stream(redco_backend *backend);
+redco_event *new_event(redco_backend *backend);
 void *new_memory(redco_backend *backend, redco_memory where, uint64_t size_bytes);
 /** Checks what a call returned. */
 void must(redco_status status, const redco_error *err);
 
-/** Work of a queue that does not end before it is let through: what is queued behind it certainly waits. */
+/** Work of a stream that does not end before it is let through: what is queued behind it certainly waits. */
 struct gate {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool open;
 };
-void gate_close(struct gate *gate, const struct standin *standin, redco_queue *queue);
-void gate_open(struct gate *gate); /**< once the queue is finished, it can be closed again */
+void gate_close(struct gate *gate, const struct standin *standin, redco_device_stream *stream);
+void gate_open(struct gate *gate); /**< once the stream is finished, it can be closed again */
 
 #endif

@@ -13,11 +13,11 @@ typedef struct deferred {
     redco_backend_calls calls;
     redco_backend *host;
     deferred_options options;
-    atomic_uint queues; /* made so far: each has delays of its own */
+    atomic_uint streams; /* made so far: each has delays of its own */
 } deferred;
 
 /* Times it was set, and passed; when it was passed last. */
-struct redco_mark {
+struct redco_event {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t set, passed;
@@ -37,11 +37,11 @@ typedef struct work {
     const void *from;
     uint64_t bytes;
     redco_occupation occupation;
-    redco_mark *mark;
-    uint64_t turn; /* the mark's */
+    redco_event *event;
+    uint64_t turn; /* the event's */
 } work;
 
-struct redco_queue {
+struct redco_device_stream {
     redco_backend *host; /* for the thread */
     pthread_t thread;
     pthread_mutex_t lock;
@@ -58,7 +58,7 @@ static redco_status failed(const char *what, redco_error *err)
     return redco_fail(err, REDCO_ESYSTEM, "deferred", "%s", what);
 }
 
-static void delay(redco_queue *q)
+static void delay(redco_device_stream *q)
 {
     q->random ^= q->random << 13;
     q->random ^= q->random >> 7;
@@ -69,23 +69,23 @@ static void delay(redco_queue *q)
     (void)nanosleep(&(struct timespec){0, ns}, NULL);
 }
 
-static void pass(redco_mark *mark, uint64_t turn)
+static void pass(redco_event *event, uint64_t turn)
 {
-    (void)pthread_mutex_lock(&mark->lock);
-    (void)clock_gettime(CLOCK_MONOTONIC, &mark->time);
-    if (turn > mark->passed) { mark->passed = turn; }
-    (void)pthread_cond_broadcast(&mark->changed);
-    (void)pthread_mutex_unlock(&mark->lock);
+    (void)pthread_mutex_lock(&event->lock);
+    (void)clock_gettime(CLOCK_MONOTONIC, &event->time);
+    if (turn > event->passed) { event->passed = turn; }
+    (void)pthread_cond_broadcast(&event->changed);
+    (void)pthread_mutex_unlock(&event->lock);
 }
 
-static void await(redco_mark *mark, uint64_t turn)
+static void await(redco_event *event, uint64_t turn)
 {
-    (void)pthread_mutex_lock(&mark->lock);
-    while (mark->passed < turn) { (void)pthread_cond_wait(&mark->changed, &mark->lock); }
-    (void)pthread_mutex_unlock(&mark->lock);
+    (void)pthread_mutex_lock(&event->lock);
+    while (event->passed < turn) { (void)pthread_cond_wait(&event->changed, &event->lock); }
+    (void)pthread_mutex_unlock(&event->lock);
 }
 
-static redco_status do_work(redco_queue *q, work *w, redco_error *err)
+static redco_status do_work(redco_device_stream *q, work *w, redco_error *err)
 {
     const redco_backend_calls *const calls = q->host->calls;
     switch (w->kind) {
@@ -93,16 +93,16 @@ static redco_status do_work(redco_queue *q, work *w, redco_error *err)
     case WORK_COPY: return calls->copy(q->host, NULL, w->to, w->from, w->bytes, err);
     case WORK_ZERO: return calls->fill_zero(q->host, NULL, w->to, w->bytes, err);
     case WORK_OCCUPY: return calls->occupy(q->host, NULL, &w->occupation, err);
-    case WORK_SET: pass(w->mark, w->turn); break;
-    case WORK_WAIT: await(w->mark, w->turn); break;
+    case WORK_SET: pass(w->event, w->turn); break;
+    case WORK_WAIT: await(w->event, w->turn); break;
     }
     return REDCO_OK;
 }
 
-/* After a failure only marks are passed, so that nobody waits for ever. */
-static void *queue_main(void *context)
+/* After a failure only events are passed, so that nobody waits for ever. */
+static void *stream_main(void *context)
 {
-    redco_queue *const q = context;
+    redco_device_stream *const q = context;
     for (;;) {
         redco_error err = {.status = REDCO_OK};
         (void)pthread_mutex_lock(&q->lock);
@@ -128,12 +128,12 @@ static void *queue_main(void *context)
     }
 }
 
-static redco_status told(const redco_queue *q, redco_error *err)
+static redco_status told(const redco_device_stream *q, redco_error *err)
 {
     return q->status == REDCO_OK ? REDCO_OK : redco_fail(err, q->status, q->error.place, "%s", q->error.text);
 }
 
-static redco_status enqueue(redco_queue *q, work *w, redco_error *err)
+static redco_status enqueue(redco_device_stream *q, work *w, redco_error *err)
 {
     (void)pthread_mutex_lock(&q->lock);
     const redco_status st = told(q, err);
@@ -173,118 +173,120 @@ static void deferred_memory_use(const redco_backend *backend, uint64_t *live_byt
     d->host->calls->memory_use(d->host, live_bytes_out, peak_bytes_out);
 }
 
-static redco_status deferred_queue_create(redco_backend *backend, redco_queue_kind kind, redco_queue **queue_out,
-                                          redco_error *err)
+static redco_status deferred_stream_create(redco_backend *backend, redco_device_stream_kind kind,
+                                           redco_device_stream **stream_out, redco_error *err)
 {
     deferred *const d = (deferred *)backend;
-    redco_queue *const q = calloc(1, sizeof *q);
+    redco_device_stream *const q = calloc(1, sizeof *q);
     (void)kind;
     if (q == NULL) { return failed("no memory", err); }
-    const uint64_t number = atomic_fetch_add(&d->queues, 1);
+    const uint64_t number = atomic_fetch_add(&d->streams, 1);
     q->end = &q->first;
     q->quick = d->options.quick;
     q->random = (d->options.seed + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ (number + 1) * UINT64_C(0xbf58476d1ce4e5b9);
     q->busy = true;
     if (d->host->calls->share(d->host, &q->host, err) != REDCO_OK || pthread_mutex_init(&q->lock, NULL) != 0 ||
-        pthread_cond_init(&q->changed, NULL) != 0 || pthread_create(&q->thread, NULL, queue_main, q) != 0) {
+        pthread_cond_init(&q->changed, NULL) != 0 || pthread_create(&q->thread, NULL, stream_main, q) != 0) {
         return failed("no thread", err); /* a test that cannot go on */
     }
-    *queue_out = q;
+    *stream_out = q;
     return REDCO_OK;
 }
 
-static redco_status deferred_queue_finish(redco_backend *backend, redco_queue *queue, redco_error *err)
+static redco_status deferred_stream_finish(redco_backend *backend, redco_device_stream *stream, redco_error *err)
 {
     (void)backend;
-    (void)pthread_mutex_lock(&queue->lock);
-    while (queue->first != NULL || queue->busy) { (void)pthread_cond_wait(&queue->changed, &queue->lock); }
-    const redco_status st = told(queue, err);
-    (void)pthread_mutex_unlock(&queue->lock);
+    (void)pthread_mutex_lock(&stream->lock);
+    while (stream->first != NULL || stream->busy) { (void)pthread_cond_wait(&stream->changed, &stream->lock); }
+    const redco_status st = told(stream, err);
+    (void)pthread_mutex_unlock(&stream->lock);
     return st;
 }
 
-static void deferred_queue_free(redco_backend *backend, redco_queue *queue)
+static void deferred_stream_free(redco_backend *backend, redco_device_stream *stream)
 {
-    (void)deferred_queue_finish(backend, queue, NULL);
-    (void)pthread_mutex_lock(&queue->lock);
-    queue->stop = true;
-    (void)pthread_cond_broadcast(&queue->changed);
-    (void)pthread_mutex_unlock(&queue->lock);
-    (void)pthread_join(queue->thread, NULL);
-    redco_backend_close(queue->host);
-    (void)pthread_cond_destroy(&queue->changed);
-    (void)pthread_mutex_destroy(&queue->lock);
-    free(queue);
+    (void)deferred_stream_finish(backend, stream, NULL);
+    (void)pthread_mutex_lock(&stream->lock);
+    stream->stop = true;
+    (void)pthread_cond_broadcast(&stream->changed);
+    (void)pthread_mutex_unlock(&stream->lock);
+    (void)pthread_join(stream->thread, NULL);
+    redco_backend_close(stream->host);
+    (void)pthread_cond_destroy(&stream->changed);
+    (void)pthread_mutex_destroy(&stream->lock);
+    free(stream);
 }
 
-static redco_status deferred_mark_create(redco_backend *backend, redco_mark **mark_out, redco_error *err)
+static redco_status deferred_event_create(redco_backend *backend, redco_event **event_out, redco_error *err)
 {
-    redco_mark *const mark = calloc(1, sizeof *mark);
+    redco_event *const event = calloc(1, sizeof *event);
     (void)backend;
-    if (mark == NULL || pthread_mutex_init(&mark->lock, NULL) != 0 || pthread_cond_init(&mark->changed, NULL) != 0) {
-        free(mark);
-        return failed("no mark", err);
+    if (event == NULL || pthread_mutex_init(&event->lock, NULL) != 0 || pthread_cond_init(&event->changed, NULL) != 0) {
+        free(event);
+        return failed("no event", err);
     }
-    *mark_out = mark;
+    *event_out = event;
     return REDCO_OK;
 }
 
-static void deferred_mark_free(redco_backend *backend, redco_mark *mark)
+static void deferred_event_free(redco_backend *backend, redco_event *event)
 {
     (void)backend;
-    (void)pthread_cond_destroy(&mark->changed);
-    (void)pthread_mutex_destroy(&mark->lock);
-    free(mark);
+    (void)pthread_cond_destroy(&event->changed);
+    (void)pthread_mutex_destroy(&event->lock);
+    free(event);
 }
 
-static redco_status deferred_mark_set(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err)
+static redco_status deferred_event_set(redco_backend *backend, redco_device_stream *stream, redco_event *event,
+                                       redco_error *err)
 {
     work *const w = work_of(WORK_SET);
     (void)backend;
-    (void)pthread_mutex_lock(&mark->lock);
-    w->turn = ++mark->set;
-    (void)pthread_mutex_unlock(&mark->lock);
-    w->mark = mark;
-    return enqueue(queue, w, err);
+    (void)pthread_mutex_lock(&event->lock);
+    w->turn = ++event->set;
+    (void)pthread_mutex_unlock(&event->lock);
+    w->event = event;
+    return enqueue(stream, w, err);
 }
 
-static uint64_t turn_of(redco_mark *mark)
+static uint64_t turn_of(redco_event *event)
 {
-    (void)pthread_mutex_lock(&mark->lock);
-    const uint64_t turn = mark->set;
-    (void)pthread_mutex_unlock(&mark->lock);
+    (void)pthread_mutex_lock(&event->lock);
+    const uint64_t turn = event->set;
+    (void)pthread_mutex_unlock(&event->lock);
     return turn;
 }
 
 /* As set when it is called: one that was never set is passed. */
-static redco_status deferred_mark_wait(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err)
+static redco_status deferred_event_wait(redco_backend *backend, redco_device_stream *stream, redco_event *event,
+                                        redco_error *err)
 {
     work *const w = work_of(WORK_WAIT);
     (void)backend;
-    w->mark = mark;
-    w->turn = turn_of(mark);
-    return enqueue(queue, w, err);
+    w->event = event;
+    w->turn = turn_of(event);
+    return enqueue(stream, w, err);
 }
 
-static redco_status deferred_mark_finish(redco_backend *backend, redco_mark *mark, redco_error *err)
+static redco_status deferred_event_finish(redco_backend *backend, redco_event *event, redco_error *err)
 {
     (void)backend;
     (void)err;
-    await(mark, turn_of(mark));
+    await(event, turn_of(event));
     return REDCO_OK;
 }
 
-static redco_status time_of(redco_mark *mark, struct timespec *time_out, redco_error *err)
+static redco_status time_of(redco_event *event, struct timespec *time_out, redco_error *err)
 {
-    (void)pthread_mutex_lock(&mark->lock);
-    const bool passed = mark->set > 0 && mark->passed == mark->set;
-    *time_out = mark->time;
-    (void)pthread_mutex_unlock(&mark->lock);
-    return passed ? REDCO_OK : failed("the time of a mark that is not passed", err);
+    (void)pthread_mutex_lock(&event->lock);
+    const bool passed = event->set > 0 && event->passed == event->set;
+    *time_out = event->time;
+    (void)pthread_mutex_unlock(&event->lock);
+    return passed ? REDCO_OK : failed("the time of an event that is not passed", err);
 }
 
-static redco_status deferred_mark_between(redco_backend *backend, redco_mark *from, redco_mark *to, double *seconds_out,
-                                          redco_error *err)
+static redco_status deferred_event_between(redco_backend *backend, redco_event *from, redco_event *to,
+                                           double *seconds_out, redco_error *err)
 {
     struct timespec a, b;
     (void)backend;
@@ -295,7 +297,7 @@ static redco_status deferred_mark_between(redco_backend *backend, redco_mark *fr
     return REDCO_OK;
 }
 
-static redco_status deferred_copy(redco_backend *backend, redco_queue *queue, void *to, const void *from,
+static redco_status deferred_copy(redco_backend *backend, redco_device_stream *stream, void *to, const void *from,
                                   uint64_t size_bytes, redco_error *err)
 {
     work *const w = work_of(WORK_COPY);
@@ -303,26 +305,26 @@ static redco_status deferred_copy(redco_backend *backend, redco_queue *queue, vo
     w->to = to;
     w->from = from;
     w->bytes = size_bytes;
-    return enqueue(queue, w, err);
+    return enqueue(stream, w, err);
 }
 
-static redco_status deferred_fill_zero(redco_backend *backend, redco_queue *queue, void *to, uint64_t size_bytes,
-                                       redco_error *err)
+static redco_status deferred_fill_zero(redco_backend *backend, redco_device_stream *stream, void *to,
+                                       uint64_t size_bytes, redco_error *err)
 {
     work *const w = work_of(WORK_ZERO);
     (void)backend;
     w->to = to;
     w->bytes = size_bytes;
-    return enqueue(queue, w, err);
+    return enqueue(stream, w, err);
 }
 
-static redco_status deferred_occupy(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
-                                    redco_error *err)
+static redco_status deferred_occupy(redco_backend *backend, redco_device_stream *stream,
+                                    const redco_occupation *occupation, redco_error *err)
 {
     work *const w = work_of(WORK_OCCUPY);
     (void)backend;
     w->occupation = *occupation;
-    return enqueue(queue, w, err);
+    return enqueue(stream, w, err);
 }
 
 static bool deferred_supports(const redco_backend *backend, const redco_launch *launch)
@@ -337,7 +339,7 @@ static uint64_t deferred_workspace_bytes(const redco_backend *backend, const red
     return d->host->calls->workspace_bytes(d->host, launch);
 }
 
-static redco_status deferred_run(redco_backend *backend, redco_queue *queue, const redco_launch *launch,
+static redco_status deferred_run(redco_backend *backend, redco_device_stream *stream, const redco_launch *launch,
                                  redco_error *err)
 {
     work *const w = work_of(WORK_RUN);
@@ -355,7 +357,7 @@ static redco_status deferred_run(redco_backend *backend, redco_queue *queue, con
         (void)strncpy(w->name, launch->name, sizeof w->name - 1);
         w->launch.name = w->name;
     }
-    return enqueue(queue, w, err);
+    return enqueue(stream, w, err);
 }
 
 static redco_status make(redco_backend *host, const deferred_options *options, redco_backend **backend_out);
@@ -366,7 +368,7 @@ static redco_status deferred_share(redco_backend *backend, redco_backend **backe
     redco_backend *host = NULL;
     deferred_options options = d->options;
     const redco_status st = d->host->calls->share(d->host, &host, err);
-    options.seed = d->options.seed * 31 + atomic_fetch_add(&d->queues, 1);
+    options.seed = d->options.seed * 31 + atomic_fetch_add(&d->streams, 1);
     return st == REDCO_OK ? make(host, &options, backend_out) : st;
 }
 
@@ -390,15 +392,15 @@ static redco_status make(redco_backend *host, const deferred_options *options, r
         .memory_use = deferred_memory_use,
         .allocate = deferred_allocate,
         .release = deferred_release,
-        .queue_create = deferred_queue_create,
-        .queue_free = deferred_queue_free,
-        .queue_finish = deferred_queue_finish,
-        .mark_create = deferred_mark_create,
-        .mark_free = deferred_mark_free,
-        .mark_set = deferred_mark_set,
-        .mark_wait = deferred_mark_wait,
-        .mark_finish = deferred_mark_finish,
-        .mark_between = deferred_mark_between,
+        .stream_create = deferred_stream_create,
+        .stream_free = deferred_stream_free,
+        .stream_finish = deferred_stream_finish,
+        .event_create = deferred_event_create,
+        .event_free = deferred_event_free,
+        .event_set = deferred_event_set,
+        .event_wait = deferred_event_wait,
+        .event_finish = deferred_event_finish,
+        .event_between = deferred_event_between,
         .copy = deferred_copy,
         .fill_zero = deferred_fill_zero,
         .occupy = deferred_occupy,

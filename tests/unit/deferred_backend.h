@@ -1,7 +1,7 @@
-/** @file deferred_backend.h  A table of calls around the host's whose queues are threads that begin everything a little
- *  later, for tests of who waits for whom. What a caller forgot to wait for is then not there yet: memory is full of
- *  not-a-number when it is given and when it is taken back, times of marks that are not passed are errors, and memory
- *  and launches are only looked at when their turn has come. Results are bit by bit the host's. */
+/** @file deferred_backend.h  A table of calls around the host's whose streams are threads that begin everything a
+ * little later, for tests of who waits for whom. What a caller forgot to wait for is then not there yet: memory is full
+ * of not-a-number when it is given and when it is taken back, times of events that are not passed are errors, and
+ * memory and launches are only looked at when their turn has come. Results are bit by bit the host's. */
 #ifndef REDCO_TESTS_DEFERRED_BACKEND_H
 #define REDCO_TESTS_DEFERRED_BACKEND_H
 

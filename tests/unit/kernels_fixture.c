@@ -18,8 +18,9 @@ int rig_open(void **state)
         exit(77);
     }
     assert_int_equal(redco_host_open(NULL, &r.host, NULL), REDCO_OK);
-    assert_int_equal(r.cuda->calls->queue_create(r.cuda, REDCO_QUEUE_COMPUTATION, &r.queue, NULL), REDCO_OK);
-    assert_int_equal(r.host->calls->queue_create(r.host, REDCO_QUEUE_COMPUTATION, &r.host_queue, NULL), REDCO_OK);
+    assert_int_equal(r.cuda->calls->stream_create(r.cuda, REDCO_DEVICE_STREAM_COMPUTATION, &r.stream, NULL), REDCO_OK);
+    assert_int_equal(r.host->calls->stream_create(r.host, REDCO_DEVICE_STREAM_COMPUTATION, &r.host_stream, NULL),
+                     REDCO_OK);
     *state = &r;
     return 0;
 }
@@ -31,8 +32,8 @@ int rig_close(void **state)
     printf("%u cases, %u launches in place\n", r->cases, r->launches_in_place);
     r->cuda->calls->memory_use(r->cuda, &live_bytes, &peak_bytes);
     assert_int_equal(live_bytes, 0);
-    r->cuda->calls->queue_free(r->cuda, r->queue);
-    r->host->calls->queue_free(r->host, r->host_queue);
+    r->cuda->calls->stream_free(r->cuda, r->stream);
+    r->host->calls->stream_free(r->host, r->host_stream);
     redco_backend_close(r->cuda);
     redco_backend_close(r->host);
     return 0;
@@ -147,10 +148,10 @@ static redco_status run_cuda(rig *r, const kernel_case *c, const layout *l, cons
     redco_status st = calls->allocate(r->cuda, REDCO_MEMORY_DEVICE, l->bytes, &memory, err);
     if (st != REDCO_OK) { return st; }
     const redco_launch launch = launch_of(c, l, memory, inputs, outputs);
-    st = calls->copy(r->cuda, r->queue, memory, before, l->bytes, err);
-    if (st == REDCO_OK) { st = calls->run(r->cuda, r->queue, &launch, err); }
-    if (st == REDCO_OK) { st = calls->copy(r->cuda, r->queue, after, memory, l->bytes, err); }
-    const redco_status waited = calls->queue_finish(r->cuda, r->queue, err);
+    st = calls->copy(r->cuda, r->stream, memory, before, l->bytes, err);
+    if (st == REDCO_OK) { st = calls->run(r->cuda, r->stream, &launch, err); }
+    if (st == REDCO_OK) { st = calls->copy(r->cuda, r->stream, after, memory, l->bytes, err); }
+    const redco_status waited = calls->stream_finish(r->cuda, r->stream, err);
     calls->release(r->cuda, REDCO_MEMORY_DEVICE, memory);
     return st == REDCO_OK ? waited : st;
 }
@@ -260,7 +261,7 @@ void rig_check(rig *r, const kernel_case *c)
     memcpy(wanted, before, l.workspace_at);
     const redco_launch launch = launch_of(c, &host, wanted, inputs, outputs);
     describe(c, text, sizeof text);
-    if (r->host->calls->run(r->host, r->host_queue, &launch, &err) != REDCO_OK) { fail_msg("%s: %s", text, err.text); }
+    if (r->host->calls->run(r->host, r->host_stream, &launch, &err) != REDCO_OK) { fail_msg("%s: %s", text, err.text); }
     if (run_cuda(r, c, &l, before, after, &err) != REDCO_OK) { fail_msg("%s: %s: %s", text, err.place, err.text); }
     check_outside(c, &l, before, after);
     for (uint32_t i = 0; i < l.output_count; i++) {

@@ -19,7 +19,7 @@
 
 typedef struct rig {
     redco_backend *host, *cuda;
-    redco_queue *host_queue, *queue;
+    redco_device_stream *host_stream, *stream;
     uint64_t random;
     uint32_t cases, launches_in_place;
 } rig;

@@ -34,14 +34,15 @@ redco_backend *open_cuda(const redco_cuda_options *options)
 void take_memory(rig *r)
 {
     void *memory = NULL;
-    assert_int_equal(r->cuda->calls->queue_create(r->cuda, REDCO_QUEUE_COMPUTATION, &r->queue, NULL), REDCO_OK);
+    assert_int_equal(r->cuda->calls->stream_create(r->cuda, REDCO_DEVICE_STREAM_COMPUTATION, &r->stream, NULL),
+                     REDCO_OK);
     assert_int_equal(r->cuda->calls->allocate(r->cuda, REDCO_MEMORY_DEVICE, MEMORY_BYTES, &memory, NULL), REDCO_OK);
     r->memory = memory;
 }
 
 void return_memory(rig *r)
 {
-    r->cuda->calls->queue_free(r->cuda, r->queue);
+    r->cuda->calls->stream_free(r->cuda, r->stream);
     r->cuda->calls->release(r->cuda, REDCO_MEMORY_DEVICE, r->memory);
 }
 
@@ -207,8 +208,8 @@ redco_status on_cuda(const rig *r, const single *s, uint64_t seed, outcome *o, r
         in[i] = (redco_tensor){*redco_value_type(s->g, s->op->inputs[i]), at};
         void *const data = malloc(redco_type_bytes(&in[i].type));
         fill(&in[i].type, data, &seed);
-        st = calls->copy(r->cuda, r->queue, at, data, redco_type_bytes(&in[i].type), err);
-        if (st == REDCO_OK) { st = calls->queue_finish(r->cuda, r->queue, err); }
+        st = calls->copy(r->cuda, r->stream, at, data, redco_type_bytes(&in[i].type), err);
+        if (st == REDCO_OK) { st = calls->stream_finish(r->cuda, r->stream, err); }
         free(data);
         if (st != REDCO_OK) { return st; }
         at += padded(&in[i].type);
@@ -227,11 +228,11 @@ redco_status on_cuda(const rig *r, const single *s, uint64_t seed, outcome *o, r
                            .workspace = r->memory + TENSORS_BYTES,
                            .name = "test"};
     assert_true(calls->workspace_bytes(r->cuda, &launch) <= MEMORY_BYTES - TENSORS_BYTES);
-    if ((st = calls->run(r->cuda, r->queue, &launch, err)) != REDCO_OK) { return st; }
+    if ((st = calls->run(r->cuda, r->stream, &launch, err)) != REDCO_OK) { return st; }
     for (uint32_t i = 0; i < s->op->output_count && st == REDCO_OK; i++) {
-        st = calls->copy(r->cuda, r->queue, o->data[i], out[i].data, redco_type_bytes(&out[i].type), err);
+        st = calls->copy(r->cuda, r->stream, o->data[i], out[i].data, redco_type_bytes(&out[i].type), err);
     }
-    return st == REDCO_OK ? calls->queue_finish(r->cuda, r->queue, err) : st;
+    return st == REDCO_OK ? calls->stream_finish(r->cuda, r->stream, err) : st;
 }
 
 void compare(const outcome *have, const outcome *want, const char *what, double k)

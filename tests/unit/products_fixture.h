@@ -13,7 +13,7 @@ extern const redco_dtype dtypes[4];
 
 typedef struct rig {
     redco_backend *host, *cuda;
-    redco_queue *queue;
+    redco_device_stream *stream;
     unsigned char *memory; /**< on the device, for the tensors and the workspace of any product that is checked */
 } rig;
 

@@ -167,9 +167,9 @@ redco_status run_open(struct run *run, const struct trial *t, redco_world *world
     *run = (struct run){.trial = t, .rank = redco_world_rank(world)};
     fixture_model_make(&run->model, t->shards);
     redco_status st = redco_host_open(NULL, &run->backend, err);
-    if (st == REDCO_OK) { st = redco_host_carrier_open(world, &run->carrier, err); }
+    if (st == REDCO_OK) { st = redco_host_device_comm_open(world, &run->device_comm, err); }
     if (st == REDCO_OK) {
-        st = redco_states_create(&run->model.model, &options, world, run->carrier, run->backend, &run->states, err);
+        st = redco_states_create(&run->model.model, &options, world, run->device_comm, run->backend, &run->states, err);
     }
     if (st == REDCO_OK) { st = redco_states_worker_create(run->states, run->backend, NULL, &run->worker, err); }
     return st == REDCO_OK ? run_set(run, 0.0, err) : st;
@@ -193,7 +193,7 @@ void run_close(struct run *run)
 {
     redco_states_worker_free(run->worker);
     redco_states_free(run->states);
-    redco_carrier_close(run->carrier);
+    redco_device_comm_close(run->device_comm);
     redco_backend_close(run->backend);
 }
 

@@ -67,7 +67,7 @@ struct run {
     const struct trial *trial;
     struct fixture_model model;
     redco_backend *backend;
-    redco_carrier *carrier;
+    redco_device_comm *device_comm;
     redco_states *states;
     redco_states_worker *worker;
     uint64_t step;

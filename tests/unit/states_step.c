@@ -86,7 +86,7 @@ redco_status states_step(redco_states *states, redco_states_worker *worker, cons
     void *weights = NULL, *gradient = NULL;
     redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &weights, err);
     if (st == REDCO_OK) { st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &gradient, err); }
-    if (st == REDCO_OK) { st = backend->calls->fill_zero(backend, worker->memory.queue, gradient, bytes, err); }
+    if (st == REDCO_OK) { st = backend->calls->fill_zero(backend, worker->memory.stream, gradient, bytes, err); }
     const struct step step = {states, worker, source, weights, gradient};
     for (uint32_t i = 0; i < options->micro_batches && st == REDCO_OK; i++) {
         st = forward(&step, i == 0, err);

@@ -6,7 +6,7 @@
 #include "executor/states/states.h"
 
 typedef struct gradient_source {
-    /** Backward of one module, when the worker's queue is empty. @param weights  gathered, from the second copy if
+    /** Backward of one module, when the worker's stream is empty. @param weights  gathered, from the second copy if
      * there is one
      *  @param gradient  to be written; memory like that of @p weights */
     redco_status (*gradient)(void *context, redco_micro_batch micro_batch, uint32_t module, const void *weights,

@@ -172,7 +172,7 @@ struct rank {
     redco_state_layer layers[2];
     redco_state_model model;
     redco_backend *backend;
-    redco_carrier *carrier;
+    redco_device_comm *device_comm;
     redco_checkpoint_states of;
 };
 
@@ -201,8 +201,9 @@ static bool open_rank(struct rank *r, const struct trial *t, redco_world *world)
         .layout = {.mesh = t->mesh, .scheme = t->scheme}, .dtype = t->dtype, .optimizer = adamw};
     r->of = (redco_checkpoint_states){.task = &task, .layouts = splits, .optimizer = adamw};
     return redco_host_open(NULL, &r->backend, NULL) == REDCO_OK &&
-           redco_host_carrier_open(world, &r->carrier, NULL) == REDCO_OK &&
-           redco_states_create(&r->model, &options, world, r->carrier, r->backend, &r->of.states, NULL) == REDCO_OK &&
+           redco_host_device_comm_open(world, &r->device_comm, NULL) == REDCO_OK &&
+           redco_states_create(&r->model, &options, world, r->device_comm, r->backend, &r->of.states, NULL) ==
+               REDCO_OK &&
            redco_states_worker_create(r->of.states, r->backend, NULL, &r->of.worker, NULL) == REDCO_OK;
 }
 
@@ -210,7 +211,7 @@ static void close_rank(const struct rank *r)
 {
     redco_states_worker_free(r->of.worker);
     redco_states_free(r->of.states);
-    redco_carrier_close(r->carrier);
+    redco_device_comm_close(r->device_comm);
     redco_backend_close(r->backend);
 }
 

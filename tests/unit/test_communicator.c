@@ -46,33 +46,33 @@ static uint32_t run_groups(uint32_t size, group_check run)
     return run_ranks(size, 20.0, run_group_check, &run, 0);
 }
 
-/* The same through teams, on the host backend's memory. */
-static int run_team_check(redco_world *world, void *context)
+/* The same through process groups, on the host backend's memory. */
+static int run_process_group_check(redco_world *world, void *context)
 {
     check_device device = {.backend = NULL};
     int line = 1;
     if (redco_host_open(NULL, &device.backend, NULL) == REDCO_OK &&
-        redco_host_carrier_open(world, &device.carrier, NULL) == REDCO_OK) {
+        redco_host_device_comm_open(world, &device.device_comm, NULL) == REDCO_OK) {
         line = (*(const group_check *)context)(world, &device);
-        if (line == 0 && redco_carrier_check(device.carrier, NULL) != REDCO_OK) { line = 2; }
+        if (line == 0 && redco_device_comm_check(device.device_comm, NULL) != REDCO_OK) { line = 2; }
     }
-    redco_carrier_close(device.carrier);
+    redco_device_comm_close(device.device_comm);
     redco_backend_close(device.backend);
     return line;
 }
 
-static uint32_t run_teams(uint32_t size, group_check run)
+static uint32_t run_process_groups(uint32_t size, group_check run)
 {
-    return run_ranks(size, 20.0, run_team_check, &run, 0);
+    return run_ranks(size, 20.0, run_process_group_check, &run, 0);
 }
 
-static void test_teams(void **state)
+static void test_process_groups(void **state)
 {
     (void)state;
-    assert_int_equal(run_teams(1, check_collectives), 1);
-    assert_int_equal(run_teams(3, check_collectives), 3);
-    assert_int_equal(run_teams(8, check_meshes), 8);
-    assert_int_equal(run_teams(4, check_two_streams), 4);
+    assert_int_equal(run_process_groups(1, check_collectives), 1);
+    assert_int_equal(run_process_groups(3, check_collectives), 3);
+    assert_int_equal(run_process_groups(8, check_meshes), 8);
+    assert_int_equal(run_process_groups(4, check_two_streams), 4);
 }
 
 static void test_worlds(void **state)
@@ -274,7 +274,7 @@ static void test_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worlds),      cmocka_unit_test(test_meshes),       cmocka_unit_test(test_teams),
+        cmocka_unit_test(test_worlds),      cmocka_unit_test(test_meshes),       cmocka_unit_test(test_process_groups),
         cmocka_unit_test(test_two_streams), cmocka_unit_test(test_alone),        cmocka_unit_test(test_death),
         cmocka_unit_test(test_silence),     cmocka_unit_test(test_disagreement), cmocka_unit_test(test_options),
         cmocka_unit_test(test_abort),

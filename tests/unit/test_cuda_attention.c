@@ -67,7 +67,7 @@ static const shape shapes[] = {
 
 typedef struct rig {
     redco_backend *cuda, *host;
-    redco_queue *queue;
+    redco_device_stream *stream;
     uint64_t random;
     double worst; /**< share of the bound */
     uint32_t compared;
@@ -293,8 +293,8 @@ static void run_device(rig *r, problem *p, redco_op_kind kind, bool dnn, bool ke
         memset(data, GUARD, bytes);
         if (i < inputs) { encode(p->type[t].dtype, p->exact[t], count_of(p, t), data); }
         must(c->allocate(b, REDCO_MEMORY_DEVICE, bytes, &tensor->data, &err), &err);
-        must(c->copy(b, r->queue, tensor->data, data, bytes, &err), &err);
-        must(c->queue_finish(b, r->queue, &err), &err);
+        must(c->copy(b, r->stream, tensor->data, data, bytes, &err), &err);
+        must(c->stream_finish(b, r->stream, &err), &err);
         free(data);
     }
     assert_true(c->supports(b, &launch));
@@ -305,15 +305,15 @@ static void run_device(rig *r, problem *p, redco_op_kind kind, bool dnn, bool ke
         assert_int_equal(workspace_bytes, kind == REDCO_OP_ATTENTION ? 0 : rows * (p->dtype == REDCO_F64 ? 8 : 4));
     }
     must(c->allocate(b, REDCO_MEMORY_DEVICE, workspace_bytes + 1, &launch.workspace, &err), &err);
-    must(c->run(b, r->queue, &launch, &err), &err);
+    must(c->run(b, r->stream, &launch, &err), &err);
     for (uint32_t i = 0; i < outputs; i++) {
         const uint64_t bytes = redco_type_bytes(&to[i].type), n = count_of(p, out[i]);
         unsigned char *data = malloc(bytes + GUARD_BYTES);
         double *values = malloc(n * sizeof *values);
         assert_non_null(data);
         assert_non_null(values);
-        must(c->copy(b, r->queue, data, to[i].data, bytes + GUARD_BYTES, &err), &err);
-        must(c->queue_finish(b, r->queue, &err), &err);
+        must(c->copy(b, r->stream, data, to[i].data, bytes + GUARD_BYTES, &err), &err);
+        must(c->stream_finish(b, r->stream, &err), &err);
         decode(to[i].type.dtype, data, n, values);
         if (keep) {
             memcpy(p->exact[out[i]], values, n * sizeof *values);
@@ -390,7 +390,7 @@ static void open_rig(rig *r, bool own)
         skip();
     }
     must(redco_host_open(NULL, &r->host, &err), &err);
-    must(r->cuda->calls->queue_create(r->cuda, REDCO_QUEUE_COMPUTATION, &r->queue, &err), &err);
+    must(r->cuda->calls->stream_create(r->cuda, REDCO_DEVICE_STREAM_COMPUTATION, &r->stream, &err), &err);
 }
 
 static void close_rig(rig *r)
@@ -398,7 +398,7 @@ static void close_rig(rig *r)
     uint64_t live = 0, peak = 0;
     r->cuda->calls->memory_use(r->cuda, &live, &peak);
     assert_int_equal(live, 0);
-    r->cuda->calls->queue_free(r->cuda, r->queue);
+    r->cuda->calls->stream_free(r->cuda, r->stream);
     redco_backend_close(r->cuda);
     redco_backend_close(r->host);
 }
@@ -595,7 +595,7 @@ static void refusals_are_errors(void **state)
                                  .inputs = from,
                                  .outputs = to,
                                  .name = "fwd/block.0/attention"};
-    assert_int_equal(r.cuda->calls->run(r.cuda, r.queue, &launch, &err), REDCO_ESYSTEM);
+    assert_int_equal(r.cuda->calls->run(r.cuda, r.stream, &launch, &err), REDCO_ESYSTEM);
     assert_string_equal(err.place, "fwd/block.0/attention");
     assert_non_null(strstr(err.text, "cuDNN: attention: CUDNN_STATUS_BAD_PARAM"));
     free_problem(&p);
@@ -632,7 +632,7 @@ static void a_bias_of_the_scores_is_refused(void **state)
                                      .outputs = out,
                                      .name = "fwd/block.0/attention"};
         assert_false(r.cuda->calls->supports(r.cuda, &launch));
-        assert_int_equal(r.cuda->calls->run(r.cuda, r.queue, &launch, &err), REDCO_EVALUE);
+        assert_int_equal(r.cuda->calls->run(r.cuda, r.stream, &launch, &err), REDCO_EVALUE);
         assert_string_equal(err.text, "attention adds a bias to its scores (ALiBi, relative positions), for which the "
                                       "CUDA backend has no kernel: use --backend host");
     }

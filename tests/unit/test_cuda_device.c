@@ -1,5 +1,5 @@
-/* The CUDA backend's device, memory, queues and marks, on the stand-in driver, which delays work at random and lets
- * work of different queues overtake each other. */
+/* The CUDA backend's device, memory, streams and events, on the stand-in driver, which delays work at random and lets
+ * work of different streams overtake each other. */
 #include "tests/unit/cuda_fixture.h"
 
 #include "executor/backend/cuda/driver.h"
@@ -21,8 +21,8 @@ enum { SIZE = 1000 };
 struct rig {
     struct standin standin;
     redco_backend *b;
-    redco_queue *q[2];
-    redco_mark *mark[2];
+    redco_device_stream *q[2];
+    redco_event *event[2];
     struct gate gate;
 };
 
@@ -32,8 +32,8 @@ static int set_up(void **state)
     if (!standin_load(&r.standin)) { return 1; }
     r.b = open_cuda(NULL);
     for (int i = 0; i < 2; i++) {
-        r.q[i] = new_queue(r.b);
-        r.mark[i] = new_mark(r.b);
+        r.q[i] = new_stream(r.b);
+        r.event[i] = new_event(r.b);
     }
     *state = &r;
     return 0;
@@ -43,8 +43,8 @@ static int tear_down(void **state)
 {
     const struct rig *const r = *state;
     for (int i = 0; i < 2; i++) {
-        r->b->calls->queue_free(r->b, r->q[i]);
-        r->b->calls->mark_free(r->b, r->mark[i]);
+        r->b->calls->stream_free(r->b, r->q[i]);
+        r->b->calls->event_free(r->b, r->event[i]);
     }
     redco_backend_close(r->b);
     return 0;
@@ -68,18 +68,18 @@ static void bytes_come_back(void **state)
         const void *const from = place[i / 3];
         fill(first, (unsigned)i + 3);
         must(calls->copy(r->b, r->q[0], place[i / 3], first, SIZE, &err), &err);
-        must(calls->queue_finish(r->b, r->q[0], &err), &err); /* the program's memory is read at once */
+        must(calls->stream_finish(r->b, r->q[0], &err), &err); /* the program's memory is read at once */
         must(calls->copy(r->b, r->q[0], place[i % 3], from, i / 3 == i % 3 ? 0 : SIZE, &err), &err);
-        must(calls->queue_finish(r->b, r->q[0], &err), &err);
+        must(calls->stream_finish(r->b, r->q[0], &err), &err);
         must(calls->copy(r->b, r->q[0], last, place[i % 3], SIZE, &err), &err);
-        must(calls->queue_finish(r->b, r->q[0], &err), &err);
+        must(calls->stream_finish(r->b, r->q[0], &err), &err);
         assert_memory_equal(first, last, SIZE);
     }
     must(calls->copy(r->b, r->q[0], place[0], first, SIZE, &err), &err);
     must(calls->fill_zero(r->b, r->q[0], (char *)place[0] + 10, 20, &err), &err);
     must(calls->fill_zero(r->b, r->q[0], place[0], 0, &err), &err);
     must(calls->copy(r->b, r->q[0], last, place[0], SIZE, &err), &err);
-    must(calls->queue_finish(r->b, r->q[0], &err), &err);
+    must(calls->stream_finish(r->b, r->q[0], &err), &err);
     memset(first + 10, 0, 20);
     assert_memory_equal(first, last, SIZE);
     calls->release(r->b, REDCO_MEMORY_DEVICE, place[0]);
@@ -87,7 +87,7 @@ static void bytes_come_back(void **state)
     free(place[2]);
 }
 
-/* A queue that reads another one's work without waiting does not find it yet; with a wait it is. The gate makes both
+/* A stream that reads another one's work without waiting does not find it yet; with a wait it is. The gate makes both
  * certain. */
 static void a_wait_orders_queues(void **state)
 {
@@ -100,19 +100,19 @@ static void a_wait_orders_queues(void **state)
     memset(pinned, 0, SIZE);
     for (int waits = 0; waits < 2; waits++) {
         must(calls->fill_zero(r->b, r->q[0], device, SIZE, &err), &err);
-        must(calls->queue_finish(r->b, r->q[0], &err), &err);
+        must(calls->stream_finish(r->b, r->q[0], &err), &err);
         fill(made, 5);
         memcpy(pinned, made, SIZE);
         gate_close(&r->gate, &r->standin, r->q[0]);
         must(calls->copy(r->b, r->q[0], device, pinned, SIZE, &err), &err);
-        must(calls->mark_set(r->b, r->q[0], r->mark[0], &err), &err);
-        if (waits) { must(calls->mark_wait(r->b, r->q[1], r->mark[0], &err), &err); }
+        must(calls->event_set(r->b, r->q[0], r->event[0], &err), &err);
+        if (waits) { must(calls->event_wait(r->b, r->q[1], r->event[0], &err), &err); }
         void *const out = new_memory(r->b, REDCO_MEMORY_HOST, SIZE);
         must(calls->copy(r->b, r->q[1], out, device, SIZE, &err), &err);
-        if (!waits) { must(calls->queue_finish(r->b, r->q[1], &err), &err); }
+        if (!waits) { must(calls->stream_finish(r->b, r->q[1], &err), &err); }
         gate_open(&r->gate);
-        must(calls->queue_finish(r->b, r->q[1], &err), &err);
-        must(calls->queue_finish(r->b, r->q[0], &err), &err);
+        must(calls->stream_finish(r->b, r->q[1], &err), &err);
+        must(calls->stream_finish(r->b, r->q[0], &err), &err);
         memcpy(got, out, SIZE);
         if (!waits) { memset(made, 0, SIZE); }
         assert_memory_equal(got, made, SIZE);
@@ -122,30 +122,30 @@ static void a_wait_orders_queues(void **state)
     calls->release(r->b, REDCO_MEMORY_DEVICE, device);
 }
 
-/* A wait is for the mark as it was set when the wait was queued; one that was never set holds up nobody. */
+/* A wait is for the event as it was set when the wait was queued; one that was never set holds up nobody. */
 static void a_mark_is_set_again(void **state)
 {
     struct rig *const r = *state;
     const redco_backend_calls *const calls = r->b->calls;
     redco_error err = {.status = REDCO_OK};
     double seconds = -1.0;
-    redco_mark *const fresh = new_mark(r->b);
-    must(calls->mark_wait(r->b, r->q[1], fresh, &err), &err);
-    must(calls->mark_finish(r->b, fresh, &err), &err);
-    must(calls->queue_finish(r->b, r->q[1], &err), &err);
-    must(calls->mark_set(r->b, r->q[0], fresh, &err), &err);
-    must(calls->mark_wait(r->b, r->q[1], fresh, &err), &err);
+    redco_event *const fresh = new_event(r->b);
+    must(calls->event_wait(r->b, r->q[1], fresh, &err), &err);
+    must(calls->event_finish(r->b, fresh, &err), &err);
+    must(calls->stream_finish(r->b, r->q[1], &err), &err);
+    must(calls->event_set(r->b, r->q[0], fresh, &err), &err);
+    must(calls->event_wait(r->b, r->q[1], fresh, &err), &err);
     gate_close(&r->gate, &r->standin, r->q[0]);
-    must(calls->mark_set(r->b, r->q[0], fresh, &err), &err);
-    must(calls->queue_finish(r->b, r->q[1], &err), &err); /* the first setting was enough */
-    assert_int_not_equal(calls->mark_between(r->b, fresh, fresh, &seconds, &err), REDCO_OK);
+    must(calls->event_set(r->b, r->q[0], fresh, &err), &err);
+    must(calls->stream_finish(r->b, r->q[1], &err), &err); /* the first setting was enough */
+    assert_int_not_equal(calls->event_between(r->b, fresh, fresh, &seconds, &err), REDCO_OK);
     assert_non_null(strstr(err.text, "CUDA_ERROR_NOT_READY"));
     gate_open(&r->gate);
     redco_error_clear(&err);
-    must(calls->mark_finish(r->b, fresh, &err), &err);
-    must(calls->mark_between(r->b, fresh, fresh, &seconds, &err), &err);
+    must(calls->event_finish(r->b, fresh, &err), &err);
+    must(calls->event_between(r->b, fresh, fresh, &seconds, &err), &err);
     assert_true(seconds == 0.0);
-    calls->mark_free(r->b, fresh);
+    calls->event_free(r->b, fresh);
 }
 
 static void occupation_takes_its_time(void **state)
@@ -164,15 +164,15 @@ static void occupation_takes_its_time(void **state)
         {.seconds = 0.02, .memory = memory, .size_bytes = 100, .moved_bytes = 100},
         {.seconds = 0.02}};
     for (size_t i = 0; i < 3; i++) {
-        must(calls->mark_set(r->b, r->q[0], r->mark[0], &err), &err);
+        must(calls->event_set(r->b, r->q[0], r->event[0], &err), &err);
         must(calls->occupy(r->b, r->q[0], &occupations[i], &err), &err);
-        must(calls->mark_set(r->b, r->q[0], r->mark[1], &err), &err);
-        must(calls->mark_finish(r->b, r->mark[1], &err), &err);
-        must(calls->mark_between(r->b, r->mark[0], r->mark[1], &seconds, &err), &err);
+        must(calls->event_set(r->b, r->q[0], r->event[1], &err), &err);
+        must(calls->event_finish(r->b, r->event[1], &err), &err);
+        must(calls->event_between(r->b, r->event[0], r->event[1], &seconds, &err), &err);
         assert_true(seconds >= 0.02);
     }
     must(calls->copy(r->b, r->q[0], after, memory, size, &err), &err);
-    must(calls->queue_finish(r->b, r->q[0], &err), &err);
+    must(calls->stream_finish(r->b, r->q[0], &err), &err);
     assert_memory_equal(before, after, size);
     /* Filled with a part of it, also with one of odd size, of whole vectors and not, in no time and while memory is
      * moved. */
@@ -192,7 +192,7 @@ static void occupation_takes_its_time(void **state)
         must(calls->copy(r->b, r->q[0], memory, before, size, &err), &err);
         must(calls->occupy(r->b, r->q[0], &fill, &err), &err);
         must(calls->copy(r->b, r->q[0], after, memory, size, &err), &err);
-        must(calls->queue_finish(r->b, r->q[0], &err), &err);
+        must(calls->stream_finish(r->b, r->q[0], &err), &err);
         for (size_t i = 0; i < filled; i++) { assert_int_equal(after[i], before[2 * part + i % part]); }
         assert_memory_equal(after + filled, before + filled, size - filled);
     }
@@ -307,11 +307,11 @@ static void *work(void *context)
     const redco_backend_calls *const calls = w->b->calls;
     unsigned char made[SIZE], got[SIZE];
     void *device[2] = {NULL, NULL};
-    redco_queue *q[2] = {NULL, NULL};
-    redco_mark *mark = NULL;
-    redco_status st = calls->mark_create(w->b, &mark, NULL);
+    redco_device_stream *q[2] = {NULL, NULL};
+    redco_event *event = NULL;
+    redco_status st = calls->event_create(w->b, &event, NULL);
     for (int i = 0; i < 2 && st == REDCO_OK; i++) {
-        st = calls->queue_create(w->b, REDCO_QUEUE_COMPUTATION, &q[i], NULL);
+        st = calls->stream_create(w->b, REDCO_DEVICE_STREAM_COMPUTATION, &q[i], NULL);
         if (st == REDCO_OK) { st = calls->allocate(w->b, REDCO_MEMORY_DEVICE, SIZE, &device[i], NULL); }
     }
     for (unsigned round = 0; round < 50 && st == REDCO_OK; round++) {
@@ -320,17 +320,17 @@ static void *work(void *context)
         st = calls->copy(w->b, q[0], device[0], made, SIZE, NULL);
         if (st == REDCO_OK && round % 10 == 0) { st = calls->occupy(w->b, q[0], &short_while, NULL); }
         if (st == REDCO_OK) { st = calls->copy(w->b, q[0], device[1], device[0], SIZE, NULL); }
-        if (st == REDCO_OK) { st = calls->mark_set(w->b, q[0], mark, NULL); }
-        if (st == REDCO_OK) { st = calls->mark_wait(w->b, q[1], mark, NULL); }
+        if (st == REDCO_OK) { st = calls->event_set(w->b, q[0], event, NULL); }
+        if (st == REDCO_OK) { st = calls->event_wait(w->b, q[1], event, NULL); }
         if (st == REDCO_OK) { st = calls->copy(w->b, q[1], got, device[1], SIZE, NULL); }
-        if (st == REDCO_OK) { st = calls->queue_finish(w->b, q[1], NULL); }
+        if (st == REDCO_OK) { st = calls->stream_finish(w->b, q[1], NULL); }
         w->failed = w->failed || st != REDCO_OK || memcmp(made, got, SIZE) != 0;
     }
     for (int i = 0; i < 2; i++) {
         calls->release(w->b, REDCO_MEMORY_DEVICE, device[i]);
-        calls->queue_free(w->b, q[i]);
+        calls->stream_free(w->b, q[i]);
     }
-    calls->mark_free(w->b, mark);
+    calls->event_free(w->b, event);
     return NULL;
 }
 
@@ -360,11 +360,13 @@ static void communication_goes_first(void **state)
     assert_non_null(priority_of);
     int priorities[2] = {99, 99}, least = 99, greatest = 99;
     for (int i = 0; i < 2; i++) {
-        redco_queue *q = NULL;
+        redco_device_stream *q = NULL;
         redco_error err = {.status = REDCO_OK};
-        must(calls->queue_create(r->b, i == 0 ? REDCO_QUEUE_COMPUTATION : REDCO_QUEUE_COMMUNICATION, &q, &err), &err);
-        assert_int_equal(priority_of(q->stream, &priorities[i]), CUDA_SUCCESS);
-        calls->queue_free(r->b, q);
+        must(calls->stream_create(r->b, i == 0 ? REDCO_DEVICE_STREAM_COMPUTATION : REDCO_DEVICE_STREAM_COMMUNICATION,
+                                  &q, &err),
+             &err);
+        assert_int_equal(priority_of(q->handle, &priorities[i]), CUDA_SUCCESS);
+        calls->stream_free(r->b, q);
     }
     assert_int_equal(driver->stream_priority_range(&least, &greatest), CUDA_SUCCESS);
     assert_int_equal(priorities[0], least);
@@ -403,7 +405,7 @@ static void wrong_launches_are_errors(void **state)
     for (int i = 0; i < 2; i++) {
         must(redcoi_kernel_launch(cuda, r->q[0], "redco_k_occupy", &large, parameters, "here", &err), &err);
     }
-    must(r->b->calls->queue_finish(r->b, r->q[0], &err), &err);
+    must(r->b->calls->stream_finish(r->b, r->q[0], &err), &err);
 }
 
 int main(void)

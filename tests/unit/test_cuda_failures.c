@@ -16,8 +16,8 @@ enum { SIZE = 4096 };
 struct used {
     redco_backend *b, *second;
     void *device, *pinned;
-    redco_queue *queue;
-    redco_mark *from, *to;
+    redco_device_stream *stream;
+    redco_event *from, *to;
 };
 
 static redco_status take(struct used *u, redco_error *err)
@@ -27,9 +27,11 @@ static redco_status take(struct used *u, redco_error *err)
     if ((st = u->b->calls->share(u->b, &u->second, err)) != REDCO_OK) { return st; }
     if ((st = u->b->calls->allocate(u->b, REDCO_MEMORY_DEVICE, SIZE, &u->device, err)) != REDCO_OK) { return st; }
     if ((st = u->b->calls->allocate(u->b, REDCO_MEMORY_HOST, SIZE, &u->pinned, err)) != REDCO_OK) { return st; }
-    if ((st = u->b->calls->queue_create(u->b, REDCO_QUEUE_COMPUTATION, &u->queue, err)) != REDCO_OK) { return st; }
-    if ((st = u->b->calls->mark_create(u->b, &u->from, err)) != REDCO_OK) { return st; }
-    return u->b->calls->mark_create(u->b, &u->to, err);
+    if ((st = u->b->calls->stream_create(u->b, REDCO_DEVICE_STREAM_COMPUTATION, &u->stream, err)) != REDCO_OK) {
+        return st;
+    }
+    if ((st = u->b->calls->event_create(u->b, &u->from, err)) != REDCO_OK) { return st; }
+    return u->b->calls->event_create(u->b, &u->to, err);
 }
 
 static redco_status use(struct used *u, redco_error *err)
@@ -38,15 +40,15 @@ static redco_status use(struct used *u, redco_error *err)
     const redco_occupation occupation = {.seconds = 1e-5};
     redco_cuda_device about;
     double seconds = 0.0;
-    redco_status st = calls->mark_set(u->b, u->queue, u->from, err);
-    if (st == REDCO_OK) { st = calls->mark_wait(u->b, u->queue, u->from, err); }
-    if (st == REDCO_OK) { st = calls->copy(u->b, u->queue, u->device, u->pinned, SIZE, err); }
-    if (st == REDCO_OK) { st = calls->fill_zero(u->b, u->queue, u->device, SIZE, err); }
-    if (st == REDCO_OK) { st = calls->occupy(u->b, u->queue, &occupation, err); }
-    if (st == REDCO_OK) { st = calls->mark_set(u->second, u->queue, u->to, err); }
-    if (st == REDCO_OK) { st = calls->mark_finish(u->b, u->to, err); }
-    if (st == REDCO_OK) { st = calls->mark_between(u->b, u->from, u->to, &seconds, err); }
-    if (st == REDCO_OK) { st = calls->queue_finish(u->b, u->queue, err); }
+    redco_status st = calls->event_set(u->b, u->stream, u->from, err);
+    if (st == REDCO_OK) { st = calls->event_wait(u->b, u->stream, u->from, err); }
+    if (st == REDCO_OK) { st = calls->copy(u->b, u->stream, u->device, u->pinned, SIZE, err); }
+    if (st == REDCO_OK) { st = calls->fill_zero(u->b, u->stream, u->device, SIZE, err); }
+    if (st == REDCO_OK) { st = calls->occupy(u->b, u->stream, &occupation, err); }
+    if (st == REDCO_OK) { st = calls->event_set(u->second, u->stream, u->to, err); }
+    if (st == REDCO_OK) { st = calls->event_finish(u->b, u->to, err); }
+    if (st == REDCO_OK) { st = calls->event_between(u->b, u->from, u->to, &seconds, err); }
+    if (st == REDCO_OK) { st = calls->stream_finish(u->b, u->stream, err); }
     return st == REDCO_OK ? redco_cuda_describe(u->b, &about, err) : st;
 }
 
@@ -54,9 +56,9 @@ static void give_back(const struct used *u)
 {
     if (u->b == NULL) { return; }
     const redco_backend_calls *const calls = u->b->calls;
-    calls->mark_free(u->b, u->to);
-    calls->mark_free(u->b, u->from);
-    calls->queue_free(u->b, u->queue);
+    calls->event_free(u->b, u->to);
+    calls->event_free(u->b, u->from);
+    calls->stream_free(u->b, u->stream);
     calls->release(u->b, REDCO_MEMORY_HOST, u->pinned);
     calls->release(u->b, REDCO_MEMORY_DEVICE, u->device);
     redco_backend_close(u->second);
@@ -185,9 +187,9 @@ static void an_asynchronous_error_stays(void **state)
         redco_error err = {.status = REDCO_OK};
         redco_backend *third = NULL;
         must(take(&u, &err), &err);
-        (void)(i == 0 ? standin.stream_do(u.queue->stream, "wrong", go_wrong, (void *)(uintptr_t)&fault)
-                      : standin.stream_do(u.queue->stream, "beyond", reach_beyond, u.device));
-        assert_int_equal(u.b->calls->queue_finish(u.b, u.queue, &err), REDCO_ESYSTEM);
+        (void)(i == 0 ? standin.stream_do(u.stream->handle, "wrong", go_wrong, (void *)(uintptr_t)&fault)
+                      : standin.stream_do(u.stream->handle, "beyond", reach_beyond, u.device));
+        assert_int_equal(u.b->calls->stream_finish(u.b, u.stream, &err), REDCO_ESYSTEM);
         assert_non_null(strstr(err.text, i == 0 ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR_ILLEGAL_ADDRESS"));
         assert_int_equal(use(&u, NULL), REDCO_ESYSTEM);
         assert_int_equal(u.b->calls->share(u.b, &third, NULL), REDCO_ESYSTEM);
@@ -207,12 +209,12 @@ static void memory_is_released_too_early(void **state)
     (void)state;
     assert_true(standin_load(&standin));
     must(take(&u, &err), &err);
-    gate_close(&gate, &standin, u.queue);
-    must(u.b->calls->fill_zero(u.b, u.queue, u.device, SIZE, &err), &err);
+    gate_close(&gate, &standin, u.stream);
+    must(u.b->calls->fill_zero(u.b, u.stream, u.device, SIZE, &err), &err);
     u.b->calls->release(u.b, REDCO_MEMORY_DEVICE, u.device);
     u.device = NULL;
     gate_open(&gate);
-    assert_int_equal(u.b->calls->queue_finish(u.b, u.queue, &err), REDCO_ESYSTEM);
+    assert_int_equal(u.b->calls->stream_finish(u.b, u.stream, &err), REDCO_ESYSTEM);
     assert_non_null(strstr(err.text, "CUDA_ERROR_ILLEGAL_ADDRESS"));
     give_back(&u);
 }
@@ -224,10 +226,10 @@ static void foreign_memory_is_refused(void **state)
     unsigned char own[16] = {0};
     (void)state;
     must(take(&u, &err), &err);
-    assert_int_equal(u.b->calls->copy(u.b, u.queue, u.device, u.pinned, SIZE + 1, &err), REDCO_ESYSTEM);
+    assert_int_equal(u.b->calls->copy(u.b, u.stream, u.device, u.pinned, SIZE + 1, &err), REDCO_ESYSTEM);
     assert_non_null(strstr(err.text, "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE"));
     redco_error_clear(&err);
-    assert_int_equal(u.b->calls->fill_zero(u.b, u.queue, own, sizeof own, &err), REDCO_ESYSTEM);
+    assert_int_equal(u.b->calls->fill_zero(u.b, u.stream, own, sizeof own, &err), REDCO_ESYSTEM);
     give_back(&u);
 }
 

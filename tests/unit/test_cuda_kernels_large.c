@@ -10,11 +10,11 @@ static uint8_t byte_of_large(rig *r, const redco_launch *launch, uint64_t at, ui
     const uint8_t mark = 1;
     uint8_t found = 0xA5;
     const redco_tensor *in = &launch->inputs[0], *out = &launch->outputs[0];
-    assert_int_equal(calls->fill_zero(r->cuda, r->queue, in->data, redco_type_bytes(&in->type), NULL), REDCO_OK);
-    assert_int_equal(calls->copy(r->cuda, r->queue, (uint8_t *)in->data + at, &mark, 1, NULL), REDCO_OK);
-    assert_int_equal(calls->run(r->cuda, r->queue, launch, NULL), REDCO_OK);
-    assert_int_equal(calls->copy(r->cuda, r->queue, &found, (uint8_t *)out->data + wanted, 1, NULL), REDCO_OK);
-    assert_int_equal(calls->queue_finish(r->cuda, r->queue, NULL), REDCO_OK);
+    assert_int_equal(calls->fill_zero(r->cuda, r->stream, in->data, redco_type_bytes(&in->type), NULL), REDCO_OK);
+    assert_int_equal(calls->copy(r->cuda, r->stream, (uint8_t *)in->data + at, &mark, 1, NULL), REDCO_OK);
+    assert_int_equal(calls->run(r->cuda, r->stream, launch, NULL), REDCO_OK);
+    assert_int_equal(calls->copy(r->cuda, r->stream, &found, (uint8_t *)out->data + wanted, 1, NULL), REDCO_OK);
+    assert_int_equal(calls->stream_finish(r->cuda, r->stream, NULL), REDCO_OK);
     return found;
 }
 

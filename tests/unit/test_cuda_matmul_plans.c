@@ -22,7 +22,7 @@
 
 typedef struct device_data {
     redco_backend *b;
-    redco_queue *queue;
+    redco_device_stream *stream;
     redco_tensor in[INPUTS], out[OUTPUTS];
     unsigned char *workspace;
     uint64_t workspace_bytes;
@@ -37,8 +37,8 @@ static void *on_device(const device_data *d, const redco_tensor_type *type, uint
     void *memory = NULL;
     fill(type, data, &seed);
     assert_int_equal(d->b->calls->allocate(d->b, REDCO_MEMORY_DEVICE, bytes, &memory, NULL), REDCO_OK);
-    assert_int_equal(d->b->calls->copy(d->b, d->queue, memory, data, bytes, NULL), REDCO_OK);
-    assert_int_equal(d->b->calls->queue_finish(d->b, d->queue, NULL), REDCO_OK);
+    assert_int_equal(d->b->calls->copy(d->b, d->stream, memory, data, bytes, NULL), REDCO_OK);
+    assert_int_equal(d->b->calls->stream_finish(d->b, d->stream, NULL), REDCO_OK);
     free(data);
     return memory;
 }
@@ -50,8 +50,8 @@ static void release(const device_data *d, void *memory)
 
 static void fetch(const device_data *d, const redco_tensor *t, void *data)
 {
-    assert_int_equal(d->b->calls->copy(d->b, d->queue, data, t->data, redco_type_bytes(&t->type), NULL), REDCO_OK);
-    assert_int_equal(d->b->calls->queue_finish(d->b, d->queue, NULL), REDCO_OK);
+    assert_int_equal(d->b->calls->copy(d->b, d->stream, data, t->data, redco_type_bytes(&t->type), NULL), REDCO_OK);
+    assert_int_equal(d->b->calls->stream_finish(d->b, d->stream, NULL), REDCO_OK);
 }
 
 /** Its workspace is as long as asked for, with guards before and behind. */
@@ -59,7 +59,7 @@ static redco_launch prepare(device_data *d, const redco_attributes *attributes, 
                             const redco_tensor_type *types, uint32_t count, const redco_tensor_type *result)
 {
     static const redco_tensor_type none = {.rank = 0};
-    assert_int_equal(d->b->calls->queue_create(d->b, REDCO_QUEUE_COMPUTATION, &d->queue, NULL), REDCO_OK);
+    assert_int_equal(d->b->calls->stream_create(d->b, REDCO_DEVICE_STREAM_COMPUTATION, &d->stream, NULL), REDCO_OK);
     for (uint32_t i = 0; i < count; i++) { d->in[i] = (redco_tensor){types[i], on_device(d, &types[i], 100 + i)}; }
     d->out[0] = (redco_tensor){*result, on_device(d, result, 7)};
     d->out[1] = (redco_tensor){none, NULL};
@@ -75,8 +75,8 @@ static redco_launch prepare(device_data *d, const redco_attributes *attributes, 
     void *memory = NULL, *const guards = malloc(bytes);
     memset(guards, GUARD, bytes);
     assert_int_equal(d->b->calls->allocate(d->b, REDCO_MEMORY_DEVICE, bytes, &memory, NULL), REDCO_OK);
-    assert_int_equal(d->b->calls->copy(d->b, d->queue, memory, guards, bytes, NULL), REDCO_OK);
-    assert_int_equal(d->b->calls->queue_finish(d->b, d->queue, NULL), REDCO_OK);
+    assert_int_equal(d->b->calls->copy(d->b, d->stream, memory, guards, bytes, NULL), REDCO_OK);
+    assert_int_equal(d->b->calls->stream_finish(d->b, d->stream, NULL), REDCO_OK);
     free(guards);
     d->workspace = memory;
     launch.workspace = d->workspace + GUARD_BYTES;
@@ -88,16 +88,16 @@ static void finish(device_data *d, uint32_t count)
     unsigned char guards[2][GUARD_BYTES];
     for (uint32_t i = 0; i < 2; i++) {
         const unsigned char *const from = d->workspace + (i == 0 ? 0 : GUARD_BYTES + d->workspace_bytes);
-        assert_int_equal(d->b->calls->copy(d->b, d->queue, guards[i], from, GUARD_BYTES, NULL), REDCO_OK);
+        assert_int_equal(d->b->calls->copy(d->b, d->stream, guards[i], from, GUARD_BYTES, NULL), REDCO_OK);
     }
-    assert_int_equal(d->b->calls->queue_finish(d->b, d->queue, NULL), REDCO_OK);
+    assert_int_equal(d->b->calls->stream_finish(d->b, d->stream, NULL), REDCO_OK);
     for (uint32_t i = 0; i < 2 * GUARD_BYTES; i++) {
         assert_int_equal(guards[i / GUARD_BYTES][i % GUARD_BYTES], GUARD);
     }
     for (uint32_t i = 0; i < count; i++) { release(d, d->in[i].data); }
     release(d, d->out[0].data);
     release(d, d->workspace);
-    d->b->calls->queue_free(d->b, d->queue);
+    d->b->calls->stream_free(d->b, d->stream);
 }
 
 /** Sums of many terms, which algorithms split, in a workspace of exactly the size that was planned. */
@@ -112,7 +112,7 @@ static void workspace_is_enough(void **state)
         device_data d = {.b = r->cuda};
         redco_error err = {.status = REDCO_OK};
         const redco_launch launch = prepare(&d, &attributes, REDCO_OP_MATMUL, types, 2, &result);
-        if (r->cuda->calls->run(r->cuda, d.queue, &launch, &err) != REDCO_OK) { fail_msg("%s", err.text); }
+        if (r->cuda->calls->run(r->cuda, d.stream, &launch, &err) != REDCO_OK) { fail_msg("%s", err.text); }
         finish(&d, 2);
     }
 }
@@ -130,7 +130,7 @@ static void plans_are_made_once(void **state)
     const uint64_t queries = blas->queries, lookups = blas->lookups;
     const uint32_t plans = blas->plan_count;
     for (uint32_t i = 0; i < 50; i++) {
-        assert_int_equal(r->cuda->calls->run(r->cuda, d.queue, &launch, NULL), REDCO_OK);
+        assert_int_equal(r->cuda->calls->run(r->cuda, d.stream, &launch, NULL), REDCO_OK);
     }
     assert_int_equal(blas->queries - queries, 1);
     assert_int_equal(blas->plan_count - plans, 1);
@@ -143,7 +143,7 @@ static void plans_are_made_once(void **state)
     redco_launch folded = launch;
     folded.inputs = batch;
     folded.outputs = &out;
-    assert_int_equal(r->cuda->calls->run(r->cuda, d.queue, &folded, NULL), REDCO_OK);
+    assert_int_equal(r->cuda->calls->run(r->cuda, d.stream, &folded, NULL), REDCO_OK);
     assert_int_equal(blas->queries - queries, 1);
     finish(&d, 2);
 }
@@ -166,9 +166,9 @@ static void check_in_place(redco_backend *cuda)
         second.inputs = in_place;
         second.outputs = &both;
         redco_error err = {.status = REDCO_OK};
-        if (cuda->calls->run(cuda, d.queue, &second, &err) != REDCO_OK) { fail_msg("%s", err.text); }
+        if (cuda->calls->run(cuda, d.stream, &second, &err) != REDCO_OK) { fail_msg("%s", err.text); }
         fetch(&d, &both, over.data[0]);
-        if (cuda->calls->run(cuda, d.queue, &launch, &err) != REDCO_OK) { fail_msg("%s", err.text); }
+        if (cuda->calls->run(cuda, d.stream, &launch, &err) != REDCO_OK) { fail_msg("%s", err.text); }
         fetch(&d, &d.out[0], apart.data[0]);
         compare(&over, &apart, "in place", 64);
         release(&d, both.data);

@@ -15,8 +15,8 @@ enum { ELEMENTS = 64, BYTES = ELEMENTS * sizeof(float) };
 struct rig {
     struct standin standin;
     redco_backend *b;
-    redco_queue *q;
-    redco_mark *mark[3];
+    redco_device_stream *q;
+    redco_event *event[3];
     float *pinned;
     void *x, *y;
 };
@@ -26,8 +26,8 @@ static int set_up(void **state)
     static struct rig r;
     if (!standin_load(&r.standin)) { return 1; }
     r.b = open_cuda(NULL);
-    r.q = new_queue(r.b);
-    for (int i = 0; i < 3; i++) { r.mark[i] = new_mark(r.b); }
+    r.q = new_stream(r.b);
+    for (int i = 0; i < 3; i++) { r.event[i] = new_event(r.b); }
     r.pinned = new_memory(r.b, REDCO_MEMORY_HOST, BYTES);
     r.x = new_memory(r.b, REDCO_MEMORY_DEVICE, BYTES);
     r.y = new_memory(r.b, REDCO_MEMORY_DEVICE, BYTES);
@@ -39,8 +39,8 @@ static int tear_down(void **state)
 {
     const struct rig *const r = *state;
     const redco_backend_calls *const calls = r->b->calls;
-    calls->queue_free(r->b, r->q);
-    for (int i = 0; i < 3; i++) { calls->mark_free(r->b, r->mark[i]); }
+    calls->stream_free(r->b, r->q);
+    for (int i = 0; i < 3; i++) { calls->event_free(r->b, r->event[i]); }
     calls->release(r->b, REDCO_MEMORY_HOST, r->pinned);
     calls->release(r->b, REDCO_MEMORY_DEVICE, r->x);
     calls->release(r->b, REDCO_MEMORY_DEVICE, r->y);
@@ -49,7 +49,7 @@ static int tear_down(void **state)
 }
 
 /* y = x + x, back to the program. */
-static redco_status queue_sum(const struct rig *r, redco_error *err)
+static redco_status stream_sum(const struct rig *r, redco_error *err)
 {
     const redco_backend_calls *const calls = r->b->calls;
     const redco_attributes attributes = {.flags = 0};
@@ -62,11 +62,11 @@ static redco_status queue_sum(const struct rig *r, redco_error *err)
                                  .inputs = in,
                                  .outputs = &out,
                                  .name = "sum"};
-    redco_status st = calls->mark_set(r->b, r->q, r->mark[1], err);
+    redco_status st = calls->event_set(r->b, r->q, r->event[1], err);
     if (st == REDCO_OK) { st = calls->copy(r->b, r->q, r->x, r->pinned, BYTES, err); }
     if (st == REDCO_OK) { st = calls->run(r->b, r->q, &launch, err); }
     if (st == REDCO_OK) { st = calls->copy(r->b, r->q, r->pinned, r->y, BYTES, err); }
-    return st == REDCO_OK ? calls->mark_set(r->b, r->q, r->mark[2], err) : st;
+    return st == REDCO_OK ? calls->event_set(r->b, r->q, r->event[2], err) : st;
 }
 
 /* 1 becomes 2^n after n plays: what was queued while it was recorded was not done. Marks are those of the last play,
@@ -79,22 +79,22 @@ static void what_is_recorded_is_played(void **state)
     redco_recording *recording = NULL;
     double before_s = 0.0;
     for (int i = 0; i < ELEMENTS; i++) { r->pinned[i] = 1.0F; }
-    must(calls->mark_set(r->b, r->q, r->mark[0], &err), &err);
+    must(calls->event_set(r->b, r->q, r->event[0], &err), &err);
     const uint64_t made = redco_cuda_calls_made(r->b);
     must(calls->record_begin(r->b, r->q, &err), &err);
-    must(queue_sum(r, &err), &err);
+    must(stream_sum(r, &err), &err);
     must(calls->record_end(r->b, r->q, &recording, &err), &err);
-    must(calls->queue_finish(r->b, r->q, &err), &err);
+    must(calls->stream_finish(r->b, r->q, &err), &err);
     assert_int_equal(redco_cuda_calls_made(r->b), made);
     assert_true(r->pinned[0] == 1.0F);
     for (int play = 1; play <= 3; play++) {
         double from_s = 0.0, took_s = 0.0;
         must(calls->record_play(r->b, r->q, recording, &err), &err);
-        must(calls->queue_finish(r->b, r->q, &err), &err);
+        must(calls->stream_finish(r->b, r->q, &err), &err);
         assert_int_equal(redco_cuda_calls_made(r->b), made + (uint64_t)play);
         assert_true(r->pinned[ELEMENTS - 1] == (float)(1 << play));
-        must(calls->mark_between(r->b, r->mark[0], r->mark[1], &from_s, &err), &err);
-        must(calls->mark_between(r->b, r->mark[1], r->mark[2], &took_s, &err), &err);
+        must(calls->event_between(r->b, r->event[0], r->event[1], &from_s, &err), &err);
+        must(calls->event_between(r->b, r->event[1], r->event[2], &took_s, &err), &err);
         assert_true(from_s >= before_s && took_s > 0.0);
         before_s = from_s + took_s;
     }
@@ -102,7 +102,7 @@ static void what_is_recorded_is_played(void **state)
     calls->record_free(r->b, NULL);
 }
 
-/* Each is refused, the recording is none, and the queue goes on as if nothing had been. */
+/* Each is refused, the recording is none, and the stream goes on as if nothing had been. */
 static void what_waits_spoils_a_recording(void **state)
 {
     const struct rig *const r = *state;
@@ -114,14 +114,14 @@ static void what_waits_spoils_a_recording(void **state)
         void *memory = NULL;
         redco_status st = REDCO_OK;
         must(calls->record_begin(r->b, r->q, &err), &err);
-        must(queue_sum(r, &err), &err);
+        must(stream_sum(r, &err), &err);
         switch (what) {
-        case 0: st = calls->queue_finish(r->b, r->q, &err); break;
-        case 1: st = calls->mark_finish(r->b, r->mark[0], &err); break;
-        case 2: st = calls->mark_wait(r->b, r->q, r->mark[0], &err); break;
+        case 0: st = calls->stream_finish(r->b, r->q, &err); break;
+        case 1: st = calls->event_finish(r->b, r->event[0], &err); break;
+        case 2: st = calls->event_wait(r->b, r->q, r->event[0], &err); break;
         case 3: st = calls->allocate(r->b, REDCO_MEMORY_DEVICE, BYTES, &memory, &err); break;
         case 4: st = calls->copy(r->b, r->q, r->x, own, BYTES, &err); break;
-        default: st = calls->mark_between(r->b, r->mark[0], r->mark[1], &(double){0.0}, &err); break;
+        default: st = calls->event_between(r->b, r->event[0], r->event[1], &(double){0.0}, &err); break;
         }
         assert_int_not_equal(st, REDCO_OK);
         redco_error_clear(&err);
@@ -130,8 +130,8 @@ static void what_waits_spoils_a_recording(void **state)
         assert_null(recording);
         redco_error_clear(&err);
         for (int i = 0; i < ELEMENTS; i++) { r->pinned[i] = 3.0F; }
-        must(queue_sum(r, &err), &err);
-        must(calls->queue_finish(r->b, r->q, &err), &err);
+        must(stream_sum(r, &err), &err);
+        must(calls->stream_finish(r->b, r->q, &err), &err);
         assert_true(r->pinned[5] == 6.0F);
     }
 }
@@ -149,7 +149,7 @@ static void failures_leave_nothing(void **state)
         r->standin.fail_at(names[i], 1, CUDA_ERROR_UNKNOWN);
         redco_status st = calls->record_begin(r->b, r->q, &err);
         if (st == REDCO_OK) {
-            st = queue_sum(r, &err);
+            st = stream_sum(r, &err);
             const redco_status ended =
                 calls->record_end(r->b, r->q, st == REDCO_OK ? &recording : NULL, st == REDCO_OK ? &err : NULL);
             if (st == REDCO_OK) { st = ended; }

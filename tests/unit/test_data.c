@@ -317,20 +317,20 @@ static void devices_draw_any_part(void **state)
     redco_backend *backend = open_host();
     const redco_backend_calls *const calls = backend->calls;
     redco_error err = {0};
-    redco_queue *queue = NULL;
+    redco_device_stream *stream = NULL;
     redco_drawer *drawer = NULL;
     void *memory = NULL;
     (void)state;
     float *const all = first_values(backend, 0, 5), *const ones = first_values(backend, 2, 5);
-    must(calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &queue, &err), &err);
+    must(calls->stream_create(backend, REDCO_DEVICE_STREAM_COMPUTATION, &stream, &err), &err);
     must(calls->allocate(backend, REDCO_MEMORY_DEVICE, 9200 * sizeof(double), &memory, &err), &err);
-    must(redco_drawer_open(backend, queue, 5, REDCO_F32, &drawer, &err), &err);
+    must(redco_drawer_open(backend, stream, 5, REDCO_F32, &drawer, &err), &err);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const redco_drawn_part *const part = &cases[i].part;
         const uint64_t width = 9100 / part->rows, own = width / part->parts;
         float *const out = (float *)memory + cases[i].offset;
         must(redco_drawer_draw(drawer, &parameters[0], part, cases[i].begin, cases[i].count, out, &err), &err);
-        must(calls->queue_finish(backend, queue, &err), &err);
+        must(calls->stream_finish(backend, stream, &err), &err);
         for (uint64_t k = 0; k < cases[i].count; k++) {
             const uint64_t at = cases[i].begin + k;
             assert_true(out[k] == all[at / own * width + part->part * own + at % own]);
@@ -338,11 +338,11 @@ static void devices_draw_any_part(void **state)
     }
     float *const some = (float *)memory + 1;
     must(redco_drawer_draw(drawer, &parameters[2], &(redco_drawn_part){1, 1, 0}, 1, 30, some, &err), &err);
-    must(calls->queue_finish(backend, queue, &err), &err);
+    must(calls->stream_finish(backend, stream, &err), &err);
     assert_memory_equal(some, ones, 30 * sizeof *some);
     redco_drawer_close(drawer);
     calls->release(backend, REDCO_MEMORY_DEVICE, memory);
-    calls->queue_free(backend, queue);
+    calls->stream_free(backend, stream);
     free(all);
     free(ones);
     redco_backend_close(backend);

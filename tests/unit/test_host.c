@@ -94,8 +94,8 @@ static void table_of_calls(void **state)
 {
     (void)state;
     redco_backend *b = NULL;
-    redco_queue *queue = NULL;
-    redco_mark *marks[2] = {NULL, NULL};
+    redco_device_stream *stream = NULL;
+    redco_event *events[2] = {NULL, NULL};
     void *memory = NULL, *more = NULL;
     double seconds = -1;
     uint64_t live_bytes, peak_bytes;
@@ -108,23 +108,23 @@ static void table_of_calls(void **state)
     assert_string_equal(err.text, "no room for 401 bytes: 600 of 1000 are in use");
     redco_error_clear(&err);
     assert_int_equal(c->allocate(b, REDCO_MEMORY_HOST, 700, &more, &err), REDCO_OK);
-    assert_int_equal(c->queue_create(b, REDCO_QUEUE_COMPUTATION, &queue, &err), REDCO_OK);
+    assert_int_equal(c->stream_create(b, REDCO_DEVICE_STREAM_COMPUTATION, &stream, &err), REDCO_OK);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(c->mark_create(b, &marks[i], &err), REDCO_OK);
-        assert_int_equal(c->mark_set(b, queue, marks[i], &err), REDCO_OK);
-        assert_int_equal(c->mark_wait(b, queue, marks[i], &err), REDCO_OK);
-        assert_int_equal(c->mark_finish(b, marks[i], &err), REDCO_OK);
+        assert_int_equal(c->event_create(b, &events[i], &err), REDCO_OK);
+        assert_int_equal(c->event_set(b, stream, events[i], &err), REDCO_OK);
+        assert_int_equal(c->event_wait(b, stream, events[i], &err), REDCO_OK);
+        assert_int_equal(c->event_finish(b, events[i], &err), REDCO_OK);
     }
-    assert_int_equal(c->mark_between(b, marks[0], marks[1], &seconds, &err), REDCO_OK);
+    assert_int_equal(c->event_between(b, events[0], events[1], &seconds, &err), REDCO_OK);
     assert_true(seconds >= 0);
     memset(more, 7, 400);
-    assert_int_equal(c->fill_zero(b, queue, memory, 600, &err), REDCO_OK);
-    assert_int_equal(c->copy(b, queue, memory, more, 400, &err), REDCO_OK);
-    assert_int_equal(c->queue_finish(b, queue, &err), REDCO_OK);
+    assert_int_equal(c->fill_zero(b, stream, memory, 600, &err), REDCO_OK);
+    assert_int_equal(c->copy(b, stream, memory, more, 400, &err), REDCO_OK);
+    assert_int_equal(c->stream_finish(b, stream, &err), REDCO_OK);
     assert_int_equal(((unsigned char *)memory)[399], 7);
     assert_int_equal(((unsigned char *)memory)[400], 0);
-    for (int i = 0; i < 2; i++) { c->mark_free(b, marks[i]); }
-    c->queue_free(b, queue);
+    for (int i = 0; i < 2; i++) { c->event_free(b, events[i]); }
+    c->stream_free(b, stream);
     c->release(b, REDCO_MEMORY_DEVICE, memory);
     c->release(b, REDCO_MEMORY_HOST, more);
     redco_host_memory(b, &live_bytes, &peak_bytes);

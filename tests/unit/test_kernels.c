@@ -526,7 +526,7 @@ static void run_in_place(lab *l, redco_op_kind kind, const redco_tensor_type *ty
     const redco_backend_calls *const c = l->backend->calls;
     const redco_attributes none = {0};
     const uint64_t bytes = redco_type_bytes(&types[first]);
-    redco_queue *queue = NULL;
+    redco_device_stream *stream = NULL;
     redco_tensor in[3], out = {types[first], NULL};
     redco_launch launch = {.kind = kind,
                            .attributes = &none,
@@ -535,28 +535,28 @@ static void run_in_place(lab *l, redco_op_kind kind, const redco_tensor_type *ty
                            .inputs = in,
                            .outputs = &out,
                            .name = "in place"};
-    assert_int_equal(c->queue_create(l->backend, REDCO_QUEUE_COMPUTATION, &queue, NULL), REDCO_OK);
+    assert_int_equal(c->stream_create(l->backend, REDCO_DEVICE_STREAM_COMPUTATION, &stream, NULL), REDCO_OK);
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t size = redco_type_bytes(&types[i]);
         in[i].type = types[i];
         assert_int_equal(c->allocate(l->backend, REDCO_MEMORY_DEVICE, size, &in[i].data, NULL), REDCO_OK);
-        assert_int_equal(c->copy(l->backend, queue, in[i].data, data[i], size, NULL), REDCO_OK);
+        assert_int_equal(c->copy(l->backend, stream, in[i].data, data[i], size, NULL), REDCO_OK);
     }
     assert_int_equal(c->allocate(l->backend, REDCO_MEMORY_DEVICE, bytes, &out.data, NULL), REDCO_OK);
     void *const apart = out.data;
     assert_true(c->workspace_bytes(l->backend, &launch) <= 4 * REDCO_ALIGNMENT_BYTES);
     assert_int_equal(c->allocate(l->backend, REDCO_MEMORY_DEVICE, 4 * REDCO_ALIGNMENT_BYTES, &launch.workspace, NULL),
                      REDCO_OK);
-    assert_int_equal(c->run(l->backend, queue, &launch, NULL), REDCO_OK);
+    assert_int_equal(c->run(l->backend, stream, &launch, NULL), REDCO_OK);
     out.data = in[first].data;
-    assert_int_equal(c->run(l->backend, queue, &launch, NULL), REDCO_OK);
-    assert_int_equal(c->copy(l->backend, queue, apart_out, apart, bytes, NULL), REDCO_OK);
-    assert_int_equal(c->copy(l->backend, queue, in_place_out, in[first].data, bytes, NULL), REDCO_OK);
-    assert_int_equal(c->queue_finish(l->backend, queue, NULL), REDCO_OK);
+    assert_int_equal(c->run(l->backend, stream, &launch, NULL), REDCO_OK);
+    assert_int_equal(c->copy(l->backend, stream, apart_out, apart, bytes, NULL), REDCO_OK);
+    assert_int_equal(c->copy(l->backend, stream, in_place_out, in[first].data, bytes, NULL), REDCO_OK);
+    assert_int_equal(c->stream_finish(l->backend, stream, NULL), REDCO_OK);
     for (uint32_t i = 0; i < count; i++) { c->release(l->backend, REDCO_MEMORY_DEVICE, in[i].data); }
     c->release(l->backend, REDCO_MEMORY_DEVICE, apart);
     c->release(l->backend, REDCO_MEMORY_DEVICE, launch.workspace);
-    c->queue_free(l->backend, queue);
+    c->stream_free(l->backend, stream);
 }
 
 /* An elementwise result may lie on an input of its type, whichever that is, whatever the other repeats. */

@@ -161,27 +161,27 @@ static void test_poison(void **state)
     const redco_value c = redco_matmul(g, b, x, false, false), d = redco_add(g, a, c);
     const redco_lifetimes_options options = {.backend = backend, .outside = &d, .outside_count = 1};
     redco_memory_plan plan;
-    redco_queue *queue = NULL;
+    redco_device_stream *stream = NULL;
     float data[N * N], result[N * N];
     void *inputs[8] = {0}, *outside[1] = {result}, *arena = NULL;
     for (uint32_t i = 0; i < N * N; i++) { data[i] = 0.01F * (float)i; }
     inputs[x] = data;
     assert_int_equal(redco_memory_plan_make(g, &options, &plan, NULL), REDCO_OK);
     assert_int_equal(plan.arena.bytes, plan.arena.live_bytes);
-    assert_int_equal(backend->calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &queue, NULL), REDCO_OK);
+    assert_int_equal(backend->calls->stream_create(backend, REDCO_DEVICE_STREAM_COMPUTATION, &stream, NULL), REDCO_OK);
     assert_int_equal(backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, plan.arena.bytes, &arena, NULL), REDCO_OK);
     const redco_memory_map map = {g, &plan, arena, inputs, outside};
     for (uint32_t cut = 0; cut < 2; cut++) {
         if (cut == 1) { plan.lifetimes.intervals[plan.lifetimes.place[a].index].last = 1; }
-        assert_int_equal(redco_memory_poison(&map, backend, queue, REDCO_NO_OP, NULL), REDCO_OK);
+        assert_int_equal(redco_memory_poison(&map, backend, stream, REDCO_NO_OP, NULL), REDCO_OK);
         for (uint32_t s = 0; s < plan.lifetimes.step_count; s++) {
-            assert_int_equal(redco_memory_run(&map, backend, queue, NULL, plan.lifetimes.order[s], NULL), REDCO_OK);
-            assert_int_equal(redco_memory_poison(&map, backend, queue, s, NULL), REDCO_OK);
+            assert_int_equal(redco_memory_run(&map, backend, stream, NULL, plan.lifetimes.order[s], NULL), REDCO_OK);
+            assert_int_equal(redco_memory_poison(&map, backend, stream, s, NULL), REDCO_OK);
         }
         assert_int_equal(isnan(result[0]) != 0, cut == 1);
     }
     backend->calls->release(backend, REDCO_MEMORY_DEVICE, arena);
-    backend->calls->queue_free(backend, queue);
+    backend->calls->stream_free(backend, stream);
     redco_memory_plan_free(&plan);
     redco_graph_free(g);
     redco_backend_close(backend);

@@ -142,7 +142,7 @@ static void the_list_for_devices_holds_what_was_asked_for(void **state)
     assert_false(redco_measure_add_weight(&shapes, 2, 1));
 }
 
-/* A device with queues, played by the host's: every kind of case has times, repeats take turns on copies, rounds are
+/* A device with streams, played by the host's: every kind of case has times, repeats take turns on copies, rounds are
  * averaged, and what needs more memory than allowed is told from other failures. */
 static void queued_runs_have_times(void **state)
 {
@@ -282,17 +282,18 @@ static void a_models_operators_are_the_familys(void **state)
     }
 }
 
-/* Teams of a carrier on a backend's memory, timed by marks: as GPUs have them, here those of the host. */
+/* Teams of a device communicator on a backend's memory, timed by events: as GPUs have them, here those of the host. */
 static int measure_teams(redco_world *world, void *context)
 {
     (void)context;
     redco_backend *backend = NULL;
-    redco_carrier *carrier = NULL;
+    redco_device_comm *device_comm = NULL;
     redco_measure_collectives *collectives = NULL;
     const redco_measure_curve *curves = NULL;
-    bool good =
-        redco_host_open(NULL, &backend, NULL) == REDCO_OK && redco_host_carrier_open(world, &carrier, NULL) == REDCO_OK;
-    const redco_measure_groups groups = {.nodes = 1, .most_bytes = 4096, .carrier = carrier, .backend = backend};
+    bool good = redco_host_open(NULL, &backend, NULL) == REDCO_OK &&
+                redco_host_device_comm_open(world, &device_comm, NULL) == REDCO_OK;
+    const redco_measure_groups groups = {
+        .nodes = 1, .most_bytes = 4096, .device_comm = device_comm, .backend = backend};
     good = good && redco_measure_collectives_create(world, &groups, &collectives, NULL) == REDCO_OK &&
            redco_measure_collectives_run(collectives, NULL) == REDCO_OK;
     const size_t count = good ? redco_measure_collectives_curves(collectives, &curves) : 0;
@@ -302,7 +303,7 @@ static int measure_teams(redco_world *world, void *context)
         for (uint32_t s = 0; s < curves[i].size_count; s++) { good = good && sound(curves[i].time_s[s]); }
     }
     redco_measure_collectives_free(collectives);
-    redco_carrier_close(carrier);
+    redco_device_comm_close(device_comm);
     redco_backend_close(backend);
     return good ? 0 : 1;
 }

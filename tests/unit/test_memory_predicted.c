@@ -37,7 +37,7 @@ static redco_recompute policy_of(void *context, const char *layer)
 
 typedef struct planned {
     uint64_t arena_bytes, live_bytes, state_bytes;
-    uint64_t held_bytes[REDCO_ARENA_HOLDERS];
+    uint64_t held_bytes[REDCO_ARENA_CATEGORIES];
 } planned;
 
 /* Weights, gradients and the states of an optimizer, as this rank's parts of the tensors are. */

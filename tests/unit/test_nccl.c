@@ -27,8 +27,8 @@ static const double world_timeout_s = 1000.0;
 typedef struct rank {
     redco_world *world;
     check_device device;
-    redco_queue *queue;
-    redco_team *team; /* team of all ranks */
+    redco_device_stream *stream;
+    redco_process_group *process_group; /* process group of all ranks */
     float *data;
     uint64_t count;
 } rank;
@@ -47,46 +47,47 @@ static int told(const rank *r, const redco_error *err, int code)
     return code;
 }
 
-static redco_lane lane(const rank *r)
+static redco_stream_handle on(const rank *r)
 {
-    return (redco_lane){r->device.backend, r->queue};
+    return (redco_stream_handle){r->device.backend, r->stream};
 }
 
-/* A team of all, a queue and memory of zeros. */
-static redco_status open_team(rank *r, redco_error *err)
+/* A process group of all, a stream and memory of zeros. */
+static redco_status open_process_group(rank *r, redco_error *err)
 {
     static const uint32_t colours[PROCESSES_MAX] = {0};
-    const redco_team_options options = {colours, REDCO_TRAFFIC_GRADIENTS, "gradients 1x1 to 4x1"};
+    const redco_process_group_options options = {colours, REDCO_TRAFFIC_GRADIENTS, "gradients 1x1 to 4x1"};
     redco_backend *const b = r->device.backend;
     void *memory = NULL;
     r->count = 1 << 16;
-    redco_status st = redco_team_split(r->device.carrier, &options, &r->team, err);
-    if (st == REDCO_OK) { st = b->calls->queue_create(b, REDCO_QUEUE_COMMUNICATION, &r->queue, err); }
+    redco_status st = redco_process_group_split(r->device.device_comm, &options, &r->process_group, err);
+    if (st == REDCO_OK) { st = b->calls->stream_create(b, REDCO_DEVICE_STREAM_COMMUNICATION, &r->stream, err); }
     if (st == REDCO_OK) {
         st = b->calls->allocate(b, REDCO_MEMORY_DEVICE, r->count * sizeof(float), &memory, err);
         r->data = memory;
     }
-    return st == REDCO_OK ? b->calls->fill_zero(b, r->queue, memory, r->count * sizeof(float), err) : st;
+    return st == REDCO_OK ? b->calls->fill_zero(b, r->stream, memory, r->count * sizeof(float), err) : st;
 }
 
-static void close_team(const rank *r)
+static void close_process_group(const rank *r)
 {
     redco_backend *const b = r->device.backend;
-    redco_team_free(r->team);
-    if (r->queue != NULL) { b->calls->queue_free(b, r->queue); }
+    redco_process_group_free(r->process_group);
+    if (r->stream != NULL) { b->calls->stream_free(b, r->stream); }
     b->calls->release(b, REDCO_MEMORY_DEVICE, r->data);
 }
 
 static redco_status reduce(const rank *r, const char *what, redco_error *err)
 {
-    return redco_team_all_reduce(r->team, lane(r), REDCO_F32, REDCO_REDUCE_SUM, r->data, r->count, what, err);
+    return redco_process_group_all_reduce(r->process_group, on(r), REDCO_F32, REDCO_REDUCE_SUM, r->data, r->count, what,
+                                          err);
 }
 
-/* Waits for the queue, then asks whether it was worth it. */
+/* Waits for the stream, then asks whether it was worth it. */
 static redco_status finish(const rank *r, redco_error *err)
 {
-    const redco_status st = r->device.backend->calls->queue_finish(r->device.backend, r->queue, err);
-    return st == REDCO_OK ? redco_carrier_check(r->device.carrier, err) : st;
+    const redco_status st = r->device.backend->calls->stream_finish(r->device.backend, r->stream, err);
+    return st == REDCO_OK ? redco_device_comm_check(r->device.device_comm, err) : st;
 }
 
 static int run_rank(redco_world *world, void *context)
@@ -98,12 +99,12 @@ static int run_rank(redco_world *world, void *context)
     (void)alarm(MOST_S);
     redco_status st = j->shared ? redco_cuda_open(&first, &r.device.backend, &err)
                                 : redco_devices_open(world, NULL, &r.device.backend, &err);
-    if (st == REDCO_OK) { st = redco_nccl_open(world, r.device.backend, &j->options, &r.device.carrier, &err); }
+    if (st == REDCO_OK) { st = redco_nccl_open(world, r.device.backend, &j->options, &r.device.device_comm, &err); }
     int code = st == REDCO_OK ? j->run(&r) : 0;
     if (st != REDCO_OK) {
         code = j->shared && st == REDCO_ESYSTEM && strstr(err.text, "Duplicate GPU") != NULL ? LOST : told(&r, &err, 1);
     }
-    redco_carrier_close(r.device.carrier);
+    redco_device_comm_close(r.device.device_comm);
     redco_backend_close(r.device.backend);
     return code;
 }
@@ -182,7 +183,7 @@ static int one_dies(rank *r)
 {
     redco_error err = {.status = REDCO_OK};
     int code = 2;
-    redco_status st = open_team(r, &err);
+    redco_status st = open_process_group(r, &err);
     for (int i = 0; i < 6 && st == REDCO_OK; i++) {
         if (redco_world_rank(r->world) == 1 && i == 3) {
             (void)finish(r, NULL);
@@ -194,7 +195,7 @@ static int one_dies(rank *r)
     if (st == REDCO_ESYSTEM && err.text[0] != '\0') { code = LOST; }
     if (code == LOST && reduce(r, "bwd/gradients/bucket.1", NULL) != REDCO_ESYSTEM) { code = 3; }
     if (code != LOST) { (void)told(r, &err, code); }
-    close_team(r);
+    close_process_group(r);
     return code;
 }
 
@@ -209,8 +210,8 @@ static int one_dies_early(rank *r)
 {
     redco_error err = {.status = REDCO_OK};
     if (redco_world_rank(r->world) == 1) { (void)raise(SIGKILL); }
-    const int code = open_team(r, &err) == REDCO_ESYSTEM ? LOST : 2;
-    close_team(r);
+    const int code = open_process_group(r, &err) == REDCO_ESYSTEM ? LOST : 2;
+    close_process_group(r);
     return code;
 }
 
@@ -220,11 +221,11 @@ static void test_early_death(void **state)
     assert_int_equal(run_world(4, (job){.run = one_dies_early}, LOST), 3);
 }
 
-/* Rank 0's program gives up while its queue waits for a rank that never calls: all end. */
+/* Rank 0's program gives up while its stream waits for a rank that never calls: all end. */
 static int one_gives_up(rank *r)
 {
     redco_error err = {.status = REDCO_OK};
-    redco_status st = open_team(r, &err);
+    redco_status st = open_process_group(r, &err);
     const uint32_t own = redco_world_rank(r->world);
     if (st == REDCO_OK && own != 2) { st = reduce(r, "fwd/block.0/q_proj/gather", &err); }
     if (own == 0) {
@@ -233,10 +234,10 @@ static int one_gives_up(rank *r)
     }
     for (int i = 0; i < 200 && own == 2 && st == REDCO_OK; i++) {
         wait_s(0.1);
-        st = redco_carrier_check(r->device.carrier, &err);
+        st = redco_device_comm_check(r->device.device_comm, &err);
     }
     if (st == REDCO_OK) { st = finish(r, &err); }
-    close_team(r);
+    close_process_group(r);
     return st == REDCO_ESYSTEM ? LOST : told(r, &err, 2);
 }
 
@@ -251,7 +252,7 @@ static int one_leaves(rank *r)
 {
     redco_error err = {.status = REDCO_OK};
     int code = 2;
-    redco_status st = open_team(r, &err);
+    redco_status st = open_process_group(r, &err);
     if (st == REDCO_OK) { st = reduce(r, "step", &err); }
     if (st == REDCO_OK) { st = finish(r, &err); }
     if (st != REDCO_OK) { code = told(r, &err, 3); }
@@ -261,7 +262,7 @@ static int one_leaves(rank *r)
         st = i < 20 ? REDCO_OK : reduce(r, "step", &err);
         if (st == REDCO_ESYSTEM && strstr(err.text, "left") != NULL) { code = LOST; }
     }
-    close_team(r);
+    close_process_group(r);
     return code;
 }
 
@@ -275,10 +276,10 @@ static void test_leaving(void **state)
 static int async_error(rank *r)
 {
     redco_error err = {.status = REDCO_OK};
-    redco_status st = open_team(r, &err);
+    redco_status st = open_process_group(r, &err);
     if (st == REDCO_OK) { st = reduce(r, "bwd/gradients/bucket.0", &err); }
     if (st == REDCO_OK) { st = finish(r, &err); }
-    close_team(r);
+    close_process_group(r);
     if (st != REDCO_ESYSTEM) { return told(r, &err, 2); }
     if (redco_world_rank(r->world) != 1) { return LOST; }
     const bool right = strcmp(err.place, "bwd/gradients/bucket.0") == 0 &&
@@ -297,24 +298,25 @@ static void test_async_error(void **state)
     assert_int_equal(lost, 3);
 }
 
-/* Two teams in one queue, in another order on rank 1: kernels wait for each other for ever. The stand-in says so. */
+/* Two process groups in one stream, in another order on rank 1: kernels wait for each other for ever. The stand-in says
+ * so. */
 static int wrong_order(rank *r)
 {
     static const uint32_t colours[PROCESSES_MAX] = {0};
-    const redco_team_options options = {colours, REDCO_TRAFFIC_UPDATE, "updated parameters"};
+    const redco_process_group_options options = {colours, REDCO_TRAFFIC_UPDATE, "updated parameters"};
     const bool first = redco_world_rank(r->world) == 0;
-    redco_team *other = NULL;
+    redco_process_group *other = NULL;
     redco_error err = {.status = REDCO_OK};
-    redco_status st = open_team(r, &err);
-    if (st == REDCO_OK) { st = redco_team_split(r->device.carrier, &options, &other, &err); }
+    redco_status st = open_process_group(r, &err);
+    if (st == REDCO_OK) { st = redco_process_group_split(r->device.device_comm, &options, &other, &err); }
     for (int i = 0; i < 2 && st == REDCO_OK; i++) {
-        st = redco_team_all_reduce((i == 0) == first ? r->team : other, lane(r), REDCO_F32, REDCO_REDUCE_SUM, r->data,
-                                   r->count, "order", &err);
+        st = redco_process_group_all_reduce((i == 0) == first ? r->process_group : other, on(r), REDCO_F32,
+                                            REDCO_REDUCE_SUM, r->data, r->count, "order", &err);
     }
     if (st == REDCO_OK) { st = finish(r, &err); }
     redco_world_abort(r->world);
-    redco_team_free(other);
-    close_team(r);
+    redco_process_group_free(other);
+    close_process_group(r);
     return st == REDCO_ESYSTEM ? LOST : told(r, &err, 2);
 }
 
@@ -332,12 +334,12 @@ static void test_order(void **state)
 static int wrong_count(rank *r)
 {
     redco_error err = {.status = REDCO_OK};
-    redco_status st = open_team(r, &err);
+    redco_status st = open_process_group(r, &err);
     r->count -= redco_world_rank(r->world);
     if (st == REDCO_OK) { st = reduce(r, "count", &err); }
     if (st == REDCO_OK) { st = finish(r, &err); }
     redco_world_abort(r->world);
-    close_team(r);
+    close_process_group(r);
     return st == REDCO_ESYSTEM ? LOST : told(r, &err, 2);
 }
 
@@ -359,17 +361,18 @@ static int estimate(rank *r)
     redco_error err = {.status = REDCO_OK};
     double small_s = -1.0, large_s = -1.0;
     int code = 2;
-    redco_status st = open_team(r, &err);
+    redco_status st = open_process_group(r, &err);
     if (st == REDCO_OK) {
-        st = redco_nccl_estimate(r->team, lane(r), REDCO_ALL_REDUCE, REDCO_F32, r->data, 4, &small_s, &err);
+        st = redco_nccl_estimate(r->process_group, on(r), REDCO_ALL_REDUCE, REDCO_F32, r->data, 4, &small_s, &err);
     }
     if (st == REDCO_OK) {
-        st = redco_nccl_estimate(r->team, lane(r), REDCO_ALL_GATHER, REDCO_F32, r->data, r->count / 2, &large_s, &err);
+        st = redco_nccl_estimate(r->process_group, on(r), REDCO_ALL_GATHER, REDCO_F32, r->data, r->count / 2, &large_s,
+                                 &err);
     }
     if (st == REDCO_OK && small_s > 0.0 && large_s >= small_s && large_s < 1.0) { code = 0; }
     if (st == REDCO_EVALUE && strstr(err.text, "do not block") != NULL) { code = LOST; }
     if (st == REDCO_OK) { st = finish(r, &err); } /* nothing was run */
-    close_team(r);
+    close_process_group(r);
     return st == REDCO_OK || code == LOST ? code : told(r, &err, 3);
 }
 
@@ -385,12 +388,12 @@ static void test_refusals(void **state)
     const redco_world_options alone = {.transport = REDCO_TRANSPORT_SELF};
     redco_world *world = NULL;
     redco_backend *host = NULL;
-    redco_carrier *carrier = NULL;
+    redco_device_comm *device_comm = NULL;
     redco_error err = {.status = REDCO_OK};
     (void)state;
     assert_int_equal(redco_world_open(&alone, &world, NULL), REDCO_OK);
     assert_int_equal(redco_host_open(NULL, &host, NULL), REDCO_OK);
-    assert_int_equal(redco_nccl_open(world, host, NULL, &carrier, &err), REDCO_EVALUE);
+    assert_int_equal(redco_nccl_open(world, host, NULL, &device_comm, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "host backend is no CUDA device"));
     redco_backend_close(host);
     redco_world_close(world);

@@ -49,12 +49,12 @@ static void build(rig *r)
 }
 
 /* @return the largest error of this rank, or a negative number after a failure, which it prints */
-static double run_rank(const rig *r, redco_team *team)
+static double run_rank(const rig *r, redco_process_group *process_group)
 {
-    const uint32_t ranks = redco_team_size(team), rank = redco_team_rank(team);
-    const redco_group_binding group = {.group = 7, .team = team};
-    redco_team_collectives teams = {&group, 1};
-    const redco_collectives collectives = redco_team_collectives_calls(&teams);
+    const uint32_t ranks = redco_process_group_size(process_group), rank = redco_process_group_rank(process_group);
+    const redco_group_binding group = {.group = 7, .process_group = process_group};
+    redco_process_group_collectives process_groups = {&group, 1};
+    const redco_collectives collectives = redco_process_group_collectives_calls(&process_groups);
     redco_value outputs[RIG_INPUTS + 1];
     redco_binding bindings[RIG_INPUTS];
     redco_result results[RIG_INPUTS + 1];
@@ -104,21 +104,21 @@ typedef struct task {
 static int run_in_group(redco_world *world, void *context)
 {
     const task *t = context;
-    redco_carrier *carrier = NULL;
-    redco_team *group = NULL;
+    redco_device_comm *device_comm = NULL;
+    redco_process_group *group = NULL;
     redco_error err = {0};
     uint32_t colours[PROCESSES_MAX];
     double worst = -1;
     for (uint32_t i = 0; i < redco_world_size(world); i++) { colours[i] = i / t->group_size; }
-    const redco_team_options options = {colours, REDCO_TRAFFIC_TENSOR, "tp"};
-    if (redco_host_carrier_open(world, &carrier, &err) == REDCO_OK &&
-        redco_team_split(carrier, &options, &group, &err) == REDCO_OK) {
+    const redco_process_group_options options = {colours, REDCO_TRAFFIC_TENSOR, "tp"};
+    if (redco_host_device_comm_open(world, &device_comm, &err) == REDCO_OK &&
+        redco_process_group_split(device_comm, &options, &group, &err) == REDCO_OK) {
         worst = run_rank(t->r, group);
     } else {
         (void)fprintf(stderr, "rank %u: %s: %s\n", redco_world_rank(world), err.place, err.text);
     }
-    redco_team_free(group);
-    redco_carrier_close(carrier);
+    redco_process_group_free(group);
+    redco_device_comm_close(device_comm);
     if (worst > 1e-13) { (void)fprintf(stderr, "rank %u: error %g\n", redco_world_rank(world), worst); }
     return worst >= 0 && worst <= 1e-13 ? 0 : 1;
 }
@@ -152,29 +152,29 @@ static void test_refusals(void **state)
     const redco_result result = {outputs[0], &loss};
     assert_int_equal(redco_evaluate(r->backend, local, bindings, r->inputs, &result, 1, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "one rank of 2"));
-    redco_team_collectives none = {NULL, 0};
-    redco_collectives calls = redco_team_collectives_calls(&none);
+    redco_process_group_collectives none = {NULL, 0};
+    redco_collectives calls = redco_process_group_collectives_calls(&none);
     err = (redco_error){0};
     assert_int_equal(redco_evaluate_rank(r->backend, &calls, local, bindings, r->inputs, &result, 1, &err),
                      REDCO_EVALUE);
     assert_non_null(strstr(err.text, "group 7 has no communicator"));
     const redco_world_options alone = {.transport = REDCO_TRANSPORT_SELF};
     redco_world *world = NULL;
-    redco_carrier *carrier = NULL;
-    redco_team *self = NULL;
-    const redco_team_options options = {(uint32_t[]){0}, REDCO_TRAFFIC_TENSOR, "self"};
+    redco_device_comm *device_comm = NULL;
+    redco_process_group *self = NULL;
+    const redco_process_group_options options = {(uint32_t[]){0}, REDCO_TRAFFIC_TENSOR, "self"};
     assert_int_equal(redco_world_open(&alone, &world, NULL), REDCO_OK);
-    assert_int_equal(redco_host_carrier_open(world, &carrier, NULL), REDCO_OK);
-    assert_int_equal(redco_team_split(carrier, &options, &self, NULL), REDCO_OK);
+    assert_int_equal(redco_host_device_comm_open(world, &device_comm, NULL), REDCO_OK);
+    assert_int_equal(redco_process_group_split(device_comm, &options, &self, NULL), REDCO_OK);
     const redco_group_binding group = {7, self};
-    redco_team_collectives small = {&group, 1};
-    calls = redco_team_collectives_calls(&small);
+    redco_process_group_collectives small = {&group, 1};
+    calls = redco_process_group_collectives_calls(&small);
     err = (redco_error){0};
     assert_int_equal(redco_evaluate_rank(r->backend, &calls, local, bindings, r->inputs, &result, 1, &err),
                      REDCO_EVALUE);
     assert_non_null(strstr(err.text, "of 2 ranks, its communicator of 1"));
-    redco_team_free(self);
-    redco_carrier_close(carrier);
+    redco_process_group_free(self);
+    redco_device_comm_close(device_comm);
     redco_world_close(world);
     redco_graph_free(local);
 }

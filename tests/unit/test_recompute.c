@@ -158,18 +158,18 @@ typedef struct several {
 static int run_rank(redco_world *world, void *context)
 {
     const several *const s = context;
-    redco_carrier *carrier = NULL;
-    redco_team *group = NULL;
+    redco_device_comm *device_comm = NULL;
+    redco_process_group *group = NULL;
     redco_backend *backend = NULL;
     redco_error err = {0};
     uint32_t colours[PROCESSES_MAX] = {0}, repeated[POLICIES];
-    const redco_team_options options = {colours, REDCO_TRAFFIC_TENSOR, "tp"};
-    bool same = redco_host_carrier_open(world, &carrier, &err) == REDCO_OK &&
-                redco_team_split(carrier, &options, &group, &err) == REDCO_OK &&
+    const redco_process_group_options options = {colours, REDCO_TRAFFIC_TENSOR, "tp"};
+    bool same = redco_host_device_comm_open(world, &device_comm, &err) == REDCO_OK &&
+                redco_process_group_split(device_comm, &options, &group, &err) == REDCO_OK &&
                 redco_host_open(NULL, &backend, &err) == REDCO_OK;
-    const redco_group_binding binding = {.group = 0, .team = group};
-    redco_team_collectives teams = {&binding, 1};
-    const redco_collectives collectives = redco_team_collectives_calls(&teams);
+    const redco_group_binding binding = {.group = 0, .process_group = group};
+    redco_process_group_collectives process_groups = {&binding, 1};
+    const redco_collectives collectives = redco_process_group_collectives_calls(&process_groups);
     for (uint32_t c = 0; c < CONFIGS && same; c++) {
         const job j = {configs[c],
                        {s->dtype, SEQUENCES, LENGTH, redco_world_size(world), redco_world_rank(world),
@@ -179,8 +179,8 @@ static int run_rank(redco_world *world, void *context)
         same = check(&j, repeated) && (s->sequence_parallel || repeated[0] == 0);
     }
     redco_backend_close(backend);
-    redco_team_free(group);
-    redco_carrier_close(carrier);
+    redco_process_group_free(group);
+    redco_device_comm_close(device_comm);
     return same ? 0 : 1;
 }
 

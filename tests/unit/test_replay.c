@@ -40,7 +40,7 @@ static void must(redco_status st, const redco_error *err)
     if (st != REDCO_OK) { fail_msg("%s: %s", err->place, err->text); }
 }
 
-/* The host, but nobody waits: what queues are to be busy with is noted. */
+/* The host, but nobody waits: what streams are to be busy with is noted. */
 struct recorder {
     redco_backend base;
     redco_backend_calls calls;
@@ -50,7 +50,7 @@ struct recorder {
     uint32_t occupations;
 };
 
-static redco_status noted(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
+static redco_status noted(redco_backend *backend, redco_device_stream *stream, const redco_occupation *occupation,
                           redco_error *err)
 {
     struct recorder *const r = (struct recorder *)backend;
@@ -58,7 +58,7 @@ static redco_status noted(redco_backend *backend, redco_queue *queue, const redc
     __atomic_fetch_add(&r->first->occupations, 1, __ATOMIC_RELAXED);
     r->occupied_s += o.seconds; /* time of this handle's thread */
     o.seconds = 0.0;
-    return r->host->calls->occupy(r->host, queue, &o, err);
+    return r->host->calls->occupy(r->host, stream, &o, err);
 }
 
 static void forget(redco_backend *backend)
@@ -212,7 +212,7 @@ static redco_trainer_memory replay(const struct opened *o, uint32_t rank, redco_
     redco_timeline *timeline = NULL;
     redco_trainer_verdict verdict;
     must(redco_world_open(&alone, &world, &err), &err);
-    must(redco_replay_open(rank, (uint32_t)redco_plan_gpus(o->plan), &own.carrier, &err), &err);
+    must(redco_replay_open(rank, (uint32_t)redco_plan_gpus(o->plan), &own.device_comm, &err), &err);
     must(redco_trainer_create(o->plan, "plan", &own, world, &trainer, &err), &err);
     for (uint32_t s = 0; s < steps; s++) { must(redco_trainer_run(trainer, &done, &err), &err); }
     assert_true(done.loss == 0.0 && done.gradient_norm == 0.0); /* which mean nothing */
@@ -224,7 +224,7 @@ static redco_trainer_memory replay(const struct opened *o, uint32_t rank, redco_
     assert_non_null(strstr(err.text, "a comparison of rank"));
     redco_timeline_free(timeline);
     redco_trainer_free(trainer);
-    redco_carrier_close(own.carrier);
+    redco_device_comm_close(own.device_comm);
     redco_world_close(world);
     return memory;
 }
@@ -258,7 +258,7 @@ static void ranks_of_large_plans_are_played(void **state)
     }
 }
 
-/* On a device whose queues run later: nothing is read before it is there, as not-a-number would show in the norm. And
+/* On a device whose streams run later: nothing is read before it is there, as not-a-number would show in the norm. And
  * the emulated operators take their time at least. */
 static void a_device_that_is_late_plays_too(void **state)
 {
@@ -272,54 +272,60 @@ static void a_device_that_is_late_plays_too(void **state)
     close_plan(&o);
 }
 
-/* The results that teams leave: this rank's part everywhere, its summand in sums, and shares of the time by elements.
+/* The results that process groups leave: this rank's part everywhere, its summand in sums, and shares of the time by
+ * elements.
  */
-static void teams_leave_what_there_is(void **state)
+static void process_groups_leave_what_there_is(void **state)
 {
     enum { RANKS = 4, OWN = 2, COUNT = 6 };
     static const uint32_t colours[RANKS] = {0, 0, 0, 0}, order[RANKS] = {1, 3, 2, 0};
-    const redco_team_options options = {colours, REDCO_TRAFFIC_PARAMETERS, "test"};
+    const redco_process_group_options options = {colours, REDCO_TRAFFIC_PARAMETERS, "test"};
     redco_error err = {.status = REDCO_OK};
-    redco_carrier *carrier = NULL;
+    redco_device_comm *device_comm = NULL;
     redco_backend *host = NULL;
-    redco_team *team = NULL;
+    redco_process_group *process_group = NULL;
     float part[COUNT], whole[RANKS * COUNT];
     (void)state;
     must(redco_host_open(NULL, &host, &err), &err);
     struct recorder *const recorder = wrap(host, NULL);
     redco_backend *const b = &recorder->base;
-    redco_lane lane = {.backend = b};
-    must(b->calls->queue_create(b, REDCO_QUEUE_COMMUNICATION, &lane.queue, &err), &err);
-    must(redco_replay_open(OWN, RANKS, &carrier, &err), &err);
-    must(redco_replay_add_queue(carrier, lane.queue, &err), &err);
-    must(redco_team_split(carrier, &options, &team, &err), &err);
-    assert_int_equal(redco_team_rank(team), OWN);
+    redco_stream_handle on = {.backend = b};
+    must(b->calls->stream_create(b, REDCO_DEVICE_STREAM_COMMUNICATION, &on.stream, &err), &err);
+    must(redco_replay_open(OWN, RANKS, &device_comm, &err), &err);
+    must(redco_replay_add_stream(device_comm, on.stream, &err), &err);
+    must(redco_process_group_split(device_comm, &options, &process_group, &err), &err);
+    assert_int_equal(redco_process_group_rank(process_group), OWN);
     for (int i = 0; i < COUNT; i++) { part[i] = (float)i; }
     memset(whole, 0xff, sizeof whole);
-    redco_replay_expect(carrier, lane.queue, 3.0, (uint64_t)3 * RANKS * COUNT);
-    must(redco_team_all_gather(team, lane, REDCO_F32, part, whole, COUNT, "gather", &err), &err);
+    redco_replay_expect(device_comm, on.stream, 3.0, (uint64_t)3 * RANKS * COUNT);
+    must(redco_process_group_all_gather(process_group, on, REDCO_F32, part, whole, COUNT, "gather", &err), &err);
     for (int i = 0; i < RANKS * COUNT; i++) { assert_float_equal(whole[i], (float)(i % COUNT), 0.0); }
     assert_true(fabs(recorder->occupied_s - 1.0) < 1e-12);
     for (int i = 0; i < RANKS * COUNT; i++) { whole[i] = (float)i; }
-    must(redco_team_all_gather_ordered(team, lane, REDCO_F32, whole, order, COUNT, "gather", &err), &err);
+    must(redco_process_group_all_gather_ordered(process_group, on, REDCO_F32, whole, order, COUNT, "gather", &err),
+         &err);
     for (int i = 0; i < RANKS * COUNT; i++) { assert_float_equal(whole[i], (float)(2 * COUNT + i % COUNT), 0.0); }
     for (int i = 0; i < RANKS * COUNT; i++) { whole[i] = (float)i; }
-    must(redco_team_reduce_scatter(team, lane, REDCO_F32, REDCO_REDUCE_SUM, whole, part, COUNT, "scatter", &err), &err);
+    must(redco_process_group_reduce_scatter(process_group, on, REDCO_F32, REDCO_REDUCE_SUM, whole, part, COUNT,
+                                            "scatter", &err),
+         &err);
     for (int i = 0; i < COUNT; i++) { assert_float_equal(part[i], (float)(OWN * COUNT + i), 0.0); }
     assert_true(fabs(recorder->occupied_s - 3.0) < 1e-12);
-    redco_replay_expect(carrier, lane.queue, 0.5, 0);
-    must(redco_team_reduce_scatter(team, lane, REDCO_F32, REDCO_REDUCE_SUM, whole, whole + OWN * COUNT, COUNT,
-                                   "scatter", &err),
+    redco_replay_expect(device_comm, on.stream, 0.5, 0);
+    must(redco_process_group_reduce_scatter(process_group, on, REDCO_F32, REDCO_REDUCE_SUM, whole, whole + OWN * COUNT,
+                                            COUNT, "scatter", &err),
          &err);
-    must(redco_team_all_reduce(team, lane, REDCO_F32, REDCO_REDUCE_SUM, whole, RANKS * COUNT, "sum", &err), &err);
+    must(redco_process_group_all_reduce(process_group, on, REDCO_F32, REDCO_REDUCE_SUM, whole, RANKS * COUNT, "sum",
+                                        &err),
+         &err);
     for (int i = 0; i < RANKS * COUNT; i++) { assert_float_equal(whole[i], (float)i, 0.0); }
     assert_true(fabs(recorder->occupied_s - 4.0) < 1e-12);
     assert_int_equal(recorder->occupations, 5);
-    assert_int_equal(redco_replay_open(RANKS, RANKS, &carrier, &err), REDCO_EVALUE);
+    assert_int_equal(redco_replay_open(RANKS, RANKS, &device_comm, &err), REDCO_EVALUE);
     assert_string_equal(err.text, "rank 4 is not one of 4 ranks");
-    redco_team_free(team);
-    redco_carrier_close(carrier);
-    b->calls->queue_free(b, lane.queue);
+    redco_process_group_free(process_group);
+    redco_device_comm_close(device_comm);
+    b->calls->stream_free(b, on.stream);
     redco_backend_close(b);
 }
 
@@ -343,7 +349,7 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(teams_leave_what_there_is),
+        cmocka_unit_test(process_groups_leave_what_there_is),
         cmocka_unit_test(ranks_of_large_plans_are_played),
         cmocka_unit_test(a_device_that_is_late_plays_too),
     };

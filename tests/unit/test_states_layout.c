@@ -98,7 +98,7 @@ static void free_all(struct all *all)
 
 enum kind { HELD, KEPT, OWNED };
 
-static bool has(const redco_piece *p, enum kind kind)
+static bool has(const redco_shard_slice *p, enum kind kind)
 {
     return kind == HELD || (kind == KEPT ? p->gradient_at : p->owned_at) != REDCO_NOWHERE;
 }
@@ -114,10 +114,10 @@ static void check_once(const struct all *all, const struct model *m, uint32_t la
         const uint32_t gpu = r % dp.gpus, node = r / dp.gpus;
         const uint32_t block = (node / mesh.nodes) * (dp.gpus / mesh.gpus) + gpu / mesh.gpus;
         uint32_t count = 0;
-        const redco_piece *const pieces = redco_layout_pieces(all->layouts[r], layer, &count);
+        const redco_shard_slice *const slices = redco_layout_slices(all->layouts[r], layer, &count);
         for (uint32_t i = 0; i < count; i++) {
-            for (uint64_t e = 0; e < pieces[i].count && has(&pieces[i], kind); e++) {
-                unsigned char *const flag = &seen[block][pieces[i].tensor][pieces[i].begin + e];
+            for (uint64_t e = 0; e < slices[i].count && has(&slices[i], kind); e++) {
+                unsigned char *const flag = &seen[block][slices[i].tensor][slices[i].begin + e];
                 assert_int_equal(*flag, 0);
                 *flag = 1;
             }
@@ -142,35 +142,35 @@ static void check_places(const redco_layout *layout, uint32_t layer)
     const redco_layer_layout *const l = redco_layout_layer(layout, layer);
     uint64_t shard_end = 0, kept_end = 0, owned_end = 0;
     uint32_t count = 0;
-    const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
+    const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
     for (uint32_t i = 0; i < count; i++) {
-        assert_true(pieces[i].count > 0 && pieces[i].shard_at >= shard_end);
-        shard_end = pieces[i].shard_at + pieces[i].count;
-        if (has(&pieces[i], KEPT)) {
-            assert_true(pieces[i].gradient_at >= kept_end);
-            kept_end = pieces[i].gradient_at + pieces[i].count;
+        assert_true(slices[i].count > 0 && slices[i].shard_at >= shard_end);
+        shard_end = slices[i].shard_at + slices[i].count;
+        if (has(&slices[i], KEPT)) {
+            assert_true(slices[i].gradient_at >= kept_end);
+            kept_end = slices[i].gradient_at + slices[i].count;
         }
-        if (has(&pieces[i], OWNED)) {
-            assert_true(has(&pieces[i], KEPT)); /* the rank that updates has the gradient */
-            assert_true(pieces[i].owned_at >= owned_end);
-            owned_end = pieces[i].owned_at + pieces[i].count;
+        if (has(&slices[i], OWNED)) {
+            assert_true(has(&slices[i], KEPT)); /* the rank that updates has the gradient */
+            assert_true(slices[i].owned_at >= owned_end);
+            owned_end = slices[i].owned_at + slices[i].count;
         }
     }
     assert_true(shard_end <= l->shard && kept_end <= l->gradients && owned_end <= l->owned);
 }
 
-/* A piece's place in the shard is its place in the whole module less where this rank's part begins. */
+/* A slice's place in the shard is its place in the whole module less where this rank's part begins. */
 static void check_whole(const redco_layout *layout, uint32_t layer, redco_mesh parameters, redco_place place)
 {
     const uint32_t position = place.gpu % parameters.gpus + parameters.gpus * (place.node % parameters.nodes);
     uint32_t count = 0;
-    const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
+    const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
     for (uint32_t i = 0; i < count; i++) {
         const redco_module_layout *const m =
-            redco_layout_module(layout, redco_layout_module_of(layout, pieces[i].tensor));
-        const uint64_t in_whole = redco_layout_tensor_at(layout, pieces[i].tensor) + pieces[i].begin;
-        assert_int_equal(in_whole, position * m->shard + pieces[i].shard_at - m->shard_at);
-        assert_true(in_whole + pieces[i].count <= (position + 1) * m->shard && m->whole >= m->shard);
+            redco_layout_module(layout, redco_layout_module_of(layout, slices[i].tensor));
+        const uint64_t in_whole = redco_layout_tensor_at(layout, slices[i].tensor) + slices[i].begin;
+        assert_int_equal(in_whole, position * m->shard + slices[i].shard_at - m->shard_at);
+        assert_true(in_whole + slices[i].count <= (position + 1) * m->shard && m->whole >= m->shard);
     }
 }
 
@@ -211,19 +211,19 @@ static void check_agreement(const struct all *all, uint32_t layer, const redco_s
         const uint32_t first =
             redco_rank_at(redco_layout_mesh(all->layouts[r]), redco_between_member(owners, place, 0));
         uint32_t count = 0, other_count = 0;
-        const redco_piece *const pieces = redco_layout_pieces(all->layouts[r], layer, &count);
-        const redco_piece *const other = redco_layout_pieces(all->layouts[first], layer, &other_count);
+        const redco_shard_slice *const slices = redco_layout_slices(all->layouts[r], layer, &count);
+        const redco_shard_slice *const other = redco_layout_slices(all->layouts[first], layer, &other_count);
         assert_int_equal(count, other_count);
         for (uint32_t i = 0; i < count; i++) {
-            assert_true(pieces[i].owner == other[i].owner && pieces[i].shard_at == other[i].shard_at);
-            const bool frozen = redco_layout_model(all->layouts[r])->tensors[pieces[i].tensor].frozen;
-            const bool own = !frozen && pieces[i].owner == redco_between_position(owners, place);
-            assert_int_equal(has(&pieces[i], OWNED), own);
+            assert_true(slices[i].owner == other[i].owner && slices[i].shard_at == other[i].shard_at);
+            const bool frozen = redco_layout_model(all->layouts[r])->tensors[slices[i].tensor].frozen;
+            const bool own = !frozen && slices[i].owner == redco_between_position(owners, place);
+            assert_int_equal(has(&slices[i], OWNED), own);
         }
     }
 }
 
-/* List scheduling (Graham 1969): the fullest has at most the mean and one more piece. */
+/* List scheduling (Graham 1969): the fullest has at most the mean and one more slice. */
 static void check_balance(const struct all *all, const struct model *m, const redco_shards *s)
 {
     const redco_between owners = {s->parameters, s->optimizer};
@@ -231,12 +231,12 @@ static void check_balance(const struct all *all, const struct model *m, const re
         uint64_t own = 0, held = 0, largest = 0;
         for (uint32_t l = 0; l < LAYERS; l++) {
             uint32_t count = 0;
-            const redco_piece *const pieces = redco_layout_pieces(all->layouts[r], l, &count);
+            const redco_shard_slice *const slices = redco_layout_slices(all->layouts[r], l, &count);
             for (uint32_t i = 0; i < count; i++) {
-                if (m->tensors[pieces[i].tensor].frozen) { continue; }
-                held += pieces[i].count;
-                own += has(&pieces[i], OWNED) ? pieces[i].count : 0;
-                largest = pieces[i].count > largest ? pieces[i].count : largest;
+                if (m->tensors[slices[i].tensor].frozen) { continue; }
+                held += slices[i].count;
+                own += has(&slices[i], OWNED) ? slices[i].count : 0;
+                largest = slices[i].count > largest ? slices[i].count : largest;
             }
         }
         assert_true(own <= held / redco_between_size(owners) + largest);
@@ -353,10 +353,10 @@ static void shards_by_hand(void **state)
     redco_layout *layout = NULL;
     uint32_t count = 0;
     assert_int_equal(redco_layout_create(&model, &options, 2, &layout, NULL), REDCO_OK);
-    const redco_piece *const pieces = redco_layout_pieces(layout, 0, &count);
+    const redco_shard_slice *const slices = redco_layout_slices(layout, 0, &count);
     assert_int_equal(count, 2);
-    assert_true(pieces[0].tensor == 0 && pieces[0].begin == 8 && pieces[0].count == 2 && pieces[0].shard_at == 0);
-    assert_true(pieces[1].tensor == 1 && pieces[1].begin == 0 && pieces[1].count == 2 && pieces[1].shard_at == 2);
+    assert_true(slices[0].tensor == 0 && slices[0].begin == 8 && slices[0].count == 2 && slices[0].shard_at == 0);
+    assert_true(slices[1].tensor == 1 && slices[1].begin == 0 && slices[1].count == 2 && slices[1].shard_at == 2);
     assert_int_equal(redco_layout_sizes(layout).parameters, 4);
     assert_int_equal(redco_layout_sizes(layout).whole, 16);
     redco_layout_free(layout);

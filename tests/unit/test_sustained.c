@@ -69,13 +69,13 @@ static struct {
     bool counting;
 } seen;
 
-static redco_status count_set(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err)
+static redco_status count_set(redco_backend *backend, redco_device_stream *stream, redco_event *event, redco_error *err)
 {
     if (seen.counting) { seen.set++; }
-    return seen.host->mark_set(backend, queue, mark, err);
+    return seen.host->event_set(backend, stream, event, err);
 }
 
-static redco_status count_finish(redco_backend *backend, redco_mark *mark, redco_error *err)
+static redco_status count_finish(redco_backend *backend, redco_event *event, redco_error *err)
 {
     if (seen.counting) {
         seen.finished++;
@@ -84,7 +84,7 @@ static redco_status count_finish(redco_backend *backend, redco_mark *mark, redco
     } else {
         seen.counting = true; /* the first wait is for the pass that is timed */
     }
-    return seen.host->mark_finish(backend, mark, err);
+    return seen.host->event_finish(backend, event, err);
 }
 
 struct script {
@@ -115,8 +115,8 @@ static void the_queue_is_always_ahead(void **state)
     seen.host = backend->calls;
     seen.least_ahead = UINT32_MAX;
     redco_backend_calls calls = *backend->calls;
-    calls.mark_set = count_set;
-    calls.mark_finish = count_finish;
+    calls.event_set = count_set;
+    calls.event_finish = count_finish;
     backend->calls = &calls;
     const redco_measure_options options = {.sample_s = 1e-9, .case_s = 1e-9, .runs = 1};
     assert_int_equal(redco_measurer_create(backend, &options, &measurer, &err), REDCO_OK);

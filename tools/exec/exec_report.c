@@ -220,7 +220,7 @@ double exec_now_s(void)
 static json_t *start_json(const struct exec_start *s)
 {
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "plan_s", s->plan_s, "device_s", s->device_s, "carrier_s",
-                     s->carrier_s, "model_s", s->trainer.model_s, "weights_s", s->trainer.weights_s, "schedule_s",
+                     s->device_comm_s, "model_s", s->trainer.model_s, "weights_s", s->trainer.weights_s, "schedule_s",
                      s->trainer.schedule_s, "total_s", s->total_s);
 }
 

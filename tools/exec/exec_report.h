@@ -9,10 +9,10 @@
 
 /** Seconds from the program's start to the first step. */
 struct exec_start {
-    double began_s;              /**< on the processor's clock */
-    double plan_s;               /**< plan, profile and the schedule of the step */
-    double device_s, carrier_s;  /**< driver, kernels and libraries; communicators of GPUs */
-    redco_trainer_start trainer; /**< see there */
+    double began_s;                 /**< on the processor's clock */
+    double plan_s;                  /**< plan, profile and the schedule of the step */
+    double device_s, device_comm_s; /**< driver, kernels and libraries; communicators of GPUs */
+    redco_trainer_start trainer;    /**< see there */
     double total_s;
 };
 

@@ -39,11 +39,11 @@ redco_status profile_device_open(const struct profile_job *job, redco_world *wor
     return st;
 }
 
-redco_status profile_device_carrier(const struct profile_job *job, redco_world *world, redco_backend *backend,
-                                    redco_carrier **carrier_out, redco_error *err)
+redco_status profile_device_comm(const struct profile_job *job, redco_world *world, redco_backend *backend,
+                                 redco_device_comm **device_comm_out, redco_error *err)
 {
-    *carrier_out = NULL;
-    return job->cuda ? redco_nccl_open(world, backend, NULL, carrier_out, err) : REDCO_OK;
+    *device_comm_out = NULL;
+    return job->cuda ? redco_nccl_open(world, backend, NULL, device_comm_out, err) : REDCO_OK;
 }
 
 redco_status profile_device_options(const struct profile_job *job, const redco_backend *backend,

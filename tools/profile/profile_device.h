@@ -11,9 +11,9 @@
 redco_status profile_device_open(const struct profile_job *job, redco_world *world, redco_backend **backend_out,
                                  redco_error *err);
 /** Opens the communicator of the devices' memory: NCCL between GPUs. Every rank calls it.
- *  @param carrier_out  NULL where processors' communicators do; else to be closed with redco_carrier_close() */
-redco_status profile_device_carrier(const struct profile_job *job, redco_world *world, redco_backend *backend,
-                                    redco_carrier **carrier_out, redco_error *err);
+ *  @param device_comm_out  NULL where processors' communicators do; else to be closed with redco_device_comm_close() */
+redco_status profile_device_comm(const struct profile_job *job, redco_world *world, redco_backend *backend,
+                                 redco_device_comm **device_comm_out, redco_error *err);
 /** Options for measuring such a device. */
 redco_status profile_device_options(const struct profile_job *job, const redco_backend *backend,
                                     redco_measure_options *options_out, redco_error *err);

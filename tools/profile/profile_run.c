@@ -41,7 +41,7 @@ struct rank {
     redco_backend *backend;
     redco_measurer *measurer;
     redco_measure_collectives *collectives;
-    redco_carrier *carrier; /* NULL: the processor's communicators */
+    redco_device_comm *device_comm; /* NULL: the processor's communicators */
     redco_communicator *all;
     redco_measure_case *cases;
     size_t case_count;
@@ -66,9 +66,9 @@ static redco_status open_collectives(struct rank *r)
                                                  : r->job->cuda            ? (uint64_t)REDCO_MEASURE_DEVICE_BYTES
                                                                            : REDCO_MEASURE_MOST_BYTES,
                                    .backend = r->backend};
-    const redco_status st = profile_device_carrier(r->job, r->world, r->backend, &r->carrier, r->err);
+    const redco_status st = profile_device_comm(r->job, r->world, r->backend, &r->device_comm, r->err);
     if (st != REDCO_OK) { return st; }
-    groups.carrier = r->carrier;
+    groups.device_comm = r->device_comm;
     return redco_measure_collectives_create(r->world, &groups, &r->collectives, r->err);
 }
 
@@ -102,7 +102,7 @@ static redco_status open_rank(struct rank *r)
 static void close_rank(struct rank *r)
 {
     redco_measure_collectives_free(r->collectives);
-    redco_carrier_close(r->carrier);
+    redco_device_comm_close(r->device_comm);
     redco_communicator_free(r->all);
     redco_measurer_free(r->measurer);
     redco_backend_close(r->backend);

@@ -1,7 +1,7 @@
 /** @file cuda.h  The backend of NVIDIA GPUs: products by cuBLASLt, attention by cuDNN, everything else by own kernels.
  *
  *  Nothing of CUDA is linked: the driver, cuBLASLt and cuDNN are loaded when a device is opened, so that a program with
- * this backend starts anywhere. Work is queued and calls return at once; a queue is a stream, a mark an event. */
+ * this backend starts anywhere. Work is queued and calls return at once. */
 #ifndef REDCO_BACKEND_CUDA_H
 #define REDCO_BACKEND_CUDA_H
 
@@ -53,7 +53,7 @@ typedef struct redco_cuda_attention {
 /** All zero for other backends. */
 void redco_cuda_attention_used(const redco_backend *backend, redco_cuda_attention *used_out);
 
-/** Calls by which the program gave the device work until now, of all handles: kernels, library calls, copies, marks
+/** Calls by which the program gave the device work until now, of all handles: kernels, library calls, copies, events
  * that were set or waited for; a recording that was played is one. 0 for other backends. */
 uint64_t redco_cuda_calls_made(const redco_backend *backend);
 

@@ -72,12 +72,12 @@ typedef struct redcoi_cuda {
     char dnn_why[400]; /**< why it is NULL */
 } redcoi_cuda;
 
-struct redco_queue {
-    CUstream stream;
+struct redco_device_stream {
+    CUstream handle;
     bool recording; /**< it is captured */
 };
 
-struct redco_mark {
+struct redco_event {
     CUevent event;
 };
 
@@ -92,7 +92,7 @@ redco_status redcoi_cuda_enter(const redcoi_cuda *cuda, redco_error *err);
 typedef struct redcoi_runner {
     bool (*supports)(const redcoi_cuda *cuda, const redco_launch *launch);
     uint64_t (*workspace_bytes)(const redcoi_cuda *cuda, const redco_launch *launch);
-    redco_status (*run)(redcoi_cuda *cuda, redco_queue *queue, const redco_launch *launch, redco_error *err);
+    redco_status (*run)(redcoi_cuda *cuda, redco_device_stream *stream, const redco_launch *launch, redco_error *err);
 } redcoi_runner;
 
 extern const redcoi_runner redcoi_matmul_runner;        /* matmul.c: cuBLASLt */
@@ -130,25 +130,27 @@ redco_status redcoi_cuda_allocate(redco_backend *backend, redco_memory where, ui
                                   redco_error *err);
 void redcoi_cuda_release(redco_backend *backend, redco_memory where, void *memory);
 void redcoi_cuda_memory_use(const redco_backend *backend, uint64_t *live_bytes_out, uint64_t *peak_bytes_out);
-redco_status redcoi_cuda_copy(redco_backend *backend, redco_queue *queue, void *to, const void *from,
+redco_status redcoi_cuda_copy(redco_backend *backend, redco_device_stream *stream, void *to, const void *from,
                               uint64_t size_bytes, redco_error *err);
-redco_status redcoi_cuda_fill_zero(redco_backend *backend, redco_queue *queue, void *to, uint64_t size_bytes,
+redco_status redcoi_cuda_fill_zero(redco_backend *backend, redco_device_stream *stream, void *to, uint64_t size_bytes,
                                    redco_error *err);
 
-/* queue.c */
+/* streams.c */
 
-redco_status redcoi_cuda_queue_create(redco_backend *backend, redco_queue_kind kind, redco_queue **queue_out,
-                                      redco_error *err);
-void redcoi_cuda_queue_free(redco_backend *backend, redco_queue *queue);
-redco_status redcoi_cuda_queue_finish(redco_backend *backend, redco_queue *queue, redco_error *err);
-redco_status redcoi_cuda_mark_create(redco_backend *backend, redco_mark **mark_out, redco_error *err);
-void redcoi_cuda_mark_free(redco_backend *backend, redco_mark *mark);
-redco_status redcoi_cuda_mark_set(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err);
-redco_status redcoi_cuda_mark_wait(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err);
-redco_status redcoi_cuda_mark_finish(redco_backend *backend, redco_mark *mark, redco_error *err);
-redco_status redcoi_cuda_mark_between(redco_backend *backend, redco_mark *from, redco_mark *to, double *seconds_out,
-                                      redco_error *err);
-redco_status redcoi_cuda_occupy(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
+redco_status redcoi_cuda_stream_create(redco_backend *backend, redco_device_stream_kind kind,
+                                       redco_device_stream **stream_out, redco_error *err);
+void redcoi_cuda_stream_free(redco_backend *backend, redco_device_stream *stream);
+redco_status redcoi_cuda_stream_finish(redco_backend *backend, redco_device_stream *stream, redco_error *err);
+redco_status redcoi_cuda_event_create(redco_backend *backend, redco_event **event_out, redco_error *err);
+void redcoi_cuda_event_free(redco_backend *backend, redco_event *event);
+redco_status redcoi_cuda_event_set(redco_backend *backend, redco_device_stream *stream, redco_event *event,
+                                   redco_error *err);
+redco_status redcoi_cuda_event_wait(redco_backend *backend, redco_device_stream *stream, redco_event *event,
+                                    redco_error *err);
+redco_status redcoi_cuda_event_finish(redco_backend *backend, redco_event *event, redco_error *err);
+redco_status redcoi_cuda_event_between(redco_backend *backend, redco_event *from, redco_event *to, double *seconds_out,
+                                       redco_error *err);
+redco_status redcoi_cuda_occupy(redco_backend *backend, redco_device_stream *stream, const redco_occupation *occupation,
                                 redco_error *err);
 
 /** Counts a call that gives the device work: see redco_cuda_calls_made(). */
@@ -156,18 +158,19 @@ void redcoi_cuda_count_call(const redcoi_cuda *cuda);
 
 /* record.c */
 
-redco_status redcoi_cuda_record_begin(redco_backend *backend, redco_queue *queue, redco_error *err);
-redco_status redcoi_cuda_record_end(redco_backend *backend, redco_queue *queue, redco_recording **recording_out,
-                                    redco_error *err);
-redco_status redcoi_cuda_record_play(redco_backend *backend, redco_queue *queue, const redco_recording *recording,
-                                     redco_error *err);
+redco_status redcoi_cuda_record_begin(redco_backend *backend, redco_device_stream *stream, redco_error *err);
+redco_status redcoi_cuda_record_end(redco_backend *backend, redco_device_stream *stream,
+                                    redco_recording **recording_out, redco_error *err);
+redco_status redcoi_cuda_record_play(redco_backend *backend, redco_device_stream *stream,
+                                     const redco_recording *recording, redco_error *err);
 void redcoi_cuda_record_free(redco_backend *backend, redco_recording *recording);
 
 /* run.c */
 
 bool redcoi_cuda_supports(const redco_backend *backend, const redco_launch *launch);
 uint64_t redcoi_cuda_workspace_bytes(const redco_backend *backend, const redco_launch *launch);
-redco_status redcoi_cuda_run(redco_backend *backend, redco_queue *queue, const redco_launch *launch, redco_error *err);
+redco_status redcoi_cuda_run(redco_backend *backend, redco_device_stream *stream, const redco_launch *launch,
+                             redco_error *err);
 
 /* launch.c: own kernels. Each kernels/NAME.cu is a fat binary; a kernel has one parameter, a structure by value, which
  * host and device share (kernels/NAME.h). */
@@ -181,8 +184,8 @@ typedef struct redcoi_grid {
 /** Threads of several handles may launch at once.
  *  @param kernel  its name, of any of the fat binaries: an extern "C" __global__ function
  *  @param parameters  copied */
-redco_status redcoi_kernel_launch(redcoi_cuda *cuda, redco_queue *queue, const char *kernel, const redcoi_grid *grid,
-                                  const void *parameters, const char *place, redco_error *err);
+redco_status redcoi_kernel_launch(redcoi_cuda *cuda, redco_device_stream *stream, const char *kernel,
+                                  const redcoi_grid *grid, const void *parameters, const char *place, redco_error *err);
 redco_status redcoi_kernels_open(redcoi_device *device, redco_error *err); /**< begins to load the fat binaries */
 /** Waits until they are loaded: before anything is launched. */
 redco_status redcoi_kernels_await(redcoi_device *device, redco_error *err);

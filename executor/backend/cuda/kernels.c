@@ -132,7 +132,7 @@ redco_status redcoi_work_launch(const redcoi_work *work, uint64_t blocks, uint32
     (void)vsnprintf(name, sizeof name, format, list);
     va_end(list);
     grid.blocks[0] = (uint32_t)(blocks < 1 ? 1 : blocks < most ? blocks : most);
-    return redcoi_kernel_launch(work->cuda, work->queue, name, &grid, arguments, work->launch->name, work->err);
+    return redcoi_kernel_launch(work->cuda, work->stream, name, &grid, arguments, work->launch->name, work->err);
 }
 
 void redcoi_dense_strides(const redco_tensor_type *type, bool repeat, uint64_t stride[REDCO_RANK_MAX])
@@ -245,9 +245,9 @@ static uint64_t workspace_bytes(const redcoi_cuda *cuda, const redco_launch *lau
     return t->workspace_bytes == NULL ? 0 : t->workspace_bytes(cuda, launch);
 }
 
-static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launch *launch, redco_error *err)
+static redco_status run(redcoi_cuda *cuda, redco_device_stream *stream, const redco_launch *launch, redco_error *err)
 {
-    return topics[launch->kind].run(&(redcoi_work){cuda, queue, launch, err});
+    return topics[launch->kind].run(&(redcoi_work){cuda, stream, launch, err});
 }
 
 const redcoi_runner redcoi_kernels_runner = {supports, workspace_bytes, run};

@@ -7,7 +7,7 @@
 
 typedef struct redcoi_work {
     redcoi_cuda *cuda;
-    redco_queue *queue;
+    redco_device_stream *stream;
     const redco_launch *launch;
     redco_error *err;
 } redcoi_work;

@@ -10,7 +10,7 @@ redco_status redcoi_run_copy(const redcoi_work *work)
     const redco_tensor *out = &work->launch->outputs[0];
     redco_backend *backend = &work->cuda->base;
     if (out->data == work->launch->inputs[0].data) { return REDCO_OK; }
-    return backend->calls->copy(backend, work->queue, out->data, work->launch->inputs[0].data,
+    return backend->calls->copy(backend, work->stream, out->data, work->launch->inputs[0].data,
                                 redco_type_bytes(&out->type), work->err);
 }
 

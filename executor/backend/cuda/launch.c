@@ -123,7 +123,7 @@ static redco_status allow_shared(const redcoi_device *device, kernel *wanted, ui
     return st;
 }
 
-redco_status redcoi_kernel_launch(redcoi_cuda *cuda, redco_queue *queue, const char *kernel_name,
+redco_status redcoi_kernel_launch(redcoi_cuda *cuda, redco_device_stream *stream, const char *kernel_name,
                                   const redcoi_grid *grid, const void *parameters, const char *place, redco_error *err)
 {
     const redcoi_device *const device = cuda->device;
@@ -139,10 +139,10 @@ redco_status redcoi_kernel_launch(redcoi_cuda *cuda, redco_queue *queue, const c
     const CUfunction function = st == REDCO_OK ? found->function : NULL;
     (void)pthread_mutex_unlock(&device->kernels->lock);
     if (st != REDCO_OK) { return st; }
-    if (!queue->recording) { redcoi_cuda_count_call(cuda); }
+    if (!stream->recording) { redcoi_cuda_count_call(cuda); }
     for (int i = 0; i < 3; i++) { blocks[i] = grid->blocks[i] > 0 ? grid->blocks[i] : 1; }
     const CUresult result = device->driver->launch_kernel(function, blocks[0], blocks[1], blocks[2], grid->threads, 1,
-                                                          1, grid->shared_bytes, queue->stream, arguments, NULL);
+                                                          1, grid->shared_bytes, stream->handle, arguments, NULL);
     if (result == CUDA_SUCCESS) { return REDCO_OK; }
     (void)snprintf(what, sizeof what, "cuLaunchKernel of %s, %u x %u x %u blocks of %u threads", kernel_name, blocks[0],
                    blocks[1], blocks[2], grid->threads);

@@ -142,7 +142,7 @@ void redcoi_cuda_memory_use(const redco_backend *backend, uint64_t *live_bytes_o
     (void)pthread_mutex_unlock(&cuda->device->lock);
 }
 
-redco_status redcoi_cuda_copy(redco_backend *backend, redco_queue *queue, void *to, const void *from,
+redco_status redcoi_cuda_copy(redco_backend *backend, redco_device_stream *stream, void *to, const void *from,
                               uint64_t size_bytes, redco_error *err)
 {
     const redcoi_cuda *const cuda = (redcoi_cuda *)backend;
@@ -150,12 +150,12 @@ redco_status redcoi_cuda_copy(redco_backend *backend, redco_queue *queue, void *
     if (size_bytes == 0) { return REDCO_OK; }
     const redco_status st = redcoi_cuda_enter(cuda, err);
     if (st != REDCO_OK) { return st; }
-    if (!queue->recording) { redcoi_cuda_count_call(cuda); }
-    return redcoi_cuda_check(d, d->driver->memcpy_async(address_of(to), address_of(from), size_bytes, queue->stream),
+    if (!stream->recording) { redcoi_cuda_count_call(cuda); }
+    return redcoi_cuda_check(d, d->driver->memcpy_async(address_of(to), address_of(from), size_bytes, stream->handle),
                              "cuda", "cuMemcpyAsync", err);
 }
 
-redco_status redcoi_cuda_fill_zero(redco_backend *backend, redco_queue *queue, void *to, uint64_t size_bytes,
+redco_status redcoi_cuda_fill_zero(redco_backend *backend, redco_device_stream *stream, void *to, uint64_t size_bytes,
                                    redco_error *err)
 {
     const redcoi_cuda *const cuda = (redcoi_cuda *)backend;
@@ -163,7 +163,7 @@ redco_status redcoi_cuda_fill_zero(redco_backend *backend, redco_queue *queue, v
     if (size_bytes == 0) { return REDCO_OK; }
     const redco_status st = redcoi_cuda_enter(cuda, err);
     if (st != REDCO_OK) { return st; }
-    if (!queue->recording) { redcoi_cuda_count_call(cuda); }
-    return redcoi_cuda_check(d, d->driver->memset_d8_async(address_of(to), 0, size_bytes, queue->stream), "cuda",
+    if (!stream->recording) { redcoi_cuda_count_call(cuda); }
+    return redcoi_cuda_check(d, d->driver->memset_d8_async(address_of(to), 0, size_bytes, stream->handle), "cuda",
                              "cuMemsetD8Async", err);
 }

@@ -266,9 +266,9 @@ static uint64_t workspace_bytes(const redcoi_cuda *cuda, const redco_launch *lau
 }
 
 /* Vectors, by a kernel of the program's own if there is one; what vectors leave, element by element. */
-static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launch *launch, redco_error *err)
+static redco_status run(redcoi_cuda *cuda, redco_device_stream *stream, const redco_launch *launch, redco_error *err)
 {
-    const redcoi_work work = {cuda, queue, launch, err};
+    const redcoi_work work = {cuda, stream, launch, err};
     redcoi_pointwise_args args;
     redcoi_shape shape;
     if (!translate(launch, &args)) {

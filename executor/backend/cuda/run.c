@@ -25,7 +25,8 @@ uint64_t redcoi_cuda_workspace_bytes(const redco_backend *backend, const redco_l
     return runner == NULL ? 0 : runner->workspace_bytes(cuda, launch);
 }
 
-redco_status redcoi_cuda_run(redco_backend *backend, redco_queue *queue, const redco_launch *launch, redco_error *err)
+redco_status redcoi_cuda_run(redco_backend *backend, redco_device_stream *stream, const redco_launch *launch,
+                             redco_error *err)
 {
     redcoi_cuda *const cuda = (redcoi_cuda *)backend;
     const redcoi_runner *const runner = find_runner(cuda, launch);
@@ -39,5 +40,5 @@ redco_status redcoi_cuda_run(redco_backend *backend, redco_queue *queue, const r
                           redco_op_kind_name(launch->kind));
     }
     const redco_status st = redcoi_cuda_enter(cuda, err);
-    return st == REDCO_OK ? runner->run(cuda, queue, launch, err) : st;
+    return st == REDCO_OK ? runner->run(cuda, stream, launch, err) : st;
 }

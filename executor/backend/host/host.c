@@ -52,75 +52,77 @@ static void host_release(redco_backend *backend, redco_memory where, void *memor
     free(start);
 }
 
-/* Work is done where it is queued, by the calling thread; so a queue holds nothing and a mark is a time. */
-struct redco_queue {
+/* Work is done where it is queued, by the calling thread; so a stream holds nothing and an event is a time. */
+struct redco_device_stream {
     uint32_t unused;
 };
 
-struct redco_mark {
+struct redco_event {
     struct timespec time;
 };
 
-static redco_status host_queue_create(redco_backend *backend, redco_queue_kind kind, redco_queue **queue_out,
-                                      redco_error *err)
+static redco_status host_stream_create(redco_backend *backend, redco_device_stream_kind kind,
+                                       redco_device_stream **stream_out, redco_error *err)
 {
     (void)backend;
-    (void)kind; /* queues do their work when it is queued */
-    *queue_out = calloc(1, sizeof **queue_out);
-    return *queue_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "host", "a queue");
+    (void)kind; /* streams do their work when it is queued */
+    *stream_out = calloc(1, sizeof **stream_out);
+    return *stream_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "host", "a stream");
 }
 
-static void host_queue_free(redco_backend *backend, redco_queue *queue)
+static void host_stream_free(redco_backend *backend, redco_device_stream *stream)
 {
     (void)backend;
-    free(queue);
+    free(stream);
 }
 
-static redco_status host_queue_finish(redco_backend *backend, redco_queue *queue, redco_error *err)
+static redco_status host_stream_finish(redco_backend *backend, redco_device_stream *stream, redco_error *err)
 {
     (void)backend;
-    (void)queue;
+    (void)stream;
     (void)err;
     return REDCO_OK;
 }
 
-static redco_status host_mark_create(redco_backend *backend, redco_mark **mark_out, redco_error *err)
+static redco_status host_event_create(redco_backend *backend, redco_event **event_out, redco_error *err)
 {
     (void)backend;
-    *mark_out = calloc(1, sizeof **mark_out);
-    return *mark_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "host", "a mark");
+    *event_out = calloc(1, sizeof **event_out);
+    return *event_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "host", "an event");
 }
 
-static void host_mark_free(redco_backend *backend, redco_mark *mark)
+static void host_event_free(redco_backend *backend, redco_event *event)
 {
     (void)backend;
-    free(mark);
+    free(event);
 }
 
-static redco_status host_mark_set(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err)
+static redco_status host_event_set(redco_backend *backend, redco_device_stream *stream, redco_event *event,
+                                   redco_error *err)
 {
     (void)backend;
-    (void)queue;
-    if (clock_gettime(CLOCK_MONOTONIC, &mark->time) != 0) {
+    (void)stream;
+    if (clock_gettime(CLOCK_MONOTONIC, &event->time) != 0) {
         return redco_fail(err, REDCO_ESYSTEM, "host", "clock_gettime failed");
     }
     return REDCO_OK;
 }
 
-static redco_status host_mark_wait(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err)
+static redco_status host_event_wait(redco_backend *backend, redco_device_stream *stream, redco_event *event,
+                                    redco_error *err)
 {
-    (void)mark;
-    return host_queue_finish(backend, queue, err);
+    (void)event;
+    return host_stream_finish(backend, stream, err);
 }
 
-static redco_status host_mark_finish(redco_backend *backend, redco_mark *mark, redco_error *err)
+static redco_status host_event_finish(redco_backend *backend, redco_event *event, redco_error *err)
 {
-    (void)mark;
-    return host_queue_finish(backend, NULL, err);
+    (void)event;
+    return host_stream_finish(backend, NULL, err);
 }
 
-static redco_status host_mark_between(redco_backend *backend, redco_mark *from, redco_mark *to, double *seconds_out,
-                                      redco_error *err)
+static redco_status host_event_between(redco_backend *backend, redco_event *from, redco_event *to, double *seconds_out,
+                                       redco_error *err)
 {
     (void)backend;
     (void)err;
@@ -129,21 +131,21 @@ static redco_status host_mark_between(redco_backend *backend, redco_mark *from, 
     return REDCO_OK;
 }
 
-static redco_status host_copy(redco_backend *backend, redco_queue *queue, void *to, const void *from,
+static redco_status host_copy(redco_backend *backend, redco_device_stream *stream, void *to, const void *from,
                               uint64_t size_bytes, redco_error *err)
 {
     (void)backend;
-    (void)queue;
+    (void)stream;
     (void)err;
     memmove(to, from, size_bytes);
     return REDCO_OK;
 }
 
-static redco_status host_fill_zero(redco_backend *backend, redco_queue *queue, void *to, uint64_t size_bytes,
+static redco_status host_fill_zero(redco_backend *backend, redco_device_stream *stream, void *to, uint64_t size_bytes,
                                    redco_error *err)
 {
     (void)backend;
-    (void)queue;
+    (void)stream;
     (void)err;
     memset(to, 0, size_bytes);
     return REDCO_OK;
@@ -159,11 +161,11 @@ static void repeat(const redco_occupation *occupation)
     }
 }
 
-static redco_status host_occupy(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
+static redco_status host_occupy(redco_backend *backend, redco_device_stream *stream, const redco_occupation *occupation,
                                 redco_error *err)
 {
     (void)backend;
-    (void)queue;
+    (void)stream;
     struct timespec until;
     if (clock_gettime(CLOCK_MONOTONIC, &until) != 0) {
         return redco_fail(err, REDCO_ESYSTEM, "host", "clock_gettime failed");
@@ -204,15 +206,15 @@ static const redco_backend_calls host_calls = {
     .memory_use = redco_host_memory,
     .allocate = host_allocate,
     .release = host_release,
-    .queue_create = host_queue_create,
-    .queue_free = host_queue_free,
-    .queue_finish = host_queue_finish,
-    .mark_create = host_mark_create,
-    .mark_free = host_mark_free,
-    .mark_set = host_mark_set,
-    .mark_wait = host_mark_wait,
-    .mark_finish = host_mark_finish,
-    .mark_between = host_mark_between,
+    .stream_create = host_stream_create,
+    .stream_free = host_stream_free,
+    .stream_finish = host_stream_finish,
+    .event_create = host_event_create,
+    .event_free = host_event_free,
+    .event_set = host_event_set,
+    .event_wait = host_event_wait,
+    .event_finish = host_event_finish,
+    .event_between = host_event_between,
     .copy = host_copy,
     .fill_zero = host_fill_zero,
     .occupy = host_occupy,

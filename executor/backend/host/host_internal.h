@@ -6,6 +6,7 @@
 
 bool redcoi_host_supports(const redco_backend *backend, const redco_launch *launch);
 uint64_t redcoi_host_workspace_bytes(const redco_backend *backend, const redco_launch *launch);
-redco_status redcoi_host_run(redco_backend *backend, redco_queue *queue, const redco_launch *launch, redco_error *err);
+redco_status redcoi_host_run(redco_backend *backend, redco_device_stream *stream, const redco_launch *launch,
+                             redco_error *err);
 
 #endif

@@ -81,12 +81,13 @@ static redco_tensor as_float(const redco_tensor *t, unsigned char **workspace)
     return copy;
 }
 
-redco_status redcoi_host_run(redco_backend *backend, redco_queue *queue, const redco_launch *launch, redco_error *err)
+redco_status redcoi_host_run(redco_backend *backend, redco_device_stream *stream, const redco_launch *launch,
+                             redco_error *err)
 {
     const redcoi_kernel kernel = find_kernel(launch);
     redco_tensor inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
     (void)backend;
-    (void)queue;
+    (void)stream;
     if (launch->kind == REDCO_OP_INPUT || kernel == NULL) {
         return redco_fail(err, REDCO_EVALUE, launch->name, "the host has no %s", redco_op_kind_name(launch->kind));
     }

@@ -1,13 +1,13 @@
-/** @file nccl.h  The carrier of NVIDIA GPUs: collectives by NCCL, queued on streams.
+/** @file nccl.h  The device communicator of NVIDIA GPUs: collectives by NCCL, queued on streams.
  *
- *  NCCL is loaded when a carrier of several ranks is opened; one rank alone needs none. Ranks find each other through
- *  their world (sockets, MPI, Slurm), whatever NCCL then uses between the devices. There is one NCCL communicator for
- *  each team, split from that of the world; a rank has one device, and a device one rank.
+ *  NCCL is loaded when a device communicator of several ranks is opened; one rank alone needs none. Ranks find each
+ * other through their world (sockets, MPI, Slurm), whatever NCCL then uses between the devices. There is one NCCL
+ * communicator for each process group, split from that of the world; a rank has one device, and a device one rank.
  *
  *  Communicators are non-blocking: a rank that dies while others make a communicator, queue work or wait for it ends
- *  all of them within seconds. Every carrier has a thread that asks NCCL for errors, hears from the other ranks over a
- *  communicator of the processor, and gives NCCL's communicators up (ncclCommAbort) when something is wrong: queues
- *  then go on with results that mean nothing, and redco_carrier_check() says what happened.
+ *  all of them within seconds. Every device communicator has a thread that asks NCCL for errors, hears from the other
+ * ranks over a communicator of the processor, and gives NCCL's communicators up (ncclCommAbort) when something is
+ * wrong: streams then go on with results that mean nothing, and redco_device_comm_check() says what happened.
  *
  *  What calls become, with n ranks and S the larger buffer (NCCL chooses algorithm and protocol itself):
  *
@@ -17,8 +17,8 @@
  *                                               carry n times the largest part: where tensors go to owners whole, a
  *                                               bucket of a few tensors belongs to a few owners. Equal parts:
  * reduce-scatter shards in another order than ranks       a communicator whose ranks are in the order of the shards,
- * split from the team's at the first such call, which waits for its queue once broadcasts of a layer a group of one
- * broadcast for each part */
+ * split from the process group's at the first such call, which waits for its stream once broadcasts of a layer a group
+ * of one broadcast for each part */
 #ifndef REDCO_NCCL_H
 #define REDCO_NCCL_H
 
@@ -29,11 +29,11 @@ extern "C" {
 #endif
 
 typedef struct redco_nccl_options {
-    /** Multiprocessors that a team's kernels may take (NCCL: maxCTAs); 0 = 32 for TENSOR and OTHER, which nothing hides
-     *  and which want the least time, else 16: beside computation. One CTA drives a channel; NCCL's rings on a node
-     *  have 12 channels of 20 to 30 GB/s (A100, H100: 240 and 360 GB/s in all) and 8 to 16 between nodes, so that 16
-     *  reach the wires' speed and leave 116 of an H200's 132 multiprocessors. Together 96, so that kernels of all
-     *  teams fit on an A100 (108) at once: otherwise ranks could wait for each other in circles. */
+    /** Multiprocessors that a process group's kernels may take (NCCL: maxCTAs); 0 = 32 for TENSOR and OTHER, which
+     * nothing hides and which want the least time, else 16: beside computation. One CTA drives a channel; NCCL's rings
+     * on a node have 12 channels of 20 to 30 GB/s (A100, H100: 240 and 360 GB/s in all) and 8 to 16 between nodes, so
+     * that 16 reach the wires' speed and leave 116 of an H200's 132 multiprocessors. Together 96, so that kernels of
+     * all process groups fit on an A100 (108) at once: otherwise ranks could wait for each other in circles. */
     uint32_t most_ctas[REDCO_TRAFFIC_COUNT];
     double timeout_s; /**< for communicators to be made, and for a rank that left; 0 = 60 */
     /** Communicators whose calls return when work is queued, without a thread of NCCL's for each group of calls: NCCL
@@ -42,14 +42,14 @@ typedef struct redco_nccl_options {
     bool blocking;
 } redco_nccl_options;
 
-/** Every rank of the world calls it. Scalars of the carrier's own go over the world.
- *  @param world    must outlive the carrier
- *  @param backend  a CUDA device (executor/backend/cuda/cuda.h); must outlive the carrier
+/** Every rank of the world calls it. Scalars of the device communicator's own go over the world.
+ *  @param world    must outlive the device communicator
+ *  @param backend  a CUDA device (executor/backend/cuda/cuda.h); must outlive the device communicator
  *  @param options  NULL for all zero
  *  @return REDCO_ESYSTEM if NCCL is missing or fails (also where ranks share a device), or redco was built without CUDA
  */
 redco_status redco_nccl_open(redco_world *world, redco_backend *backend, const redco_nccl_options *options,
-                             redco_carrier **carrier_out, redco_error *err);
+                             redco_device_comm **device_comm_out, redco_error *err);
 
 /** The oldest that is used: its communicators and estimates are those that this was written for (2.28). */
 enum { REDCO_NCCL_OLDEST = 22800 };
@@ -57,14 +57,15 @@ enum { REDCO_NCCL_OLDEST = 22800 };
 /** NCCL's version as ncclGetVersion() has it (22809 is 2.28.9), 0 where it cannot be loaded. */
 uint32_t redco_nccl_version(void);
 
-/** The time that NCCL expects a call to take (ncclGroupSimulateEnd); nothing is moved. Every member of the team calls
- * it.
+/** The time that NCCL expects a call to take (ncclGroupSimulateEnd); nothing is moved. Every member of the process
+ * group calls it.
  *  @param kind    ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, or BROADCAST from rank 0
  *  @param memory  of the backend, @p count × size elements for gathers and scatters, else @p count
  *  @param count   as in device_comm.h: of a rank's shard for gathers and scatters
- *  @return REDCO_EVALUE if the carrier is not NCCL's, does not block, or the team is of one */
-redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_collective kind, redco_dtype dtype,
-                                 void *memory, uint64_t count, double *seconds_out, redco_error *err);
+ *  @return REDCO_EVALUE if the device communicator is not NCCL's, does not block, or the process group is of one */
+redco_status redco_nccl_estimate(redco_process_group *process_group, redco_stream_handle on, redco_collective kind,
+                                 redco_dtype dtype, void *memory, uint64_t count, double *seconds_out,
+                                 redco_error *err);
 
 #ifdef __cplusplus
 }

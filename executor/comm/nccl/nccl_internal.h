@@ -45,35 +45,38 @@ typedef struct redcoi_nccl_comm {
     bool given_up;
     bool begun;                    /**< NCCL may still put it there */
     uint32_t *order;               /**< NULL, or whose shards these ranks are in the order of */
-    struct redcoi_nccl_comm *next; /**< the team's next */
+    struct redcoi_nccl_comm *next; /**< the process group's next */
 } redcoi_nccl_comm;
 
-typedef struct redcoi_nccl_carrier redcoi_nccl_carrier;
+typedef struct redcoi_nccl_device_comm redcoi_nccl_device_comm;
 
-typedef struct redcoi_nccl_team {
-    redco_team base;
-    redcoi_nccl_carrier *carrier;
-    pthread_mutex_t calls;   /**< held while NCCL is called for this team: it may not be given up meanwhile */
-    redcoi_nccl_comm *comms; /**< that of the team first, then those of other orders; NULL: a team of one */
-    char last[96];           /**< operation that was queued last */
-    bool seized;             /**< by the thread that gives communicators up */
-    struct redcoi_nccl_team *next;
-} redcoi_nccl_team;
+typedef struct redcoi_nccl_process_group {
+    redco_process_group base;
+    redcoi_nccl_device_comm *device_comm;
+    pthread_mutex_t calls; /**< held while NCCL is called for this process group: it may not be given up meanwhile */
+    redcoi_nccl_comm
+        *comms;    /**< that of the process group first, then those of other orders; NULL: a process group of one */
+    char last[96]; /**< operation that was queued last */
+    bool seized;   /**< by the thread that gives communicators up */
+    struct redcoi_nccl_process_group *next;
+} redcoi_nccl_process_group;
 
-struct redcoi_nccl_carrier {
-    redco_carrier base;
+struct redcoi_nccl_device_comm {
+    redco_device_comm base;
     redco_world *world;
     const redcoi_cuda *cuda;
     redco_nccl_options options; /**< zeros filled in */
     redcoi_nccl_library nccl;
-    redcoi_nccl_team root; /**< all ranks: teams are split from its communicator, nothing is queued there */
+    redcoi_nccl_process_group
+        root; /**< all ranks: process groups are split from its communicator, nothing is queued there */
     redco_communicator *heartbeat;
     pthread_t thread;
     bool watched;         /**< the thread was started */
     atomic_bool broken;   /**< nothing may be queued any more */
-    atomic_bool left;     /**< another rank closes its carrier */
-    pthread_mutex_t list; /**< guards the list of teams, which are all but the root; taken before a team's calls */
-    redcoi_nccl_team *teams;
+    atomic_bool left;     /**< another rank closes its device communicator */
+    pthread_mutex_t list; /**< guards the list of process groups, which are all but the root; taken before a process
+                             group's calls */
+    redcoi_nccl_process_group *process_groups;
     pthread_mutex_t lock; /**< guards failure and closing; nothing is locked under it */
     pthread_cond_t changed;
     redco_error failure; /**< the first */
@@ -86,8 +89,8 @@ struct redcoi_nccl_carrier {
 /** Makes a communicator and waits for it, at most for the time-out.
  *  @param begun  what NCCL returned when it was begun
  *  @param comm   where NCCL puts it; of a given-up one, NULL */
-redco_status redcoi_nccl_await(const redcoi_nccl_team *team, ncclResult_t begun, ncclComm_t *comm, const char *what,
-                               redco_error *err);
+redco_status redcoi_nccl_await(const redcoi_nccl_process_group *process_group, ncclResult_t begun, ncclComm_t *comm,
+                               const char *what, redco_error *err);
 
 typedef struct redcoi_nccl_split {
     int colour, key;
@@ -95,26 +98,28 @@ typedef struct redcoi_nccl_split {
     const char *name;
 } redcoi_nccl_split;
 
-/** Splits a team's first communicator. Its calls are locked by the caller. */
-redco_status redcoi_nccl_split_comm(redcoi_nccl_team *parent, const redcoi_nccl_split *split, redcoi_nccl_comm *comm,
-                                    redco_error *err);
+/** Splits a process group's first communicator. Its calls are locked by the caller. */
+redco_status redcoi_nccl_split_comm(redcoi_nccl_process_group *parent, const redcoi_nccl_split *split,
+                                    redcoi_nccl_comm *comm, redco_error *err);
 
 /* run.c */
 
-redco_status redcoi_nccl_run(redco_team *base, redco_lane lane, const redco_team_call *call, redco_error *err);
-/** An error of what NCCL returned for a team; REDCO_OK for success. */
-redco_status redcoi_nccl_check(const redcoi_nccl_team *team, ncclResult_t result, const char *what, redco_error *err);
+redco_status redcoi_nccl_run(redco_process_group *base, redco_stream_handle on, const redco_process_group_call *call,
+                             redco_error *err);
+/** An error of what NCCL returned for a process group; REDCO_OK for success. */
+redco_status redcoi_nccl_check(const redcoi_nccl_process_group *process_group, ncclResult_t result, const char *what,
+                               redco_error *err);
 
 /* watch.c */
 
-redco_status redcoi_nccl_watch(redcoi_nccl_carrier *carrier, redco_error *err);
+redco_status redcoi_nccl_watch(redcoi_nccl_device_comm *device_comm, redco_error *err);
 /** Tells the other ranks that this one leaves, unless something failed, and ends the thread. */
-void redcoi_nccl_unwatch(redcoi_nccl_carrier *carrier);
+void redcoi_nccl_unwatch(redcoi_nccl_device_comm *device_comm);
 /** The first failure is kept; all communicators are given up by the thread. */
-void redcoi_nccl_break(redcoi_nccl_carrier *carrier, const redco_error *failure);
+void redcoi_nccl_break(redcoi_nccl_device_comm *device_comm, const redco_error *failure);
 /** Tells the world's watch that an operation begins. */
-void redcoi_nccl_notice(const redcoi_nccl_carrier *carrier, const char *what);
+void redcoi_nccl_notice(const redcoi_nccl_device_comm *device_comm, const char *what);
 /** The failure, if there was one. */
-redco_status redcoi_nccl_failure(redcoi_nccl_carrier *carrier, redco_error *err);
+redco_status redcoi_nccl_failure(redcoi_nccl_device_comm *device_comm, redco_error *err);
 
 #endif

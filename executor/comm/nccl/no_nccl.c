@@ -7,12 +7,12 @@ static redco_status missing(redco_error *err)
 }
 
 redco_status redco_nccl_open(redco_world *world, redco_backend *backend, const redco_nccl_options *options,
-                             redco_carrier **carrier_out, redco_error *err)
+                             redco_device_comm **device_comm_out, redco_error *err)
 {
     (void)world;
     (void)backend;
     (void)options;
-    (void)carrier_out;
+    (void)device_comm_out;
     return missing(err);
 }
 
@@ -21,11 +21,11 @@ uint32_t redco_nccl_version(void)
     return 0;
 }
 
-redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_collective kind, redco_dtype dtype,
-                                 void *memory, uint64_t count, double *seconds_out, redco_error *err)
+redco_status redco_nccl_estimate(redco_process_group *process_group, redco_stream_handle on, redco_collective kind,
+                                 redco_dtype dtype, void *memory, uint64_t count, double *seconds_out, redco_error *err)
 {
-    (void)team;
-    (void)lane;
+    (void)process_group;
+    (void)on;
     (void)kind;
     (void)dtype;
     (void)memory;

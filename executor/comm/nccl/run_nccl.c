@@ -5,15 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-redco_status redcoi_nccl_check(const redcoi_nccl_team *team, ncclResult_t result, const char *what, redco_error *err)
+redco_status redcoi_nccl_check(const redcoi_nccl_process_group *process_group, ncclResult_t result, const char *what,
+                               redco_error *err)
 {
-    const redcoi_nccl_library *const nccl = &team->carrier->nccl;
+    const redcoi_nccl_library *const nccl = &process_group->device_comm->nccl;
     if (result == ncclSuccess) { return REDCO_OK; }
     const char *const text = nccl->error_string(result);
     const char *last = nccl->last_error(NULL);
     if (last == NULL || *last == '\0') { last = "NCCL_DEBUG=WARN makes NCCL say more"; }
-    return redco_fail(err, REDCO_ESYSTEM, what, "NCCL, rank %u of %u of \"%s\": %s (%s)", team->base.rank,
-                      team->base.size, team->base.name, text != NULL ? text : "an error without a name", last);
+    return redco_fail(err, REDCO_ESYSTEM, what, "NCCL, rank %u of %u of \"%s\": %s (%s)", process_group->base.rank,
+                      process_group->base.size, process_group->base.name,
+                      text != NULL ? text : "an error without a name", last);
 }
 
 static ncclDataType_t type_of(redco_dtype dtype)
@@ -31,8 +33,8 @@ static ncclDataType_t type_of(redco_dtype dtype)
 /* The arguments of NCCL's calls. */
 struct issue {
     const redcoi_nccl_library *nccl;
-    redcoi_nccl_team *team;
-    const redco_team_call *call;
+    redcoi_nccl_process_group *process_group;
+    const redco_process_group_call *call;
     ncclComm_t comm;
     CUstream stream;
     ncclDataType_t type;
@@ -54,7 +56,7 @@ static ncclResult_t end_group(const struct issue *i, ncclResult_t result)
 
 static ncclResult_t broadcasts(const struct issue *i)
 {
-    const redco_team_call *const call = i->call;
+    const redco_process_group_call *const call = i->call;
     ncclResult_t result = i->nccl->group_start();
     if (result != ncclSuccess) { return result; }
     for (uint32_t p = 0; p < call->part_count && result == ncclSuccess; p++) {
@@ -69,7 +71,7 @@ static ncclResult_t broadcasts(const struct issue *i)
 static bool equal_parts(const struct issue *i)
 {
     const uint64_t *const begin = i->call->begin;
-    for (uint32_t r = 1; r < i->team->base.size; r++) {
+    for (uint32_t r = 1; r < i->process_group->base.size; r++) {
         if (begin[r + 1] - begin[r] != begin[1] - begin[0]) { return false; }
     }
     return true;
@@ -78,14 +80,14 @@ static bool equal_parts(const struct issue *i)
 static ncclResult_t parts(const struct issue *i)
 {
     const uint64_t *const begin = i->call->begin;
-    const uint32_t rank = i->team->base.rank;
+    const uint32_t rank = i->process_group->base.rank;
     if (equal_parts(i)) {
         return i->nccl->reduce_scatter(at(i, begin[0]), at(i, begin[rank]), begin[1] - begin[0], i->type, i->op,
                                        i->comm, i->stream);
     }
     ncclResult_t result = i->nccl->group_start();
     if (result != ncclSuccess) { return result; }
-    for (uint32_t r = 0; r < i->team->base.size && result == ncclSuccess; r++) {
+    for (uint32_t r = 0; r < i->process_group->base.size && result == ncclSuccess; r++) {
         void *const data = at(i, begin[r]);
         if (begin[r + 1] == begin[r]) { continue; }
         result = i->nccl->reduce(data, r == rank ? data : NULL, begin[r + 1] - begin[r], i->type, i->op, (int)r,
@@ -96,9 +98,9 @@ static ncclResult_t parts(const struct issue *i)
 
 static ncclResult_t issue_call(const struct issue *i)
 {
-    const redco_team_call *const call = i->call;
+    const redco_process_group_call *const call = i->call;
     /* Where this rank's shard begins in a buffer of shards in another order. */
-    const uint64_t own = call->order != NULL ? call->order[i->team->base.rank] * call->count : 0;
+    const uint64_t own = call->order != NULL ? call->order[i->process_group->base.rank] * call->count : 0;
     if (call->begin != NULL) { return parts(i); }
     switch (call->kind) {
     case REDCO_ALL_REDUCE:
@@ -114,81 +116,87 @@ static ncclResult_t issue_call(const struct issue *i)
     return broadcasts(i);
 }
 
-static bool has_order(const redcoi_nccl_team *team, const redcoi_nccl_comm *c, const uint32_t *order)
+static bool has_order(const redcoi_nccl_process_group *process_group, const redcoi_nccl_comm *c, const uint32_t *order)
 {
-    return c->order != NULL && memcmp(c->order, order, team->base.size * sizeof *order) == 0;
+    return c->order != NULL && memcmp(c->order, order, process_group->base.size * sizeof *order) == 0;
 }
 
-static redcoi_nccl_comm *find_comm(const redcoi_nccl_team *team, const uint32_t *order)
+static redcoi_nccl_comm *find_comm(const redcoi_nccl_process_group *process_group, const uint32_t *order)
 {
-    redcoi_nccl_comm *c = team->comms;
-    while (order != NULL && c != NULL && !has_order(team, c, order)) { c = c->next; }
+    redcoi_nccl_comm *c = process_group->comms;
+    while (order != NULL && c != NULL && !has_order(process_group, c, order)) { c = c->next; }
     return c;
 }
 
-static redco_status order_comm(redcoi_nccl_team *team, const redco_team_call *call, redcoi_nccl_comm **comm_out,
-                               redco_error *err)
+static redco_status order_comm(redcoi_nccl_process_group *process_group, const redco_process_group_call *call,
+                               redcoi_nccl_comm **comm_out, redco_error *err)
 {
-    const size_t bytes = team->base.size * sizeof *call->order;
+    const size_t bytes = process_group->base.size * sizeof *call->order;
     redcoi_nccl_comm *const c = calloc(1, sizeof *c);
     if (c == NULL || (c->order = malloc(bytes)) == NULL) {
         free(c);
         return redco_fail(err, REDCO_ENOMEM, call->what, "a communicator of another order");
     }
     memcpy(c->order, call->order, bytes);
-    c->next = team->comms->next;
-    team->comms->next = c;
+    c->next = process_group->comms->next;
+    process_group->comms->next = c;
     *comm_out = c;
-    const redcoi_nccl_split split = {0, (int)call->order[team->base.rank], team->base.traffic, call->what};
-    return redcoi_nccl_split_comm(team, &split, c, err);
+    const redcoi_nccl_split split = {0, (int)call->order[process_group->base.rank], process_group->base.traffic,
+                                     call->what};
+    return redcoi_nccl_split_comm(process_group, &split, c, err);
 }
 
-/* Under the team's lock. */
-static redco_status run(redcoi_nccl_team *team, redco_lane lane, const redco_team_call *call, redco_error *err)
+/* Under the process group's lock. */
+static redco_status run(redcoi_nccl_process_group *process_group, redco_stream_handle on,
+                        const redco_process_group_call *call, redco_error *err)
 {
-    redcoi_nccl_carrier *const carrier = team->carrier;
-    struct issue i = {.nccl = &carrier->nccl,
-                      .team = team,
+    redcoi_nccl_device_comm *const device_comm = process_group->device_comm;
+    struct issue i = {.nccl = &device_comm->nccl,
+                      .process_group = process_group,
                       .call = call,
-                      .stream = lane.queue->stream,
+                      .stream = on.stream->handle,
                       .type = type_of(call->dtype),
                       .op = call->reduction == REDCO_REDUCE_MAX ? ncclMax : ncclSum,
                       .element_bytes = redco_dtype_bytes(call->dtype)};
-    redcoi_nccl_comm *c = find_comm(team, call->order);
-    redco_status st = redcoi_nccl_failure(carrier, err);
-    if (st == REDCO_OK && atomic_load(&carrier->left)) {
-        atomic_store(&carrier->world->broken, true); /* by another rank */
-        st = redco_fail(err, REDCO_ESYSTEM, call->what, "rank %u: another rank has left", carrier->base.rank);
+    redcoi_nccl_comm *c = find_comm(process_group, call->order);
+    redco_status st = redcoi_nccl_failure(device_comm, err);
+    if (st == REDCO_OK && atomic_load(&device_comm->left)) {
+        atomic_store(&device_comm->world->broken, true); /* by another rank */
+        st = redco_fail(err, REDCO_ESYSTEM, call->what, "rank %u: another rank has left", device_comm->base.rank);
     }
-    if (st == REDCO_OK) { st = redcoi_cuda_enter((const redcoi_cuda *)lane.backend, err); }
-    if (st == REDCO_OK && c == NULL) { st = order_comm(team, call, &c, err); }
+    if (st == REDCO_OK) { st = redcoi_cuda_enter((const redcoi_cuda *)on.backend, err); }
+    if (st == REDCO_OK && c == NULL) { st = order_comm(process_group, call, &c, err); }
     if (st != REDCO_OK) { return st; }
     i.comm = c->comm;
-    (void)snprintf(team->last, sizeof team->last, "%s", call->what);
-    return redcoi_nccl_await(team, issue_call(&i), &i.comm, call->what, err);
+    (void)snprintf(process_group->last, sizeof process_group->last, "%s", call->what);
+    return redcoi_nccl_await(process_group, issue_call(&i), &i.comm, call->what, err);
 }
 
-redco_status redcoi_nccl_run(redco_team *base, redco_lane lane, const redco_team_call *call, redco_error *err)
+redco_status redcoi_nccl_run(redco_process_group *base, redco_stream_handle on, const redco_process_group_call *call,
+                             redco_error *err)
 {
-    redcoi_nccl_team *const team = (redcoi_nccl_team *)base;
+    redcoi_nccl_process_group *const process_group = (redcoi_nccl_process_group *)base;
     redco_status st = REDCO_OK;
-    redcoi_nccl_notice(team->carrier, call->what);
+    redcoi_nccl_notice(process_group->device_comm, call->what);
     /* Nothing may be under way on a communicator that is split; while this waits, it can be given up. */
-    if (find_comm(team, call->order) == NULL) { st = lane.backend->calls->queue_finish(lane.backend, lane.queue, err); }
+    if (find_comm(process_group, call->order) == NULL) {
+        st = on.backend->calls->stream_finish(on.backend, on.stream, err);
+    }
     if (st != REDCO_OK) { return st; }
-    (void)pthread_mutex_lock(&team->calls);
-    st = run(team, lane, call, err);
-    (void)pthread_mutex_unlock(&team->calls);
-    if (st != REDCO_OK) { redcoi_nccl_break(team->carrier, err); }
+    (void)pthread_mutex_lock(&process_group->calls);
+    st = run(process_group, on, call, err);
+    (void)pthread_mutex_unlock(&process_group->calls);
+    if (st != REDCO_OK) { redcoi_nccl_break(process_group->device_comm, err); }
     return st;
 }
 
-static redco_status check_estimate(const redco_team *team, redco_collective kind, redco_error *err)
+static redco_status check_estimate(const redco_process_group *process_group, redco_collective kind, redco_error *err)
 {
-    if (!team->carrier->calls->estimates || team->size == 1) {
-        return redco_fail(err, REDCO_EVALUE, "estimate", "NCCL has one of its own teams of several ranks only");
+    if (!process_group->device_comm->calls->estimates || process_group->size == 1) {
+        return redco_fail(err, REDCO_EVALUE, "estimate",
+                          "NCCL has one of its own process groups of several ranks only");
     }
-    if (!((const redcoi_nccl_team *)team)->carrier->options.blocking) {
+    if (!((const redcoi_nccl_process_group *)process_group)->device_comm->options.blocking) {
         return redco_fail(err, REDCO_EVALUE, "estimate",
                           "NCCL would run the call on communicators that do not block: redco_nccl_options.blocking");
     }
@@ -199,30 +207,30 @@ static redco_status check_estimate(const redco_team *team, redco_collective kind
     return redco_fail(err, REDCO_EVALUE, "estimate", "not of this kind of call");
 }
 
-redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_collective kind, redco_dtype dtype,
-                                 void *memory, uint64_t count, double *seconds_out, redco_error *err)
+redco_status redco_nccl_estimate(redco_process_group *process_group, redco_stream_handle on, redco_collective kind,
+                                 redco_dtype dtype, void *memory, uint64_t count, double *seconds_out, redco_error *err)
 {
-    redcoi_nccl_team *const own = (redcoi_nccl_team *)team;
-    const redco_team_part whole = {0, count, 0};
+    redcoi_nccl_process_group *const own = (redcoi_nccl_process_group *)process_group;
+    const redco_process_group_part whole = {0, count, 0};
     const size_t shard_bytes = count * redco_dtype_bytes(dtype);
     ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
-    redco_status st = check_estimate(team, kind, err);
-    if (st == REDCO_OK) { st = redcoi_cuda_enter((const redcoi_cuda *)lane.backend, err); }
-    if (st == REDCO_OK) { st = redcoi_nccl_failure(own->carrier, err); }
+    redco_status st = check_estimate(process_group, kind, err);
+    if (st == REDCO_OK) { st = redcoi_cuda_enter((const redcoi_cuda *)on.backend, err); }
+    if (st == REDCO_OK) { st = redcoi_nccl_failure(own->device_comm, err); }
     if (st != REDCO_OK) { return st; }
     const bool scatters = kind == REDCO_REDUCE_SCATTER, gathers = kind == REDCO_ALL_GATHER;
-    unsigned char *const shard = (unsigned char *)memory + team->rank * shard_bytes;
-    const redco_team_call call = {.kind = kind,
-                                  .dtype = dtype,
-                                  .in = gathers ? shard : memory,
-                                  .out = scatters ? shard : memory,
-                                  .count = kind == REDCO_BROADCAST ? 0 : count,
-                                  .parts = &whole,
-                                  .part_count = 1,
-                                  .what = "estimate"};
-    const redcoi_nccl_library *const nccl = &own->carrier->nccl;
+    unsigned char *const shard = (unsigned char *)memory + process_group->rank * shard_bytes;
+    const redco_process_group_call call = {.kind = kind,
+                                           .dtype = dtype,
+                                           .in = gathers ? shard : memory,
+                                           .out = scatters ? shard : memory,
+                                           .count = kind == REDCO_BROADCAST ? 0 : count,
+                                           .parts = &whole,
+                                           .part_count = 1,
+                                           .what = "estimate"};
+    const redcoi_nccl_library *const nccl = &own->device_comm->nccl;
     const struct issue i = {
-        nccl, own, &call, own->comms->comm, lane.queue->stream, type_of(dtype), ncclSum, redco_dtype_bytes(dtype)};
+        nccl, own, &call, own->comms->comm, on.stream->handle, type_of(dtype), ncclSum, redco_dtype_bytes(dtype)};
     (void)pthread_mutex_lock(&own->calls);
     ncclResult_t result = nccl->group_start();
     if (result == ncclSuccess) {

@@ -10,35 +10,36 @@
 static const long look_ns = 20000000;
 enum { LOOKS_OF_BEAT = 12, RANKS_OF_LOOK = 8 };
 
-void redcoi_nccl_notice(const redcoi_nccl_carrier *carrier, const char *what)
+void redcoi_nccl_notice(const redcoi_nccl_device_comm *device_comm, const char *what)
 {
-    const redco_world *const world = carrier->world;
+    const redco_world *const world = device_comm->world;
     if (world->watch != NULL) { world->watch(world->watch_context, what); }
 }
 
-redco_status redcoi_nccl_failure(redcoi_nccl_carrier *carrier, redco_error *err)
+redco_status redcoi_nccl_failure(redcoi_nccl_device_comm *device_comm, redco_error *err)
 {
-    if (!atomic_load(&carrier->broken)) { return REDCO_OK; }
-    (void)pthread_mutex_lock(&carrier->lock);
-    const redco_error failure = carrier->failure;
-    (void)pthread_mutex_unlock(&carrier->lock);
+    if (!atomic_load(&device_comm->broken)) { return REDCO_OK; }
+    (void)pthread_mutex_lock(&device_comm->lock);
+    const redco_error failure = device_comm->failure;
+    (void)pthread_mutex_unlock(&device_comm->lock);
     return redco_fail(err, failure.status, failure.place, "%s", failure.text);
 }
 
-void redcoi_nccl_break(redcoi_nccl_carrier *carrier, const redco_error *failure)
+void redcoi_nccl_break(redcoi_nccl_device_comm *device_comm, const redco_error *failure)
 {
-    (void)pthread_mutex_lock(&carrier->lock);
-    if (!atomic_load(&carrier->broken)) {
-        if (failure != NULL && failure->status != REDCO_OK) { carrier->failure = *failure; }
-        (void)redco_fail(&carrier->failure, REDCO_ESYSTEM, "nccl", "rank %u failed", carrier->base.rank);
-        atomic_store(&carrier->broken, true);
+    (void)pthread_mutex_lock(&device_comm->lock);
+    if (!atomic_load(&device_comm->broken)) {
+        if (failure != NULL && failure->status != REDCO_OK) { device_comm->failure = *failure; }
+        (void)redco_fail(&device_comm->failure, REDCO_ESYSTEM, "nccl", "rank %u failed", device_comm->base.rank);
+        atomic_store(&device_comm->broken, true);
     }
-    (void)pthread_cond_broadcast(&carrier->changed);
-    (void)pthread_mutex_unlock(&carrier->lock);
+    (void)pthread_cond_broadcast(&device_comm->changed);
+    (void)pthread_mutex_unlock(&device_comm->lock);
 }
 
-/* Waits for the next look, or until there is something to do. @return whether the carrier is being closed */
-static bool nap(redcoi_nccl_carrier *carrier)
+/* Waits for the next look, or until there is something to do. @return whether the device communicator is being closed
+ */
+static bool nap(redcoi_nccl_device_comm *device_comm)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
@@ -47,106 +48,109 @@ static bool nap(redcoi_nccl_carrier *carrier)
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
     }
-    (void)pthread_mutex_lock(&carrier->lock);
-    if (!carrier->closing && !atomic_load(&carrier->broken)) {
-        (void)pthread_cond_timedwait(&carrier->changed, &carrier->lock, &until);
+    (void)pthread_mutex_lock(&device_comm->lock);
+    if (!device_comm->closing && !atomic_load(&device_comm->broken)) {
+        (void)pthread_cond_timedwait(&device_comm->changed, &device_comm->lock, &until);
     }
-    const bool closing = carrier->closing;
-    (void)pthread_mutex_unlock(&carrier->lock);
+    const bool closing = device_comm->closing;
+    (void)pthread_mutex_unlock(&device_comm->lock);
     return closing;
 }
 
-static void look_at_comm(redcoi_nccl_team *team, ncclComm_t comm)
+static void look_at_comm(redcoi_nccl_process_group *process_group, ncclComm_t comm)
 {
-    redcoi_nccl_carrier *const carrier = team->carrier;
+    redcoi_nccl_device_comm *const device_comm = process_group->device_comm;
     redco_error err = {.status = REDCO_OK};
     ncclResult_t state = ncclSuccess;
-    ncclResult_t result = carrier->nccl.async_error(comm, &state);
+    ncclResult_t result = device_comm->nccl.async_error(comm, &state);
     if (result == ncclSuccess) { result = state; }
     if (result == ncclSuccess || result == ncclInProgress) { return; }
-    if (result == ncclRemoteError) { atomic_store(&carrier->world->broken, true); } /* another rank's */
-    (void)redcoi_nccl_check(team, result, team->last[0] != '\0' ? team->last : team->base.name, &err);
-    redcoi_nccl_break(carrier, &err);
+    if (result == ncclRemoteError) { atomic_store(&device_comm->world->broken, true); } /* another rank's */
+    (void)redcoi_nccl_check(process_group, result,
+                            process_group->last[0] != '\0' ? process_group->last : process_group->base.name, &err);
+    redcoi_nccl_break(device_comm, &err);
 }
 
 /* One whose calls are made just now sees its errors itself. */
-static void look_at_team(redcoi_nccl_team *team)
+static void look_at_process_group(redcoi_nccl_process_group *process_group)
 {
-    if (pthread_mutex_trylock(&team->calls) != 0) { return; }
-    for (const redcoi_nccl_comm *c = team->comms; c != NULL; c = c->next) {
-        if (c->comm != NULL && !c->begun) { look_at_comm(team, c->comm); }
+    if (pthread_mutex_trylock(&process_group->calls) != 0) { return; }
+    for (const redcoi_nccl_comm *c = process_group->comms; c != NULL; c = c->next) {
+        if (c->comm != NULL && !c->begun) { look_at_comm(process_group, c->comm); }
     }
-    (void)pthread_mutex_unlock(&team->calls);
+    (void)pthread_mutex_unlock(&process_group->calls);
 }
 
-static void look(redcoi_nccl_carrier *carrier)
+static void look(redcoi_nccl_device_comm *device_comm)
 {
-    look_at_team(&carrier->root);
-    (void)pthread_mutex_lock(&carrier->list);
-    for (redcoi_nccl_team *t = carrier->teams; t != NULL; t = t->next) { look_at_team(t); }
-    (void)pthread_mutex_unlock(&carrier->list);
+    look_at_process_group(&device_comm->root);
+    (void)pthread_mutex_lock(&device_comm->list);
+    for (redcoi_nccl_process_group *t = device_comm->process_groups; t != NULL; t = t->next) {
+        look_at_process_group(t);
+    }
+    (void)pthread_mutex_unlock(&device_comm->list);
 }
 
-/* No thread may call NCCL for a communicator that is given up: calls that do not block end soon, as the carrier is
- * broken. A thread that hangs in a blocking one keeps its communicators. */
-static bool seize(redcoi_nccl_team *team)
+/* No thread may call NCCL for a communicator that is given up: calls that do not block end soon, as the device
+ * communicator is broken. A thread that hangs in a blocking one keeps its communicators. */
+static bool seize(redcoi_nccl_process_group *process_group)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 2;
-    team->seized = pthread_mutex_timedlock(&team->calls, &until) == 0;
-    return team->seized;
+    process_group->seized = pthread_mutex_timedlock(&process_group->calls, &until) == 0;
+    return process_group->seized;
 }
 
-static void abort_comms(redcoi_nccl_team *team)
+static void abort_comms(redcoi_nccl_process_group *process_group)
 {
-    if (!seize(team)) { return; }
-    for (redcoi_nccl_comm *c = team->comms; c != NULL; c = c->next) {
+    if (!seize(process_group)) { return; }
+    for (redcoi_nccl_comm *c = process_group->comms; c != NULL; c = c->next) {
         const ncclComm_t comm = __atomic_load_n(&c->comm, __ATOMIC_ACQUIRE);
         c->given_up = comm != NULL;
-        if (c->given_up) { (void)team->carrier->nccl.abort(comm); }
+        if (c->given_up) { (void)process_group->device_comm->nccl.abort(comm); }
     }
 }
 
-static void forget_comms(redcoi_nccl_team *team)
+static void forget_comms(redcoi_nccl_process_group *process_group)
 {
-    if (!team->seized) { return; }
-    for (redcoi_nccl_comm *c = team->comms; c != NULL; c = c->next) {
+    if (!process_group->seized) { return; }
+    for (redcoi_nccl_comm *c = process_group->comms; c != NULL; c = c->next) {
         if (!c->given_up) { continue; }
         c->comm = NULL;
         c->begun = false;
     }
-    (void)pthread_mutex_unlock(&team->calls);
+    (void)pthread_mutex_unlock(&process_group->calls);
 }
 
-/* All in one group: giving one up waits for its kernels, which may be behind those of another in the same queue. That
+/* All in one group: giving one up waits for its kernels, which may be behind those of another in the same stream. That
  * of all ranks first: another may just be split from it. The ranks before and after this one in the ring see its beat
  * end, and do the same. */
-static void give_up(redcoi_nccl_carrier *carrier)
+static void give_up(redcoi_nccl_device_comm *device_comm)
 {
-    (void)redcoi_cuda_enter(carrier->cuda, NULL);
-    (void)pthread_mutex_lock(&carrier->list);
-    (void)carrier->nccl.group_start();
-    abort_comms(&carrier->root);
-    for (redcoi_nccl_team *t = carrier->teams; t != NULL; t = t->next) { abort_comms(t); }
-    (void)carrier->nccl.group_end();
-    forget_comms(&carrier->root);
-    for (redcoi_nccl_team *t = carrier->teams; t != NULL; t = t->next) { forget_comms(t); }
-    (void)pthread_mutex_unlock(&carrier->list);
-    redco_communicator_free(carrier->heartbeat);
-    carrier->heartbeat = NULL;
+    (void)redcoi_cuda_enter(device_comm->cuda, NULL);
+    (void)pthread_mutex_lock(&device_comm->list);
+    (void)device_comm->nccl.group_start();
+    abort_comms(&device_comm->root);
+    for (redcoi_nccl_process_group *t = device_comm->process_groups; t != NULL; t = t->next) { abort_comms(t); }
+    (void)device_comm->nccl.group_end();
+    forget_comms(&device_comm->root);
+    for (redcoi_nccl_process_group *t = device_comm->process_groups; t != NULL; t = t->next) { forget_comms(t); }
+    (void)pthread_mutex_unlock(&device_comm->list);
+    redco_communicator_free(device_comm->heartbeat);
+    device_comm->heartbeat = NULL;
 }
 
 /* @return whether all are there, and none leaves */
-static bool beat(redcoi_nccl_carrier *carrier, bool leaves)
+static bool beat(redcoi_nccl_device_comm *device_comm, bool leaves)
 {
     redco_error err = {.status = REDCO_OK};
     int32_t leaving = leaves ? 1 : 0;
-    if (redco_all_reduce(carrier->heartbeat, REDCO_I32, REDCO_REDUCE_SUM, &leaving, 1, "nccl", &err) != REDCO_OK) {
-        redcoi_nccl_break(carrier, &err);
+    if (redco_all_reduce(device_comm->heartbeat, REDCO_I32, REDCO_REDUCE_SUM, &leaving, 1, "nccl", &err) != REDCO_OK) {
+        redcoi_nccl_break(device_comm, &err);
         return false;
     }
-    if (leaving > 0) { atomic_store(&carrier->left, true); }
+    if (leaving > 0) { atomic_store(&device_comm->left, true); }
     return leaving == 0;
 }
 
@@ -158,57 +162,57 @@ static double now_s(void)
 }
 
 /* Ranks leave when all of their work is done, and then that of the others soon is. */
-static void wait_for_left(redcoi_nccl_carrier *carrier, double since_s)
+static void wait_for_left(redcoi_nccl_device_comm *device_comm, double since_s)
 {
     redco_error err = {.status = REDCO_OK};
-    if (now_s() - since_s < carrier->options.timeout_s) { return; }
-    (void)redco_fail(&err, REDCO_ESYSTEM, "nccl", "rank %u: another rank left %g s ago", carrier->base.rank,
-                     carrier->options.timeout_s);
-    redcoi_nccl_break(carrier, &err);
+    if (now_s() - since_s < device_comm->options.timeout_s) { return; }
+    (void)redco_fail(&err, REDCO_ESYSTEM, "nccl", "rank %u: another rank left %g s ago", device_comm->base.rank,
+                     device_comm->options.timeout_s);
+    redcoi_nccl_break(device_comm, &err);
 }
 
 static void *watch(void *context)
 {
-    redcoi_nccl_carrier *const carrier = context;
-    const uint32_t looks_of_beat = LOOKS_OF_BEAT + carrier->base.size / RANKS_OF_LOOK;
+    redcoi_nccl_device_comm *const device_comm = context;
+    const uint32_t looks_of_beat = LOOKS_OF_BEAT + device_comm->base.size / RANKS_OF_LOOK;
     uint32_t looks = 0;
     double left_s = 0.0; /* since when a rank is gone */
     for (;;) {
-        const bool closing = nap(carrier);
-        if (atomic_load(&carrier->world->aborted)) {
+        const bool closing = nap(device_comm);
+        if (atomic_load(&device_comm->world->aborted)) {
             redco_error err = {.status = REDCO_OK};
-            (void)redco_fail(&err, REDCO_ESYSTEM, "nccl", "rank %u has given up", carrier->base.rank);
-            redcoi_nccl_break(carrier, &err);
+            (void)redco_fail(&err, REDCO_ESYSTEM, "nccl", "rank %u has given up", device_comm->base.rank);
+            redcoi_nccl_break(device_comm, &err);
         }
-        if (!atomic_load(&carrier->broken)) { look(carrier); }
-        if (!atomic_load(&carrier->broken) && left_s == 0.0 && (closing || ++looks >= looks_of_beat)) {
+        if (!atomic_load(&device_comm->broken)) { look(device_comm); }
+        if (!atomic_load(&device_comm->broken) && left_s == 0.0 && (closing || ++looks >= looks_of_beat)) {
             looks = 0;
-            left_s = beat(carrier, closing) ? 0.0 : now_s();
+            left_s = beat(device_comm, closing) ? 0.0 : now_s();
         }
-        if (atomic_load(&carrier->broken)) {
-            give_up(carrier);
+        if (atomic_load(&device_comm->broken)) {
+            give_up(device_comm);
             return NULL;
         }
         if (closing) { return NULL; }
-        if (left_s > 0.0) { wait_for_left(carrier, left_s); }
+        if (left_s > 0.0) { wait_for_left(device_comm, left_s); }
     }
 }
 
-redco_status redcoi_nccl_watch(redcoi_nccl_carrier *carrier, redco_error *err)
+redco_status redcoi_nccl_watch(redcoi_nccl_device_comm *device_comm, redco_error *err)
 {
-    redcoi_communicator_hush(carrier->heartbeat);
-    const int code = pthread_create(&carrier->thread, NULL, watch, carrier);
+    redcoi_communicator_hush(device_comm->heartbeat);
+    const int code = pthread_create(&device_comm->thread, NULL, watch, device_comm);
     if (code != 0) { return redco_fail(err, REDCO_ESYSTEM, "nccl", "a thread: %s", strerror(code)); }
-    carrier->watched = true;
+    device_comm->watched = true;
     return REDCO_OK;
 }
 
-void redcoi_nccl_unwatch(redcoi_nccl_carrier *carrier)
+void redcoi_nccl_unwatch(redcoi_nccl_device_comm *device_comm)
 {
-    if (!carrier->watched) { return; }
-    (void)pthread_mutex_lock(&carrier->lock);
-    carrier->closing = true;
-    (void)pthread_cond_broadcast(&carrier->changed);
-    (void)pthread_mutex_unlock(&carrier->lock);
-    (void)pthread_join(carrier->thread, NULL);
+    if (!device_comm->watched) { return; }
+    (void)pthread_mutex_lock(&device_comm->lock);
+    device_comm->closing = true;
+    (void)pthread_cond_broadcast(&device_comm->changed);
+    (void)pthread_mutex_unlock(&device_comm->lock);
+    (void)pthread_join(device_comm->thread, NULL);
 }

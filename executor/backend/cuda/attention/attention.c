@@ -144,7 +144,7 @@ static uint64_t workspace_bytes(const redcoi_cuda *cuda, const redco_launch *lau
     return plan == NULL ? 0 : plan->workspace_bytes;
 }
 
-static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launch *launch, redco_error *err)
+static redco_status run(redcoi_cuda *cuda, redco_device_stream *stream, const redco_launch *launch, redco_error *err)
 {
     static const redcoi_dnn_port inputs[] = {REDCOI_DNN_Q, REDCOI_DNN_K,          REDCOI_DNN_V,
                                              REDCOI_DNN_O, REDCOI_DNN_STATISTICS, REDCOI_DNN_D_O};
@@ -162,8 +162,8 @@ static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launc
     (void)pthread_mutex_lock(&cuda->device->lock);
     cuda->device->attention.dnn_launches++;
     (void)pthread_mutex_unlock(&cuda->device->lock);
-    if (!queue->recording) { redcoi_cuda_count_call(cuda); }
-    const redco_status st = redcoi_dnn_check(&dnn->calls, dnn->calls.set_stream(dnn->handle, queue->stream),
+    if (!stream->recording) { redcoi_cuda_count_call(cuda); }
+    const redco_status st = redcoi_dnn_check(&dnn->calls, dnn->calls.set_stream(dnn->handle, stream->handle),
                                              launch->name, "cudnnSetStream", err);
     if (st != REDCO_OK) { return st; }
     return redcoi_dnn_plan_run(plan, dnn->handle, tensors, launch->workspace, launch->attributes->scalar, launch->name,

@@ -96,8 +96,8 @@ static redcoi_attention_args make_args(const redco_launch *launch)
 }
 
 /** @param rows of a tile @param tokens, heads that are tiled */
-static redco_status launch_kernel(redcoi_cuda *cuda, redco_queue *queue, const redco_launch *launch, const char *part,
-                                  const redcoi_attention_args *a, redcoi_grid grid, redco_error *err)
+static redco_status launch_kernel(redcoi_cuda *cuda, redco_device_stream *stream, const redco_launch *launch,
+                                  const char *part, const redcoi_attention_args *a, redcoi_grid grid, redco_error *err)
 {
     char name[64];
     const char *type = redco_dtype_name(launch->inputs[0].type.dtype);
@@ -106,7 +106,7 @@ static redco_status launch_kernel(redcoi_cuda *cuda, redco_queue *queue, const r
     } else {
         (void)snprintf(name, sizeof name, "redco_k_attention_%s_%s_%u", part, type, kernel_size(launch));
     }
-    return redcoi_kernel_launch(cuda, queue, name, &grid, a, launch->name, err);
+    return redcoi_kernel_launch(cuda, stream, name, &grid, a, launch->name, err);
 }
 
 static uint32_t tiles(uint32_t tokens, uint32_t rows)
@@ -114,7 +114,8 @@ static uint32_t tiles(uint32_t tokens, uint32_t rows)
     return (tokens + rows - 1) / rows;
 }
 
-static redco_status run_forward(redcoi_cuda *cuda, redco_queue *queue, const redco_launch *launch, redco_error *err)
+static redco_status run_forward(redcoi_cuda *cuda, redco_device_stream *stream, const redco_launch *launch,
+                                redco_error *err)
 {
     const uint32_t bytes = real_bytes(launch->inputs[0].type.dtype), size = kernel_size(launch);
     redcoi_attention_args a = make_args(launch);
@@ -125,10 +126,11 @@ static redco_status run_forward(redcoi_cuda *cuda, redco_queue *queue, const red
     const redcoi_grid grid = {.blocks = {tiles(a.queries, rows) * a.heads * a.batch},
                               .threads = REDCOI_ATTENTION_FORWARD_THREADS,
                               .shared_bytes = BY_TYPE(bytes, size, REDCOI_ATTENTION_FORWARD_BYTES)};
-    return launch_kernel(cuda, queue, launch, "forward", &a, grid, err);
+    return launch_kernel(cuda, stream, launch, "forward", &a, grid, err);
 }
 
-static redco_status run_backward(redcoi_cuda *cuda, redco_queue *queue, const redco_launch *launch, redco_error *err)
+static redco_status run_backward(redcoi_cuda *cuda, redco_device_stream *stream, const redco_launch *launch,
+                                 redco_error *err)
 {
     const uint32_t bytes = real_bytes(launch->inputs[0].type.dtype), size = kernel_size(launch);
     const uint32_t threads = REDCOI_ATTENTION_BACKWARD_THREADS, first = launch->input_count == 7 ? 4 : 3;
@@ -151,16 +153,16 @@ static redco_status run_backward(redcoi_cuda *cuda, redco_queue *queue, const re
         .blocks = {tiles(a.keys, rows) * a.groups * a.batch}, .threads = threads, .shared_bytes = shared_bytes};
     const redcoi_grid queries = {
         .blocks = {tiles(a.queries, rows) * a.heads * a.batch}, .threads = threads, .shared_bytes = shared_bytes};
-    redco_status st = launch_kernel(cuda, queue, launch, "sums", &a, sums, err);
-    if (st == REDCO_OK) { st = launch_kernel(cuda, queue, launch, "keys", &a, keys, err); }
-    if (st == REDCO_OK) { st = launch_kernel(cuda, queue, launch, "queries", &a, queries, err); }
+    redco_status st = launch_kernel(cuda, stream, launch, "sums", &a, sums, err);
+    if (st == REDCO_OK) { st = launch_kernel(cuda, stream, launch, "keys", &a, keys, err); }
+    if (st == REDCO_OK) { st = launch_kernel(cuda, stream, launch, "queries", &a, queries, err); }
     return st;
 }
 
-static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launch *launch, redco_error *err)
+static redco_status run(redcoi_cuda *cuda, redco_device_stream *stream, const redco_launch *launch, redco_error *err)
 {
     redcoi_dnn_missed(cuda, launch);
-    return is_backward(launch) ? run_backward(cuda, queue, launch, err) : run_forward(cuda, queue, launch, err);
+    return is_backward(launch) ? run_backward(cuda, stream, launch, err) : run_forward(cuda, stream, launch, err);
 }
 
 const redcoi_runner redcoi_own_attention_runner = {supports, workspace_bytes, run};

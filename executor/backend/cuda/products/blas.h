@@ -129,10 +129,10 @@ redco_status redcoi_blas_epilogue(const redcoi_blas *blas, const redcoi_blas_pla
 
 /* blas_tune.c */
 
-/** Times the plan's candidates on @p queue, which it waits for, and chooses the fastest. Nothing but @p at's result,
+/** Times the plan's candidates on @p stream, which it waits for, and chooses the fastest. Nothing but @p at's result,
  *  which is written anyhow, and the workspace is touched; a result that is also an addend is put elsewhere meanwhile.
  */
-redco_status redcoi_blas_tune(redcoi_cuda *cuda, redco_queue *queue, redcoi_blas_plan *plan,
+redco_status redcoi_blas_tune(redcoi_cuda *cuda, redco_device_stream *stream, redcoi_blas_plan *plan,
                               const redcoi_blas_place *at, void *workspace, const char *place, redco_error *err);
 
 #endif

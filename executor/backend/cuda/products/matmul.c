@@ -129,7 +129,7 @@ static redcoi_blas_place place_of(const redcoi_operands *o, const redcoi_outer *
                                (unsigned char *)o->result->data + result};
 }
 
-static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launch *launch, redco_error *err)
+static redco_status run(redcoi_cuda *cuda, redco_device_stream *stream, const redco_launch *launch, redco_error *err)
 {
     redcoi_product product;
     redcoi_outer outer;
@@ -148,12 +148,12 @@ static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launc
     for (uint64_t i = 0; i < calls && st == REDCO_OK; i++) {
         const redcoi_blas_place at = place_of(&with, &outer, i);
         if (cuda->device->options.tune && !plan->tuned) {
-            st = redcoi_blas_tune(cuda, queue, plan, &at, launch->workspace, launch->name, err);
+            st = redcoi_blas_tune(cuda, stream, plan, &at, launch->workspace, launch->name, err);
             if (st != REDCO_OK) { break; }
         }
-        if (!queue->recording) { redcoi_cuda_count_call(cuda); }
+        if (!stream->recording) { redcoi_cuda_count_call(cuda); }
         st = redcoi_blas_check(cuda->blas,
-                               redcoi_blas_call(cuda->blas, plan, plan->chosen, &at, launch->workspace, queue->stream),
+                               redcoi_blas_call(cuda->blas, plan, plan->chosen, &at, launch->workspace, stream->handle),
                                launch->name, "cublasLtMatmul", err);
     }
     return st;
