@@ -53,7 +53,7 @@ redcoi_states redcoi_graph_states(const redcoi_job *job)
     const redco_state_bytes bytes = job->costs->state_bytes;
     const uint64_t p = redco_mesh_ranks(job->shards.parameters), g = redco_mesh_ranks(job->shards.gradients);
     const uint64_t owners = redco_mesh_ranks(job->shards.optimizer) / p, frozen = shards_of(job, p, true);
-    uint64_t trained = shards_of(job, p, false), owned = trained, kept = trained;
+    uint64_t trained = shards_of(job, p, false), kept = trained, owned;
     if (job->setting->scheme == REDCO_INTRA_TENSOR || owners <= 1) {
         owned = owners <= 1 ? trained : share_of(trained, owners, shard_granule);
         trained = owned * owners;

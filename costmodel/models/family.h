@@ -58,7 +58,7 @@ struct redco_model {
     uint32_t group_counts[REDCOI_MODEL_CLASSES];
     redco_layer_node nodes[REDCOI_MODEL_CLASSES][REDCO_NODES_MAX];
     uint32_t node_counts[REDCOI_MODEL_CLASSES];
-    redco_graph_work *work; /**< of a pipeline; else NULL */
+    redco_graph_work *work; /**< a pipeline's; else NULL */
     json_t *config;
     json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
     char *warnings[REDCOI_MODEL_WARNINGS]; /**< what is odd about the config; NULL behind the last */

@@ -46,7 +46,7 @@ typedef enum redco_param_role {
     REDCO_PARAM_LAYER_NORM, /**< gain of a norm with mean */
     REDCO_PARAM_RMS_NORM,   /**< gain of a norm without mean */
     REDCO_PARAM_BIAS,       /**< of a linear or a layer norm */
-    REDCO_PARAM_KERNEL      /**< of a pipeline: [..., in, out], as Flax has kernels */
+    REDCO_PARAM_KERNEL      /**< a pipeline's matrix: [..., in, out], as Flax has kernels */
 } redco_param_role;
 
 /** What a layer uses a tensor for; a bias has the use of its weight, from which its role tells it apart. Within a class

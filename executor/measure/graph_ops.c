@@ -11,7 +11,7 @@ static uint64_t index_bound(const redco_graph *graph, const redco_op *op)
     const redco_tensor_type *const first = redco_value_type(graph, op->inputs[0]);
     switch (op->kind) {
     case REDCO_OP_GATHER: return first->dim[0];
-    case REDCO_OP_SCATTER_ADD: return op->attributes.size[0];
+    case REDCO_OP_SCATTER_ADD:
     case REDCO_OP_UNPICK: return op->attributes.size[0];
     case REDCO_OP_PICK:
     case REDCO_OP_CROSS_ENTROPY:

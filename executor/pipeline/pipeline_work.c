@@ -118,7 +118,7 @@ static void find_passes(struct probe *p)
             }
         }
     }
-    for (uint8_t pass = FORWARD; pass <= BACKWARD; pass++) {
+    for (int pass = FORWARD; pass <= BACKWARD; pass++) {
         for (uint32_t i = 0; i < count; i++) {
             if (p->live[i] && redco_graph_op(p->graph, i)->kind != REDCO_OP_INPUT && p->pass[i] == pass) {
                 p->order[p->order_count++] = i;
@@ -368,10 +368,15 @@ static void name_op(const struct maker *m, uint32_t at, redco_work_op *out)
     (void)snprintf(out->measured_as, sizeof out->measured_as, "op-%016" PRIx64, hash);
 }
 
+static bool same_count(const redco_count *a, const redco_count *b)
+{
+    return a->of[0] == b->of[0] && a->of[1] == b->of[1] && a->of[2] == b->of[2];
+}
+
 static bool same_op(const redco_work_op *a, const redco_work_op *b)
 {
     return a->kind == b->kind && a->backward == b->backward && strcmp(a->name, b->name) == 0 &&
-           strcmp(a->measured_as, b->measured_as) == 0 && memcmp(&a->elements, &b->elements, sizeof a->elements) == 0;
+           strcmp(a->measured_as, b->measured_as) == 0 && same_count(&a->elements, &b->elements);
 }
 
 static redco_status add_ops(const struct maker *m, redco_degree_work *degree, redco_error *err)
@@ -443,7 +448,7 @@ static bool fullest_step(const struct probe *p, const redco_count *sizes, bool b
 static bool add_value(redco_graph_moment *moment, const redco_count *bytes)
 {
     uint32_t at = 0;
-    while (at < moment->value_count && memcmp(&moment->values[at].bytes, bytes, sizeof *bytes) != 0) { at++; }
+    while (at < moment->value_count && !same_count(&moment->values[at].bytes, bytes)) { at++; }
     if (at == moment->value_count) {
         redco_graph_values *const more = realloc(moment->values, ((size_t)at + 1) * sizeof *more);
         if (more == NULL) { return false; }
@@ -677,7 +682,8 @@ static redco_status make_work(struct maker *m, const redco_task *task, redco_err
     m->parameters = task->parameters;
     m->parameter_count = task->parameter_count;
     m->work = calloc(1, sizeof *m->work);
-    redco_status st = m->work == NULL ? no_memory(m, err) : make_rules(m, task, err);
+    if (m->work == NULL) { return no_memory(m, err); }
+    redco_status st = make_rules(m, task, err);
     m->tp = 1;
     if (st == REDCO_OK) { st = make_degree(m, err); }
     for (m->tp = 2; m->tp <= o->most_tp && m->work->degree_count < REDCO_WORK_DEGREES && st == REDCO_OK; m->tp *= 2) {

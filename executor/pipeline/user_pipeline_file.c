@@ -341,7 +341,7 @@ const char *redco_user_pipeline_path(const redco_user_pipeline_file *f)
     return f->path;
 }
 
-/* Whether a list of a config says these names and shapes, and what is frozen. */
+/* @return whether a list of a config says these names and shapes, and what is frozen. */
 static bool says_parameters(const redco_user_pipeline_file *f, const json_t *list)
 {
     bool same = json_array_size(list) == f->parameter_count;
