@@ -3,7 +3,7 @@
  *  The caller says how each parameter lies on the group. Layouts flow through the operators, forward and gradients
  *  alike; where an operator needs another layout than a value has, a collective (or the own part of what is there) is
  *  inserted, once for all that read it. Sums of partial results are added before they are reduced. The graphs of all
- *  ranks have the same operators in the same order; only offsets differ. executor/README.md has the rules. */
+ *  ranks have the same operators in the same order; only offsets differ. costmodel/layouts/README.md has the rules. */
 #ifndef REDCO_PARTITION_H
 #define REDCO_PARTITION_H
 
