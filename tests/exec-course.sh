@@ -124,9 +124,18 @@ lines = [json.loads(line) for line in open("log/metrics.jsonl")]
 steps = [l for l in lines if "evaluation" not in l]
 assert [[s[k] for k in ("loss", "gradient_norm", "learning_rate", "time_s")] for s in steps] == \
        [[s[k] for k in ("loss", "gradient_norm", "learning_rate", "time_s")] for s in run["steps"]]
+assert all(s["clip_factor"] == min(1.0, 1.0 / (s["gradient_norm"] + 1e-6)) for s in steps) and any(s["clip_factor"] < 1 for s in steps)
 assert [s["step"] for s in steps] == list(range(1, 18)) and all(abs(s["epoch"] - 16 * s["step"] / 90) < 1e-15 for s in steps)
 assert [(l["step"], l["evaluation"]["loss"]) for l in lines if "evaluation" in l] == [(e["step"], e["loss"]) for e in run["evaluations"]]
 assert all(s["tokens_per_s"] == 16 / s["time_s"] for s in steps)
+PY
+# Pairs of each evaluation: the examples in order, and predictions that have its metric.
+python3 - <<'PY' || bad 'pairs of evaluations'
+import json
+for e in json.load(open("epochs.json"))["evaluations"]:
+    pairs = [json.loads(line) for line in open("log/evaluation-%010d.jsonl" % e["step"])]
+    assert [p["example"] for p in pairs] == [json.loads(line) for line in open("test.jsonl")]
+    assert abs(sum(p["prediction"] == p["example"]["digit"] for p in pairs) / 37 - e["metric"]) < 1e-12
 PY
 grep -q 'step 17  loss ' log/run.log && grep -q ' done$' log/run.log || bad 'run.log'
 if [ -x /usr/bin/jsonschema ]; then
@@ -230,12 +239,14 @@ same='import json, sys; a, b = (json.load(open(f)) for f in sys.argv[1:3]); asse
 for data in 'points points --pipeline first.so' 'b3 pairs --pipeline ./bigrams.so' 'ids texts'; do
     set -- $data
     plan=$1 name=$2
+    [ "$size" = full ] || [ "$name" = pairs ] || continue
     shift 2
     for kind in '' .jsonl; do
         run $plan.json "$@" --data $name$kind --steps 6 --evaluate $name$kind --json && cp out of.$name$kind.json || bad "$name$kind"
     done
     python3 -c "$same; assert a['evaluation']['loss'] == b['evaluation']['loss']" of.$name.json of.$name.jsonl.json || bad "$name: arrays are not their lines"
 done
+if [ "$size" = full ]; then
 for file in ids.bin ids.npy rows.npy; do
     run ids.json --data $file --steps 4 --evaluate $file --json && cp out $file.json || bad $file
 done
@@ -248,6 +259,27 @@ run zero3.json --pipeline "$digits" --data train.jsonl --order file --dtype f64 
 run zero3.json --pipeline "$digits" --dtype f64 --steps 0 --evaluate first.jsonl --json || bad first
 python3 -c 'import json; a, b = json.load(open("file.json")), json.load(open("out")); assert abs(a["steps"][0]["loss"] / b["evaluation"]["loss"] - 1) < 1e-12' ||
     bad 'the order is not that of the file'
+fi
+
+# Dropout: its numbers are of seed and example, not of ranks; evaluation has none.
+sed 's/const redco_value x = redco_scope_weight(scope, "x")/const redco_value whole = redco_scope_weight(scope, "x"), x = scope->training ? redco_dropout(g, whole, 0.5, scope->key, 1, NULL) : whole/; s/"first"/"drops"/' \
+    first/first.c >drops.c
+"$compiler" -std=c11 -shared -fPIC -I"$tests/.." drops.c -o drops.so >out 2>err || bad drops.c
+drops="drops.json --pipeline ./drops.so --data points.jsonl --dtype f64 --epochs 5 --evaluate points.jsonl --json"
+if [ "$size" = full ]; then
+for ranks in 1 2 4; do
+    plan drops ./drops.so 12 3 --gpus $ranks --strategy "$([ $ranks -eq 4 ] && echo zero3 || echo ddp)"
+    run $drops && cp out drops.$ranks.out || bad "dropout on $ranks ranks"
+done
+run $drops --seed 2 && cp out drops.seed.out || bad 'dropout: seed'
+python3 - <<'PY' || bad 'dropout depends on ranks'
+import json
+one, two, four, other = (json.load(open(f"drops.{n}.out")) for n in (1, 2, 4, "seed"))
+for run in (two, four):
+    assert all(abs(a["loss"] / b["loss"] - 1) < 1e-12 for a, b in zip(one["steps"] + [one["evaluation"]], run["steps"] + [run["evaluation"]]))
+assert len(one["steps"]) == 9 and one["steps"][0]["loss"] != other["steps"][0]["loss"]
+PY
+fi
 
 # A line on a terminal, and nothing in a pipe.
 python3 - redco-exec zero3.json $train --steps 20 <<'PY' || bad 'progress'

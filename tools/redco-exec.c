@@ -153,11 +153,13 @@ static redco_status save(struct rank_run *r, bool best, redco_error *err)
 static redco_status evaluate(struct rank_run *r, uint64_t step, bool *best_out, redco_error *err)
 {
     struct exec_use *const use = &r->run.use;
-    const redco_status st = exec_course_evaluate(r->args, &r->files, r->trainer, step, use, &r->best, err);
+    const redco_status st =
+        exec_course_evaluate(r->args, &r->files, r->trainer, step, redco_world_rank(r->world) == 0, use, &r->best, err);
     if (st != REDCO_OK) { return st; }
     const struct exec_evaluation *const e = &use->list[use->count - 1];
     *best_out = e->best && r->args->course.keeps_best;
     exec_log_evaluation(&r->log, e);
+    if (use->pairs_err.status != REDCO_OK) { exec_log_fail(&r->log, &use->pairs_err); }
     if (speaks(r) && step != r->args->steps) { /* the last one is told behind the steps */
         exec_progress_clear(&r->progress);
         exec_print_evaluation(e);

@@ -24,6 +24,14 @@ redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place,
                           "pp %u, cp %u, ep %u: only tensor and data parallelism are executed; plan with --pp 1 --cp 1",
                           plan->pp, plan->cp, plan->ep);
     }
+    for (uint32_t i = 0; i < plan->layers_count; i++) {
+        if (plan->layers[i].recompute == REDCO_RECOMPUTE_MLP) {
+            return redco_fail(
+                err, REDCO_EVALUE, place,
+                "recomputes the FFN alone, which is not executed; plan with --engine redco-exec, or another "
+                "--recompute");
+        }
+    }
     if (redco_plan_gpus(plan) != ranks) {
         return redco_fail(err, REDCO_EVALUE, place, "is for %llu ranks, but the world has %llu",
                           (unsigned long long)redco_plan_gpus(plan), (unsigned long long)ranks);
@@ -380,7 +388,8 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
     t->step++;
     *step_out = (redco_trainer_step){.loss = step.loss,
                                      .gradient_norm = step.gradient_norm,
-                                     .learning_rate = rate,
+                                     .clip_factor = redco_states_clip_factor(t->states, step.gradient_norm),
+                                     .learning_rate = redco_optimizer_rate(&t->options.optimizer, rate, t->step),
                                      .time_s = now_s(CLOCK_MONOTONIC) - begin_s,
                                      .processor_s = now_s(CLOCK_PROCESS_CPUTIME_ID) - used_s};
     st = redco_schedule_exposed(t->schedule, &step_out->exposed_comm_s, err);

@@ -90,6 +90,7 @@ void redco_trainer_free(redco_trainer *trainer); /**< NULL is accepted */
 typedef struct redco_trainer_step {
     double loss;           /**< mean over the global batch */
     double gradient_norm;  /**< before clipping */
+    double clip_factor;    /**< by which gradients were multiplied to clip them; 1: not at all */
     double learning_rate;  /**< that was applied */
     double time_s;         /**< this rank's, from first token to last weight */
     double exposed_comm_s; /**< part of it, waiting for communication instead of computing */

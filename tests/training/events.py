@@ -82,7 +82,7 @@ for line in map(json.loads, open(metrics)):
             want["evaluation/metric", line["step"]] = single(line["evaluation"]["metric"])
         continue
     for tag, key in (("train/loss", "loss"), ("train/gradient_norm", "gradient_norm"), ("speed/step_s", "time_s"),
-                     ("train/learning_rate", "learning_rate"), ("speed/tokens_per_s", "tokens_per_s"), ("speed/mfu", "mfu")):
+                     ("train/learning_rate", "learning_rate"), ("train/clip_factor", "clip_factor"), ("speed/tokens_per_s", "tokens_per_s"), ("speed/mfu", "mfu")):
         if line[key] is not None:
             want[tag, line["step"]] = single(line[key])
 assert got == want, sorted(set(got.items()) ^ set(want.items()))[:6]

@@ -3,6 +3,7 @@
 #include "executor/data/tokens.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,7 +151,7 @@ redco_status exec_course_try(const struct exec_args *args, const struct exec_fil
     if (st == REDCO_OK && files->prompts != NULL) {
         st = redco_examples_begin(files->prompts, count, &first.prompts, err);
     }
-    if (st == REDCO_OK) { st = exec_files_evaluate(&some, &first, trainer, &use, err); }
+    if (st == REDCO_OK) { st = exec_files_evaluate(&some, &first, trainer, NULL, &use, err); }
     if (st == REDCO_OK) { st = exec_files_predict(&some, &first, trainer, EXEC_PREDICT_TRY, &use, err); }
     redco_records_close(some.evaluated);
     redco_records_close(some.predicted);
@@ -166,10 +167,14 @@ static double value_of(const struct exec_course *c, const struct exec_evaluation
 }
 
 redco_status exec_course_evaluate(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
-                                  uint64_t step, struct exec_use *use, redco_checkpoint_best *best, redco_error *err)
+                                  uint64_t step, bool leads, struct exec_use *use, redco_checkpoint_best *best,
+                                  redco_error *err)
 {
     const struct exec_course *const c = &args->course;
-    const redco_status st = exec_files_evaluate(args, files, trainer, use, err);
+    char pairs[4200] = "";
+    (void)snprintf(pairs, sizeof pairs, "%.4000s/evaluation-%010llu.jsonl", c->log != NULL ? c->log : "",
+                   (unsigned long long)step);
+    const redco_status st = exec_files_evaluate(args, files, trainer, leads && c->log != NULL ? pairs : NULL, use, err);
     if (st != REDCO_OK) { return st; }
     struct exec_evaluation *const more = realloc(use->list, (use->count + 1) * sizeof *more);
     if (more == NULL) { return redco_fail(err, REDCO_ENOMEM, "evaluation", "out of memory"); }

@@ -25,8 +25,10 @@ void exec_course_facts(const struct exec_args *args, struct exec_facts *facts);
 redco_status exec_course_try(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
                              redco_error *err);
 /** An evaluation, added to @p use. Every rank calls it, and has the same.
- *  @param best  the best checkpoint so far; it is this step's if the evaluation is the best of all */
+ *  @param leads  this rank writes a pipeline's examples and predictions into the folder of --log
+ *  @param best   the best checkpoint so far; it is this step's if the evaluation is the best of all */
 redco_status exec_course_evaluate(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
-                                  uint64_t step, struct exec_use *use, redco_checkpoint_best *best, redco_error *err);
+                                  uint64_t step, bool leads, struct exec_use *use, redco_checkpoint_best *best,
+                                  redco_error *err);
 
 #endif

@@ -97,6 +97,7 @@ void exec_log_step(struct exec_log *log, uint64_t number_of, double epoch, const
     const double mfu = exec_mfu(log->run, step->time_s);
     const redco_event_scalar scalars[] = {{"train/loss", step->loss},
                                           {"train/gradient_norm", step->gradient_norm},
+                                          {"train/clip_factor", step->clip_factor},
                                           {"train/learning_rate", step->learning_rate},
                                           {"speed/tokens_per_s", tokens},
                                           {"speed/step_s", step->time_s},
@@ -106,10 +107,10 @@ void exec_log_step(struct exec_log *log, uint64_t number_of, double epoch, const
     exec_log_line(log, "step %llu  loss %.9g  gradient norm %.6g  rate %.6g  %.4g s", (unsigned long long)number_of,
                   step->loss, step->gradient_norm, step->learning_rate, step->time_s);
     json_t *const line =
-        json_pack("{s:I, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f}", "step", (json_int_t)number_of, "epoch",
-                  number(epoch), "loss", step->loss, "gradient_norm", step->gradient_norm, "learning_rate",
-                  step->learning_rate, "time_s", step->time_s, "exposed_comm_s", step->exposed_comm_s, "tokens_per_s",
-                  tokens, "mfu", number(mfu), "wall_time_s", now_s);
+        json_pack("{s:I, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f}", "step", (json_int_t)number_of, "epoch",
+                  number(epoch), "loss", step->loss, "gradient_norm", step->gradient_norm, "clip_factor",
+                  step->clip_factor, "learning_rate", step->learning_rate, "time_s", step->time_s, "exposed_comm_s",
+                  step->exposed_comm_s, "tokens_per_s", tokens, "mfu", number(mfu), "wall_time_s", now_s);
     if (redco_metrics_file_add(log->metrics, line, &log->err) == REDCO_OK) {
         (void)redco_event_file_add(log->events, now_s, number_of, scalars, count, &log->err);
     }
@@ -132,6 +133,11 @@ void exec_log_evaluation(struct exec_log *log, const struct exec_evaluation *e)
     if (redco_metrics_file_add(log->metrics, line, &log->err) == REDCO_OK) {
         (void)redco_event_file_add(log->events, now_s, e->step, scalars, judged ? 2 : 1, &log->err);
     }
+}
+
+void exec_log_fail(struct exec_log *log, const redco_error *err)
+{
+    (void)redco_fail(&log->err, err->status, err->place, "%s", err->text);
 }
 
 redco_status exec_log_close(struct exec_log *log, redco_error *err)

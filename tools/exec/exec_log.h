@@ -25,6 +25,8 @@ void exec_log_open(struct exec_log *log, const struct exec_run *run, const char 
 void exec_log_step(struct exec_log *log, uint64_t number, double epoch, const redco_trainer_step *step);
 void exec_log_evaluation(struct exec_log *log, const struct exec_evaluation *evaluation);
 __attribute__((format(printf, 2, 3))) void exec_log_line(struct exec_log *log, const char *format, ...);
+/** Keeps an error of something else that belongs to the log. */
+void exec_log_fail(struct exec_log *log, const redco_error *err);
 /** Hands the first error on. */
 redco_status exec_log_close(struct exec_log *log, redco_error *err);
 

@@ -92,6 +92,7 @@ static json_t *line_of(const redco_example *example, const redco_predictions *p,
 struct lines {
     const struct exec_args *args;
     const struct exec_files *files;
+    const redco_records *records;         /* a pipeline's */
     const redco_predictions *predictions; /* from a language model */
     const redco_judgement *judgement;     /* from a pipeline */
     uint64_t count;
@@ -115,7 +116,7 @@ static json_t *line_at(const struct lines *l, uint64_t number)
         const redco_example example = redco_examples_get(l->files->prompts, number);
         return line_of(&example, l->predictions, number);
     }
-    json_t *const record = redco_records_get(l->args->predicted, number);
+    json_t *const record = redco_records_get(l->records, number);
     return json_pack("{s:o, s:o}", "example", record, "prediction",
                      pipeline_output(l->args, record, l->judgement, number));
 }
@@ -143,10 +144,9 @@ static redco_status write_lines(const struct lines *l, FILE *file, const char *n
 }
 
 /* A file appears whole or not at all. */
-static redco_status write_predictions(const struct lines *l, redco_error *err)
+static redco_status write_predictions(const struct lines *l, const char *path, redco_error *err)
 {
     static const char ending[] = ".unfinished";
-    const char *const path = l->args->predictions;
     if (path == NULL) { return write_lines(l, stdout, "standard output", err); }
     const size_t size = strlen(path) + sizeof ending;
     char *const temporary = malloc(size);
@@ -166,7 +166,7 @@ static redco_status write_predictions(const struct lines *l, redco_error *err)
 
 static redco_status hand_out(const struct lines *l, enum exec_predicting what, redco_error *err)
 {
-    return what == EXEC_PREDICT_WRITE ? write_predictions(l, err)
+    return what == EXEC_PREDICT_WRITE ? write_predictions(l, l->args->predictions, err)
            : what == EXEC_PREDICT_TRY ? write_lines(l, NULL, l->args->predict, err)
                                       : REDCO_OK;
 }
@@ -219,26 +219,30 @@ static redco_status measure(const struct exec_args *args, const redco_judgement 
                : redco_fail(err, REDCO_EINFEASIBLE, args->evaluate, "the metric is not a finite number");
 }
 
-static redco_status evaluate_pipeline(const struct exec_args *args, redco_trainer *trainer, struct exec_use *use,
-                                      redco_error *err)
+static redco_status evaluate_pipeline(const struct exec_args *args, redco_trainer *trainer, const char *pairs,
+                                      struct exec_use *use, redco_error *err)
 {
     redco_judgement j = {.predictions = NULL};
     redco_status st = redco_trainer_judge(trainer, args->evaluated, (uint32_t)args->batch, true, &j, err);
     use->evaluation = (redco_evaluation){j.loss, j.examples, (uint64_t)ceil(j.weight)};
     if (st == REDCO_OK) { st = measure(args, &j, &use->metric, err); }
+    if (st == REDCO_OK && pairs != NULL && j.values > 0) {
+        const struct lines lines = {.args = args, .records = args->evaluated, .judgement = &j, .count = j.examples};
+        (void)write_predictions(&lines, pairs, &use->pairs_err);
+    }
     redco_judgement_free(&j);
     return st;
 }
 
 redco_status exec_files_evaluate(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
-                                 struct exec_use *use, redco_error *err)
+                                 const char *pairs, struct exec_use *use, redco_error *err)
 {
     const double begin_s = exec_now_s();
     redco_status st = REDCO_OK;
     use->metric = (double)NAN;
     if (args->evaluate == NULL) { return st; }
     st = args->pipeline != NULL
-             ? evaluate_pipeline(args, trainer, use, err)
+             ? evaluate_pipeline(args, trainer, pairs, use, err)
              : redco_trainer_evaluate(trainer, files->evaluated, (uint32_t)args->batch, &use->evaluation, err);
     use->evaluation_s = exec_now_s() - begin_s;
     if (st == REDCO_OK) { use->evaluate = args->evaluate; }
@@ -255,7 +259,7 @@ redco_status exec_files_predict(const struct exec_args *args, const struct exec_
     redco_status st = redco_trainer_judge(trainer, args->predicted, (uint32_t)args->batch, false, &j, err);
     use->prediction_s = exec_now_s() - begin_s;
     use->predicted = j.examples;
-    const struct lines lines = {.args = args, .judgement = &j, .count = j.examples};
+    const struct lines lines = {.args = args, .records = args->predicted, .judgement = &j, .count = j.examples};
     if (st == REDCO_OK) { st = hand_out(&lines, what, err); }
     if (st == REDCO_OK) { use->predict = args->predict; }
     redco_judgement_free(&j);

@@ -17,9 +17,10 @@ void exec_files_skipped(const struct exec_args *args, const char *path, uint64_t
 redco_status exec_files_open(const struct exec_args *args, const redco_trainer *trainer, bool leads,
                              struct exec_files *files, redco_error *err);
 void exec_files_close(struct exec_files *files);
-/** The loss and the metric of --evaluate, into @p use; nothing without it. Every rank calls it, and has the same. */
+/** The loss and the metric of --evaluate, into @p use; nothing without it. Every rank calls it, and has the same.
+ *  @param pairs  a file for a pipeline's examples and predictions, as --predict writes them; NULL: they are not kept */
 redco_status exec_files_evaluate(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
-                                 struct exec_use *use, redco_error *err);
+                                 const char *pairs, struct exec_use *use, redco_error *err);
 
 /** The fate of predictions. */
 enum exec_predicting {

@@ -170,11 +170,12 @@ static json_t *steps_json(const struct exec_run *run)
     json_t *const list = json_array();
     for (uint64_t i = 0; i < run->count; i++) {
         (void)json_array_append_new(
-            list, json_pack("{s:o, s:o, s:f, s:f, s:f, s:f}", "loss",
+            list, json_pack("{s:o, s:o, s:f, s:f, s:f, s:f, s:f}", "loss",
                             number_json(run->replay ? (double)NAN : run->steps[i].loss), "gradient_norm",
-                            number_json(run->replay ? (double)NAN : run->steps[i].gradient_norm), "learning_rate",
-                            run->steps[i].learning_rate, "time_s", run->steps[i].time_s, "exposed_comm_s",
-                            run->steps[i].exposed_comm_s, "processor_s", run->steps[i].processor_s));
+                            number_json(run->replay ? (double)NAN : run->steps[i].gradient_norm), "clip_factor",
+                            run->steps[i].clip_factor, "learning_rate", run->steps[i].learning_rate, "time_s",
+                            run->steps[i].time_s, "exposed_comm_s", run->steps[i].exposed_comm_s, "processor_s",
+                            run->steps[i].processor_s));
     }
     return list;
 }

@@ -35,6 +35,7 @@ struct exec_use {
     uint64_t count;
     const char *evaluate, *predict; /**< their files, or NULL */
     redco_evaluation evaluation;
+    redco_error pairs_err; /**< examples and predictions of an evaluation could not be written */
     double evaluation_s, prediction_s;
     double metric;              /**< the pipeline's; NaN: it has none */
     uint64_t predicted, tokens; /**< examples, and tokens generated */
