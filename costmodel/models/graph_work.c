@@ -429,6 +429,9 @@ static uint64_t values_bytes(const redco_graph_values *values, uint32_t count, u
 uint64_t redco_degree_value_bytes(const redco_degree_work *degree, bool backward, bool narrow, uint64_t examples)
 {
     uint64_t most = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < degree->moment_count; i++) { any = any || degree->moments[i].narrow == narrow; }
+    if (!any && narrow) { return redco_degree_value_bytes(degree, backward, false, examples); }
     for (uint32_t i = 0; i < degree->moment_count; i++) {
         const redco_graph_moment *const moment = &degree->moments[i];
         if (moment->backward != backward || moment->narrow != narrow) { continue; }

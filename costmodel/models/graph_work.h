@@ -91,7 +91,8 @@ const redco_degree_work *redco_graph_work_of(const redco_graph_work *work, uint3
 /** Floating-point operations of the products and attention of a pass. */
 double redco_degree_flops(const redco_degree_work *degree, bool backward, uint64_t examples);
 double redco_work_op_flops(const redco_work_op *op, uint64_t examples);
-/** Bytes of the values of a pass when they need most. @param narrow  computed in 16 bits */
+/** Bytes of the values of a pass when they need most.
+ *  @param narrow  computed in 16 bits, where the graph can be */
 uint64_t redco_degree_value_bytes(const redco_degree_work *degree, bool backward, bool narrow, uint64_t examples);
 /** Bytes of a micro-batch's inputs. */
 uint64_t redco_degree_input_bytes(const redco_degree_work *degree, uint64_t examples);

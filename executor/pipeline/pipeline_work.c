@@ -562,8 +562,14 @@ static redco_status make_degree(struct maker *m, redco_error *err)
     if (st == REDCO_OK) { st = add_moments(m, false, degree, err); }
     if (st == REDCO_OK) { st = add_inputs(m, degree, err); }
     free_probes(m);
-    if (st == REDCO_OK) { st = make_probes(m, REDCO_BFLOAT16, err); }
-    if (st == REDCO_OK) { st = add_moments(m, true, degree, err); }
+    /* A loss that does not compute in 16 bits (random numbers are drawn in 32) has the values of 32. */
+    redco_error why = {.status = REDCO_OK};
+    if (st == REDCO_OK) {
+        st = make_probes(m, REDCO_BFLOAT16, &why);
+        const bool wide = st == REDCO_EVALUE;
+        if (st == REDCO_OK) { st = add_moments(m, true, degree, &why); }
+        st = wide ? REDCO_OK : st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
+    }
     free_probes(m);
     return st;
 }
