@@ -3,7 +3,6 @@
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct redcoi_arena_chunk {
     redcoi_arena_chunk *before;
@@ -27,14 +26,6 @@ void *redcoi_arena_take(redcoi_arena *arena, size_t bytes)
     void *block = arena->last->memory + arena->used_bytes;
     arena->used_bytes += bytes;
     return block;
-}
-
-const char *redcoi_arena_string(redcoi_arena *arena, const char *text)
-{
-    const size_t bytes = strlen(text) + 1;
-    char *copy = redcoi_arena_take(arena, bytes);
-    if (copy != NULL) { memcpy(copy, text, bytes); }
-    return copy;
 }
 
 void redcoi_arena_free(redcoi_arena *arena)

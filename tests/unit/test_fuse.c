@@ -1,6 +1,7 @@
 /* Graphs whose elementwise operators were fused against the graphs as they were: not one bit of a result differs. What
  * the pass promises (fuse.h) on models of all families and on random graphs. REDCO_TEST_ROUNDS, REDCO_TEST_SEED: more,
  * or other, random graphs. */
+#include "evaluate_planned.h"
 #include "language_fixture.h"
 #include "random_elementwise.h"
 
@@ -12,7 +13,6 @@
 #include "costmodel/graph/transform.h"
 #include "costmodel/kept/recompute.h"
 #include "executor/backend/host/host.h"
-#include "executor/memory_plan/planned_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* Products that take along what follows them: which ones, that names, orders and memory stay, and that numbers are
  * those of the graph as it was. */
+#include "evaluate_planned.h"
 #include "language_fixture.h"
 
 #include "costmodel/graph/build_calls.h"
@@ -7,7 +8,6 @@
 #include "costmodel/graph/transform.h"
 #include "costmodel/kept/recompute.h"
 #include "executor/backend/host/host.h"
-#include "executor/memory_plan/planned_memory.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,12 +1,12 @@
 /* Graphs that keep less, run from a planned arena whose freed parts are overwritten, against the graph as it is: not
  * one bit of loss or gradients may differ. All families, all policies, on one rank and on ranks that are processes. */
+#include "evaluate_planned.h"
 #include "language_fixture.h"
 #include "processes.h"
 
 #include "costmodel/kept/recompute.h"
 #include "executor/backend/host/host.h"
 #include "executor/comm/graph_collectives.h"
-#include "executor/memory_plan/planned_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

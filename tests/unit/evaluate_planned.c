@@ -1,5 +1,4 @@
-/* A graph from an arena, on its own: what tests compare schedules with. */
-#include "executor/memory_plan/planned_memory.h"
+#include "evaluate_planned.h"
 
 #include <stdlib.h>
 #include <string.h>
