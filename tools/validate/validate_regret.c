@@ -3,6 +3,7 @@
 #include "tools/cli/text_table.h"
 #include "tools/validate/validate_rows.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,10 +97,14 @@ static int by_regret(const void *left, const void *right)
 
 static struct source *source_of(struct report *report, const char *name)
 {
-    size_t at = 0;
-    while (at < report->source_count && strcmp(report->sources[at].name, name) != 0) { at++; }
-    if (at == report->source_count) { report->sources[report->source_count++] = (struct source){.name = name}; }
-    return &report->sources[at];
+    for (size_t i = 0; i < report->source_count; i++) {
+        struct source *const s = &report->sources[i];
+        assert(s->name != NULL);
+        if (strcmp(s->name, name) == 0) { return s; }
+    }
+    struct source *const added = &report->sources[report->source_count++];
+    added->name = name;
+    return added;
 }
 
 /* Sums by source: those with many small groups must not hide the others. */
