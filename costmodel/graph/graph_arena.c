@@ -29,14 +29,6 @@ void *redcoi_arena_take(redcoi_arena *arena, size_t bytes)
     return block;
 }
 
-const char *redcoi_arena_string(redcoi_arena *arena, const char *text)
-{
-    const size_t bytes = strlen(text) + 1;
-    char *copy = redcoi_arena_take(arena, bytes);
-    if (copy != NULL) { memcpy(copy, text, bytes); }
-    return copy;
-}
-
 void redcoi_arena_free(redcoi_arena *arena)
 {
     while (arena->last != NULL) {

@@ -12,8 +12,6 @@ typedef struct redcoi_arena {
 
 /** @return zeroed memory for any type, or NULL if memory is short */
 void *redcoi_arena_take(redcoi_arena *arena, size_t bytes);
-/** @return a copy, or NULL if memory is short */
-const char *redcoi_arena_string(redcoi_arena *arena, const char *text);
 void redcoi_arena_free(redcoi_arena *arena);
 
 #endif

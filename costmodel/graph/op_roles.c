@@ -67,11 +67,6 @@ static bool has(redco_op_role role, unsigned fact)
     return (roles[role].facts & fact) != 0;
 }
 
-bool redco_op_role_is_norm(redco_op_role role)
-{
-    return has(role, NORM);
-}
-
 bool redco_op_role_is_attention(redco_op_role role)
 {
     return has(role, CORE);

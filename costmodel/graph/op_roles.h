@@ -53,7 +53,6 @@ const char *redco_op_role_name(redco_op_role role);
 /** @return REDCO_OP_ROLE_NONE if no role is called @p name */
 redco_op_role redco_op_role_named(const char *name);
 
-bool redco_op_role_is_norm(redco_op_role role);
 bool redco_op_role_is_attention(redco_op_role role); /**< an attention core */
 bool redco_op_role_makes_logits(redco_op_role role);
 

@@ -49,11 +49,6 @@ void redco_timeline_free(redco_timeline *timeline);
  *  @return REDCO_EVALUE and the operator that breaks the rule */
 redco_status redco_timeline_check(const redco_timeline *timeline, redco_error *err);
 
-/** That chain, first operator first.
- *  @param path_out  NULL, or room for as many as there are
- *  @return their number */
-uint32_t redco_timeline_critical_path(const redco_timeline *timeline, uint32_t *path_out);
-
 /** Where the time of one rank's compute stream goes. All parts add up to the time that is accounted for. */
 typedef struct redco_account {
     double busy_s[REDCO_WORK_COUNT];    /**< work alone, by kind; computation adds up, communication is beside it */

@@ -23,17 +23,6 @@ static redco_status broken(const redco_timeline *t, uint32_t op, redco_error *er
                       what, t->start_s[op], t->end_s[op]);
 }
 
-uint32_t redco_timeline_critical_path(const redco_timeline *timeline, uint32_t *path_out)
-{
-    uint32_t count = 0;
-    for (uint32_t op = timeline->last; op != REDCO_STEP_NONE; op = timeline->cause[op]) { count++; }
-    uint32_t at = count;
-    for (uint32_t op = timeline->last; op != REDCO_STEP_NONE && path_out != NULL; op = timeline->cause[op]) {
-        path_out[--at] = op;
-    }
-    return count;
-}
-
 static redco_status check_path(const redco_timeline *t, redco_error *err)
 {
     double length_s = 0.0;

@@ -259,30 +259,14 @@ const redco_step_traffic *redco_step_traffic_of(const redco_step *step, uint32_t
     return index != REDCO_STEP_NONE ? &step->traffic[index] : NULL;
 }
 
-const redco_step_memory *redco_step_memories(const redco_step *step, uint32_t op, uint32_t *count_out)
-{
-    *count_out = step->first_memory[op + 1] - step->first_memory[op];
-    return *count_out > 0 ? &step->memories[step->first_memory[op]] : NULL;
-}
-
 const uint64_t *redco_step_resident_bytes(const redco_step *step, uint32_t rank)
 {
     return &step->resident[(size_t)rank * REDCO_HOLDER_COUNT];
 }
 
-uint32_t redco_step_ranks(const redco_step *step)
-{
-    return step->ranks;
-}
-
 uint64_t redco_step_micro_batches(const redco_step *step)
 {
     return step->micro_batches;
-}
-
-double redco_step_overlap_ratio(const redco_step *step)
-{
-    return step->overlap_ratio;
 }
 
 const char *redco_step_suffix_name(redco_step_suffix suffix)

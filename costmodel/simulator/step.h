@@ -165,13 +165,9 @@ const redco_step_op *redco_step_ops(const redco_step *step, uint32_t *count_out)
 /** Operators that @p op waits for: indices below its own. */
 const uint32_t *redco_step_inputs(const redco_step *step, uint32_t op, uint32_t *count_out);
 const redco_step_traffic *redco_step_traffic_of(const redco_step *step, uint32_t op); /**< NULL: computation */
-const redco_step_memory *redco_step_memories(const redco_step *step, uint32_t op, uint32_t *count_out);
 /** The memory of a rank before and after a step, by holder. */
 const uint64_t *redco_step_resident_bytes(const redco_step *step, uint32_t rank);
-uint32_t redco_step_ranks(const redco_step *step);
 uint64_t redco_step_micro_batches(const redco_step *step); /**< built */
-/** y of the calibration: communication beside computation runs at this share of its speed. */
-double redco_step_overlap_ratio(const redco_step *step);
 
 /** The operator's name, cut to fit. @return @p buffer */
 const char *redco_step_name(const redco_step *step, uint32_t op, char *buffer, size_t size);

@@ -30,10 +30,3 @@ void redco_arena_held(const redco_graph *graph, const redco_lifetimes *l, uint32
         bytes_out[category_of(graph, l, i)] += (l->intervals[i].size_bytes + unit - 1) / unit * unit;
     }
 }
-
-const char *redco_arena_category_name(redco_arena_category category)
-{
-    static const char *const names[REDCO_ARENA_CATEGORIES] = {"activations", "logits", "recomputed", "working",
-                                                              "workspace"};
-    return names[category];
-}

@@ -23,7 +23,6 @@ typedef enum redco_arena_category {
  *  @param bytes_out  what each holds during it, as planned: rounded up to REDCO_ALIGNMENT_BYTES */
 void redco_arena_held(const redco_graph *graph, const redco_lifetimes *lifetimes, uint32_t step,
                       uint64_t bytes_out[REDCO_ARENA_CATEGORIES]);
-const char *redco_arena_category_name(redco_arena_category category); /**< static: "activations" */
 
 #ifdef __cplusplus
 }

@@ -46,15 +46,6 @@ redco_status redco_memory_run(const redco_memory_map *map, redco_backend *backen
 redco_status redco_memory_poison(const redco_memory_map *map, redco_backend *backend, redco_device_stream *stream,
                                  uint32_t step, redco_error *err);
 
-/** redco_evaluate_rank() from an arena: allocates arena and inputs, runs the graph in the order given.
- *  @param options  its outside and kept values are ignored: results take their place
- *  @param poison   see above
- *  @param plan_out NULL, or what was planned; to be freed with redco_memory_plan_free() */
-redco_status redco_evaluate_planned(redco_backend *backend, const redco_collectives *collectives,
-                                    const redco_graph *graph, const redco_lifetimes_options *options,
-                                    const redco_binding *bindings, uint32_t binding_count, const redco_result *results,
-                                    uint32_t result_count, bool poison, redco_memory_plan *plan_out, redco_error *err);
-
 #ifdef __cplusplus
 }
 #endif

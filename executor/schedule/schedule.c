@@ -356,8 +356,3 @@ redco_schedule_size redco_schedule_sizes(const redco_schedule *s)
     }
     return size;
 }
-
-const redco_step *redco_schedule_ops(const redco_schedule *s)
-{
-    return s->step;
-}

@@ -1,6 +1,7 @@
 /* Graphs whose elementwise operators were fused against the graphs as they were: not one bit of a result differs. What
  * the pass promises (fuse.h) on models of all families and on random graphs. REDCO_TEST_ROUNDS, REDCO_TEST_SEED: more,
  * or other, random graphs. */
+#include "evaluate_planned.h"
 #include "language_fixture.h"
 #include "random_elementwise.h"
 
@@ -178,8 +179,7 @@ static void run(redco_backend *backend, const language *l, const redco_graph *gr
         o->results[i] = (redco_result){outputs[i], malloc(redco_type_bytes(redco_value_type(graph, outputs[i])) + 1)};
     }
     const uint32_t bound = language_rebind(l, graph, bindings);
-    must(redco_evaluate_planned(backend, NULL, graph, &lifetimes, bindings, bound, o->results, o->count, true, &plan,
-                                &err),
+    must(evaluate_planned(backend, NULL, graph, &lifetimes, bindings, bound, o->results, o->count, true, &plan, &err),
          &err);
     o->arena_bytes = plan.arena.live_bytes;
     redco_memory_plan_free(&plan);
@@ -641,8 +641,7 @@ static void check_random(redco_backend *backend, uint64_t seed, tally *t)
     }
     const redco_lifetimes_options lifetimes = {.order = NULL};
     must(redco_evaluate(backend, m.g, m.bindings, ELEMENTWISE_INPUTS, want, results, &err), &err);
-    must(redco_evaluate_planned(backend, NULL, fused, &lifetimes, rebound, bound, have, results, true, NULL, &err),
-         &err);
+    must(evaluate_planned(backend, NULL, fused, &lifetimes, rebound, bound, have, results, true, NULL, &err), &err);
     for (uint32_t i = 0; i < results; i++) {
         const size_t bytes = redco_type_bytes(redco_value_type(m.g, outputs[i]));
         if (memcmp(want[i].data, have[i].data, bytes) != 0) {

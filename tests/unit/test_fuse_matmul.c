@@ -1,5 +1,6 @@
 /* Products that take along what follows them: which ones, that names, orders and memory stay, and that numbers are
  * those of the graph as it was. */
+#include "evaluate_planned.h"
 #include "language_fixture.h"
 
 #include "costmodel/graph/build_calls.h"
@@ -150,7 +151,7 @@ static uint64_t run(redco_backend *host, const language *l, const redco_graph *g
         o->results[i] = (redco_result){outputs[i], malloc(redco_type_bytes(redco_value_type(graph, outputs[i])) + 1)};
     }
     const uint32_t bound = language_rebind(l, graph, bindings);
-    if (redco_evaluate_planned(host, NULL, graph, &none, bindings, bound, o->results, o->count, true, NULL, &err) !=
+    if (evaluate_planned(host, NULL, graph, &none, bindings, bound, o->results, o->count, true, NULL, &err) !=
             REDCO_OK ||
         redco_memory_plan_make(graph, &bare, &plan, &err) != REDCO_OK) {
         fail_msg("%s: %s", err.place, err.text);

@@ -1,5 +1,6 @@
 /* Graphs that keep less, run from a planned arena whose freed parts are overwritten, against the graph as it is: not
  * one bit of loss or gradients may differ. All families, all policies, on one rank and on ranks that are processes. */
+#include "evaluate_planned.h"
 #include "language_fixture.h"
 #include "processes.h"
 
@@ -81,8 +82,8 @@ static uint32_t compare(const job *j, const language *l, const outcome *want, ui
     prepare(&have, graph, outputs, l->output_count);
     const uint32_t bound = language_rebind(l, graph, bindings);
     const redco_lifetimes_options lifetimes = {.order = NULL};
-    if (redco_evaluate_planned(j->backend, j->collectives, graph, &lifetimes, bindings, bound, have.results, have.count,
-                               true, NULL, &err) != REDCO_OK) {
+    if (evaluate_planned(j->backend, j->collectives, graph, &lifetimes, bindings, bound, have.results, have.count, true,
+                         NULL, &err) != REDCO_OK) {
         goto out;
     }
     repeated = 0;

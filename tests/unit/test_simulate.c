@@ -75,10 +75,11 @@ static void layers_ahead(void **state)
     check_near(g.timeline->span_s, 9.0, 1e-12);
     assert_int_equal(g.timeline->peaks[0].bytes, 30);
     assert_int_equal(g.timeline->peaks[0].op, gathers[2]);
-    uint32_t path[8];
-    assert_int_equal(redco_timeline_critical_path(g.timeline, path), 5); /* a1's gather, then all modules */
-    assert_int_equal(path[0], gathers[0]);
-    assert_int_equal(path[4], modules[3]);
+    /* a1's gather, then all modules */
+    assert_int_equal(g.timeline->last, modules[3]);
+    for (int i = 3; i > 0; i--) { assert_int_equal(g.timeline->cause[modules[i]], modules[i - 1]); }
+    assert_int_equal(g.timeline->cause[modules[0]], gathers[0]);
+    assert_int_equal(g.timeline->cause[gathers[0]], REDCO_STEP_NONE);
     const redco_account account = redco_timeline_account(g.timeline, 0, REDCO_ALL_MICRO_BATCHES);
     check_near(account.waiting_s[REDCO_WORK_GATHER], 1.0, 1e-12);
     check_near(account.busy_s[REDCO_WORK_FORWARD], 8.0, 1e-12);
