@@ -36,7 +36,7 @@ add_test(NAME house.readme COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/readme.sh ${CMAKE
 add_test(NAME house.pages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/pages.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.ceilings COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ceilings.sh)
 add_test(NAME house.recipes COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/recipes.sh)
-add_test(NAME house.full-disk COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/full-disk.sh ${CMAKE_BINARY_DIR}/tools)
-add_test(NAME house.slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/slurm.sh ${CMAKE_BINARY_DIR}/tools)
+add_test(NAME house.full-disk COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/full-disk.sh ${CMAKE_BINARY_DIR}/tools ${CMAKE_BINARY_DIR}/pipelines)
+add_test(NAME house.slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/slurm.sh ${CMAKE_BINARY_DIR}/tools ${CMAKE_BINARY_DIR}/pipelines)
 set_tests_properties(house.ceilings house.row-commands house.famous house.famous.full house.readme house.pages house.full-disk house.slurm house.man-pages house.golden-runner house.folders house.names house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas house.schemas.full house.recipes
                      PROPERTIES LABELS house SKIP_RETURN_CODE 77)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/exec-checkpoint.sh TOOLS [few|full]: what one plan has trained is resumed on another, to the same losses and
+# tests/exec-checkpoint.sh TOOLS few|full PIPELINES: what one plan has trained is resumed on another, to the same losses and
 # weights as one rank that never stopped (f64: 1e-10); a checkpoint that is damaged in any file is named and the one
 # before it is taken; a full disk, an interrupted run and a rank that hangs leave what was there.
 # Lists of words and names of our own; "a && b || bad" is meant; kill is no file.
@@ -7,7 +7,8 @@
 set -u
 tests=$(cd "$(dirname "$0")" && pwd) || exit 2
 PATH=$(cd "$1" && pwd):$PATH
-size=${2:-full}
+size=$2
+pipelines=$(cd "$3" && pwd) || exit 2
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
@@ -143,5 +144,32 @@ wait $parent 2>/dev/null
 # What is done already is not done again.
 redco-exec zero3.json --steps 1 --dtype f64 --checkpoint copy --resume >out 2>err || bad 'nothing to do'
 grep -q 'nothing is left to train$' out && ! grep -q '^step' out || bad 'nothing to do'
+# The same of a pipeline: a checkpoint that is torn, a disk that is full, and another plan, with evaluations and the best one.
+digits="$tests/../executor/pipelines/data/digits-test.jsonl"
+for name in 'p1 --gpus 2 --strategy ddp' 'p2 --gpus 4 --strategy zero3'; do
+    set -- $name
+    shift
+    redco-plan --quiet --pipeline "$pipelines/digits.so" --cluster "$tests/data/exec/quad.json" --global-batch 16 --micro-batch 4 \
+        --precision fp32 "$@" -o "${name%% *}.json" >/dev/null || exit 2
+done
+pipeline="--pipeline $pipelines/digits.so --data $digits --evaluate $digits --evaluate-every 4 --keep-best metric --dtype f64 --json"
+redco-exec p2.json $pipeline --steps 12 --checkpoint pipe --checkpoint-every 6 >whole.out 2>err || bad 'pipeline'
+rm -rf pipe
+redco-exec p2.json $pipeline --steps 9 --checkpoint pipe --checkpoint-every 6 >out 2>err || bad 'pipeline'
+truncate -s -8 pipe/step-0000000009/optimizer-00001-of-00001.safetensors
+(ulimit -f 120 && redco-exec p1.json $pipeline --steps 12 --checkpoint pipe --resume >out 2>err)
+[ $? -eq 3 ] && grep -q 'File too large$' err || bad 'pipeline: full disk'
+! ls -A pipe | grep -q unfinished && [ -e pipe/step-0000000008/checkpoint.json ] || bad "pipeline: full disk: $(ls -A pipe)"
+rm -rf pipe/damaged*
+redco-exec p1.json $pipeline --steps 12 --checkpoint pipe --resume >resumed.out 2>err || bad 'pipeline: torn'
+grep -q 'warning: pipe/step-0000000009/optimizer-.*; this checkpoint is passed over$' err || bad 'pipeline: torn: no warning'
+python3 - <<'PY' || bad 'pipeline: torn: other losses'
+import json
+whole, resumed = (json.load(open(f)) for f in ("whole.out", "resumed.out"))
+assert resumed["checkpoint"]["resumed_from"] == 8, resumed["checkpoint"]
+a, b = whole["steps"][8:] + whole["evaluations"][2:], resumed["steps"] + resumed["evaluations"]
+assert len(a) == len(b) == 5 and all(abs(x["loss"] / y["loss"] - 1) < 1e-10 for x, y in zip(a, b)), (a, b)
+assert whole["checkpoint"]["best"]["step"] == resumed["checkpoint"]["best"]["step"]
+PY
 echo "$resumed pairs of plans, $damaged damaged checkpoints, $failures failures"
 [ $failures -eq 0 ]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/exec-kills.sh TOOLS [COUNT [SEED]]: a run of a small model is broken off COUNT times, at random moments and in
+# tests/exec-kills.sh TOOLS [COUNT [SEED [PIPELINES]]]: a run of a small model, or of the pipeline of digits, is broken off COUNT times, at random moments and in
 # random ways (a rank killed, a rank stopped, the parent killed), each time resumed on a random one of four plans. Every
 # end is one message of a rank, with no process and nothing unfinished left; every loss that was printed is that of an
 # unbroken run, and the weights at the end are those of one rank. Needs /proc.
@@ -8,7 +8,8 @@
 set -u
 tests=$(cd "$(dirname "$0")" && pwd) || exit 2
 PATH=$(cd "$1" && pwd):$PATH
-count=${2:-100} seed=${3:-1}
+count=${2:-100} seed=${3:-1} pipelines=${4:-}
+if [ -n "$pipelines" ]; then pipelines=$(cd "$pipelines" && pwd) || exit 2; fi
 [ -e /proc/self/task ] || { echo 'skipped: there is no /proc' && exit 77; }
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
@@ -22,14 +23,25 @@ bad() {
 plan() { # NAME OPTION...
     name=$1
     shift
+    if [ -n "$pipelines" ]; then
+        redco-plan --quiet --pipeline "$pipelines/digits.so" --cluster "$tests/data/exec/quad.json" --global-batch 16 --micro-batch 4 \
+            --precision fp32 "$@" -o "$name" >/dev/null || exit 2
+        return
+    fi
     redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/llama.json" --seq 8 \
         --global-batch 4 --micro-batch 1 --precision fp32 "$@" -o "$name" >/dev/null || exit 2
 }
-plan 0.json --gpus 4 --tp 2 --strategy zero3
+two="--tp 2" data="" most=3
+if [ -n "$pipelines" ]; then # evaluated and logged, too, as far as a run comes
+    two="" most=4
+    data="--pipeline $pipelines/digits.so --data $tests/../executor/pipelines/data/digits-test.jsonl --evaluate $tests/../executor/pipelines/data/digits-test.jsonl --evaluate-every 4 --keep-best loss"
+fi
+plan 0.json --gpus 4 $two --strategy zero3
 plan 1.json --gpus 2 --strategy ddp
 plan 2.json --gpus 4 --strategy zero1 --scheme inter-tensor
-plan 3.json --gpus 2 --tp 2
+plan 3.json --gpus 2 $two
 run='--dtype f64 --checkpoint checkpoints --checkpoint-every 2 --keep 2'
+run="$run $data"
 
 # One line for each time: from when it is counted (60 of 100: from the first step, as starting takes its time), seconds until
 # it breaks, what is done to which of the ranks, and the plan.
@@ -92,7 +104,7 @@ while read -r from after what rank number; do
         [ $failures -eq 0 ] || cat err
     fi
     [ "$what" = parent ] && grep -v '^$' err && bad "$n: $what: a message"
-    [ "$(ls checkpoints | wc -l)" -le 3 ] || bad "$n: $what: too many checkpoints"
+    [ "$(ls checkpoints | wc -l)" -le $most ] || bad "$n: $what: too many checkpoints"
     cat out >>log
     [ $failures -lt 5 ] || break
 done <times
@@ -102,7 +114,7 @@ grep -E '^step +[0-9]+  loss .* tokens/s$' log | awk '{ print $2, $4 }' >losses
 last=$(sort -n losses | tail -1 | cut -d ' ' -f 1)
 redco-exec 0.json --steps $((last + 2)) --resume $run --check >end 2>err || bad "at the end: $(cat err)"
 grep '^check' end || bad "no check: $(cat end)"
-redco-exec 3.json --steps $((last + 2)) --dtype f64 >unbroken 2>err || bad "unbroken: $(cat err)"
+redco-exec 3.json --steps $((last + 2)) --dtype f64 $data ${data:+--checkpoint unbroken.ck --keep 1} >unbroken 2>err || bad "unbroken: $(cat err)"
 cat end >>log
 awk '{ print $2, $4 }' unbroken >want
 grep -E '^step ' end | awk '{ print $2, $4 }' >>losses

@@ -148,7 +148,7 @@ refuse 2 'quiet.so: has no .predict' $run --pipeline quiet.so --predict first/tr
     refuse 2 '--model: is the pipeline' redco-plan --gpus 1 --pipeline good.so --model llama-7b
     refuse 2 'is no name' redco-exec --new-pipeline ../x
     refuse 2 'first: cannot make the folder' redco-exec --new-pipeline first
-    refuse 2 '--skip-bad: needs --pipeline' redco-exec good.json --skip-bad
+    refuse 2 '--skip-bad: needs --data' redco-exec good.json --skip-bad
     printf '{"x": 1, "y": 3}\n\n{"x": "one"}\n[1]\n{"x": 2, "y": 5}\n{"x":\n' >mixed.jsonl
     refuse 2 'mixed.jsonl:3: "x" is no number' redco-exec good.json --pipeline good.so --data mixed.jsonl
     printf 'x\n' >worse.jsonl

@@ -70,6 +70,8 @@ data="--pipeline ./plain.so --data data.jsonl"
     run zero3.json $ada --weight-decay 0.1 --relative-rate --clip-norm 0 || bad "relative: exit $?"
     python3 "$tests/training/adafactor.py" first/model.safetensors data.jsonl out decay=0.1 relative=1 norm=0 >told 2>&1 ||
         { cat told && bad relative; }
+    python3 -c 'import json; assert [s["learning_rate"] for s in json.load(open("out"))["steps"]] == [min(0.01, (k + 1) ** -0.5) for k in range(8)]' ||
+        bad 'the rate that is told is not the relative one'
     run zero3.json $data --weights first --optimizer adafactor --dtype f64 --steps 5 --checkpoint ck --quiet || bad checkpoint
     run amsp.json $data --optimizer adafactor --dtype f64 --steps 8 --checkpoint ck --resume --json --weight-decay 0.1 ||
         bad 'on another plan'

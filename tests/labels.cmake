@@ -16,7 +16,7 @@ set(redco_folder_of
     traces=^corpus[.]\(measured|trace|profile_csv|profile_json|nccl_log\)$
     costmodel=^corpus[.]\(calibration|engine|model_config|compute_profile|params_json|safetensors|trace_load\)$
     planner=^corpus[.]\(plan|rules_file|run_phases|run_values\)$
-    executor=^corpus[.]\(tokens|weights|language_model|checkpoint\)$
+    executor=^corpus[.]\(tokens|weights|language_model|checkpoint|npy|records|metrics\)$
     executor=^\(exec-|parity|netns|host-acceptance|gpu-acceptance|gpu[.]|test_communicator_mpi|test_shim\))
 
 # Deep: over 5 s on an idle machine, where a smaller quick test looks for the same, or no line of redco depends on it.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/slurm.sh TOOLS: a real Slurm (one slurmctld and four slurmd of Debian's packages, on localhost, with a configuration of
+# tests/slurm.sh TOOLS PIPELINES: a real Slurm (one slurmctld and four slurmd of Debian's packages, on localhost, with a configuration of
 # their own) accepts what --export sbatch writes, with and without named hosts, and runs it: one task per host, node ranks in
 # the planned order, torchrun with the planned numbers. Skipped (77) where Slurm is not installed or does not start.
 set -u
@@ -8,6 +8,7 @@ for program in sbatch scontrol slurmctld slurmd; do
     command -v $program >/dev/null || { echo "skipped: no $program; Debian's slurm-wlm has it" && exit 77; }
 done
 tools=$(cd "$1" && pwd) || exit 2
+pipelines=$(cd "$2" && pwd) || exit 2
 root=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d) || exit 2
 stop() {
@@ -153,6 +154,38 @@ fi
 REDCO_ADDRESS=localhost:$((port + 10)) timeout 60 srun --quiet -N 4 -n 4 --mpi=none sh -c \
     'exec "$0" "$1" --steps $((SLURM_PROCID == 2 ? 3 : 2))' "$tools/redco-exec" "$scratch/four.json" >/dev/null 2>said
 grep -q '^redco-exec: rank 2 on [^ ]*: --steps: is 3; on rank 0 it is 2$' said || fail "srun's ranks that differ: $(cat said)"
+
+# A pipeline on two nodes, two ranks on each: the losses, evaluations and weights of one rank, by the launcher's environment
+# alone, and by PMIx on one node where this Slurm has it. Slurm's rank 0 writes the log and the checkpoints.
+data=$root/../executor/pipelines/data
+head -n 40 "$data/digits-test.jsonl" >digits.jsonl
+for gpus in 1 4; do
+    "$tools/redco-plan" --quiet --pipeline "$pipelines/digits.so" --cluster "$root/data/exec/quad.json" --global-batch 16 --micro-batch 4 \
+        --precision fp32 --gpus $gpus --strategy "$([ $gpus -eq 1 ] && echo ddp || echo zero3)" -o "digits$gpus.json" >/dev/null ||
+        fail "no plan of a pipeline for $gpus"
+done
+train="--pipeline $pipelines/digits.so --data $scratch/digits.jsonl --evaluate $scratch/digits.jsonl --epochs 2 --dtype f64 --json"
+# shellcheck disable=SC2086 # words
+{
+    "$tools/redco-exec" digits1.json $train >one.json || fail "one rank does not train the pipeline"
+    REDCO_ADDRESS=localhost:$((port + 11)) timeout 60 srun --quiet -N 2 -n 4 --mpi=none "$tools/redco-exec" "$scratch/digits4.json" $train \
+        --log "$scratch/slurm.log" --checkpoint "$scratch/slurm.ck" >srun.json 2>said || fail "srun's ranks do not train the pipeline: $(cat said)"
+    [ -s slurm.log/metrics.jsonl ] || fail "no log of srun's ranks"
+    [ -e slurm.ck/step-0000000005/checkpoint.json ] || fail "no checkpoint of srun's ranks"
+    cp srun.json pmix.json
+    if srun --mpi=list 2>&1 | grep -q pmix; then
+        timeout 60 srun --quiet -N 1 -n 4 --mpi=pmix "$tools/redco-exec" "$scratch/digits4.json" $train >pmix.json 2>said ||
+            fail "PMIx' ranks do not train the pipeline: $(cat said)"
+    fi
+}
+python3 - <<'PY' || fail "srun's ranks train another pipeline than one rank"
+import json
+one, srun, pmix = (json.load(open(f + ".json")) for f in ("one", "srun", "pmix"))
+assert srun["world"] == pmix["world"] == 4 and len(one["steps"]) == 5 and len(one["evaluations"]) == 2
+for run in (srun, pmix):
+    for a, b in zip(one["steps"] + one["evaluations"], run["steps"] + run["evaluations"]):
+        assert abs(a["loss"] / b["loss"] - 1) < 1e-10, (a, b)
+PY
 
 echo "sbatch of $(sbatch --version): $failures failures"
 [ $failures -eq 0 ]

@@ -5,9 +5,12 @@
 #include "executor/trainer/devices.h"
 #include "tools/exec/exec_args.h"
 #include "tools/exec/exec_blas.h"
+#include "tools/exec/exec_course.h"
 #include "tools/exec/exec_device.h"
+#include "tools/exec/exec_log.h"
 #include "tools/exec/exec_pipeline.h"
 #include "tools/exec/exec_predict.h"
+#include "tools/exec/exec_progress.h"
 #include "tools/exec/exec_ranks.h"
 #include "tools/exec/exec_report.h"
 #include "tools/exec/exec_timeline.h"
@@ -55,6 +58,9 @@ struct rank_run {
     struct exec_run run;
     uint64_t at; /* step at work, from 1 */
     struct exec_timeline timeline;
+    struct exec_log log;
+    struct exec_progress progress;
+    redco_checkpoint_best best;
     redco_error late; /* the first error when the steps were done: told behind the results */
     uint32_t late_rank;
 };
@@ -101,6 +107,8 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
                                      .learning_rate = args->learning_rate,
                                      .seed = args->seed,
                                      .data = args->data,
+                                     .examples = args->examples,
+                                     .in_order = args->course.order != 0,
                                      .weights = args->weights,
                                      .pipeline = args->pipeline,
                                      .records = args->records,
@@ -128,13 +136,53 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
     return REDCO_OK;
 }
 
-static redco_status save(struct rank_run *r, redco_error *err)
+/* @param best  it is the best so far, by the evaluation after this step */
+static redco_status save(struct rank_run *r, bool best, redco_error *err)
 {
     const struct exec_args *const args = r->args;
-    if (r->checkpoints == NULL || (r->at % args->every != 0 && r->at != args->steps)) { return REDCO_OK; }
+    if (r->checkpoints == NULL || (r->at % args->every != 0 && r->at != args->steps && !best)) { return REDCO_OK; }
+    if (best) { redco_checkpoints_set_best(r->checkpoints, &r->best); }
     const redco_status st = redco_trainer_save(r->trainer, r->checkpoints, err);
-    if (st == REDCO_OK) { r->run.written++; }
+    if (st != REDCO_OK) { return st; }
+    r->run.written++;
+    r->run.best = redco_checkpoints_best(r->checkpoints);
+    exec_log_line(&r->log, "checkpoint of step %llu%s", (unsigned long long)r->at, best ? ", the best so far" : "");
     return st;
+}
+
+static redco_status evaluate(struct rank_run *r, uint64_t step, bool *best_out, redco_error *err)
+{
+    struct exec_use *const use = &r->run.use;
+    const redco_status st =
+        exec_course_evaluate(r->args, &r->files, r->trainer, step, redco_world_rank(r->world) == 0, use, &r->best, err);
+    if (st != REDCO_OK) { return st; }
+    const struct exec_evaluation *const e = &use->list[use->count - 1];
+    *best_out = e->best && r->args->course.keeps_best;
+    exec_log_evaluation(&r->log, e);
+    if (use->pairs_err.status != REDCO_OK) { exec_log_fail(&r->log, &use->pairs_err); }
+    if (speaks(r) && step != r->args->steps) { /* the last one is told behind the steps */
+        exec_progress_clear(&r->progress);
+        exec_print_evaluation(e);
+    }
+    return st;
+}
+
+/* A step is told, logged, evaluated and saved. What fails after the last one leaves its results. */
+static redco_status after_step(struct rank_run *r, const redco_trainer_step *done, redco_error *err)
+{
+    const bool last = r->at == r->args->steps;
+    redco_error *const whose = last ? &r->late : err;
+    bool best = false;
+    redco_status st = REDCO_OK;
+    if (speaks(r) && !r->progress.alone) {
+        exec_progress_clear(&r->progress);
+        exec_print_step(&r->run, r->at, done);
+    }
+    exec_progress_step(&r->progress, &r->run, r->at, r->args->steps, done);
+    exec_log_step(&r->log, r->at, exec_course_epoch(r->args, r->at), done);
+    if (exec_course_evaluates(r->args, r->at)) { st = evaluate(r, r->at, &best, whose); }
+    if (st == REDCO_OK) { st = save(r, best, whose); }
+    return last ? REDCO_OK : st;
 }
 
 static redco_status run_steps(struct rank_run *r, redco_error *err)
@@ -156,13 +204,13 @@ static redco_status run_steps(struct rank_run *r, redco_error *err)
         if (r->run.count == 1) { exec_device_attention(&r->args->cli, leads, r->backend, &r->run); }
         if (r->run.count == 1 && leads) { exec_device_joules_begin(r->backend, &joules); }
         if (r->run.count == 2) { exec_device_graphs(&r->args->cli, leads, r->trainer, &r->run); }
-        if (speaks(r)) { exec_print_step(&r->run, r->at, done); }
         const bool shown = exec_timeline_shows(&r->timeline, r->at), last = r->at == r->args->steps;
         if (last) { exec_device_joules_end(&joules, &r->run); }
         if (shown || last) { exec_device_reserve(&r->args->cli, r->backend, r->trainer, &r->run); }
         if (shown) { exec_timeline_add(&r->timeline, r->trainer, r->at); }
-        if (save(r, last ? &r->late : err) != REDCO_OK && !last) { st = err->status; }
+        st = after_step(r, done, err);
     }
+    if (st != REDCO_OK) { exec_progress_clear(&r->progress); }
     redco_nvml_close(joules.nvml); /* opened by steps that failed */
     return st;
 }
@@ -186,10 +234,26 @@ static void look_back(struct rank_run *r)
     }
 }
 
+/* The log, the line on a terminal, and the best checkpoint of a run that is resumed. */
+static void begin_course(struct rank_run *r)
+{
+    const struct exec_args *const args = r->args;
+    const bool leads = redco_world_rank(r->world) == 0;
+    if (r->checkpoints != NULL) { r->best = redco_checkpoints_best(r->checkpoints); }
+    r->run.best = r->best;
+    r->progress = exec_progress_begin(leads && !args->cli.quiet && r->run.first < args->steps);
+    exec_log_open(&r->log, &r->run, leads ? args->course.log : NULL, args->resume, r->run.first);
+    exec_log_line(&r->log, "%s: %llu ranks, steps %llu to %llu", args->plan->model_name,
+                  (unsigned long long)redco_plan_gpus(args->plan), (unsigned long long)r->run.first + 1,
+                  (unsigned long long)args->steps);
+}
+
 /* All steps of a rank, and the check. What fails when the steps are done leaves rank 0 their results to print. */
 static redco_status train(struct rank_run *r, redco_error *err)
 {
     const struct exec_args *const args = r->args;
+    const bool leads = redco_world_rank(r->world) == 0;
+    bool best = false;
     r->steps = calloc(args->steps + 1, sizeof *r->steps);
     r->timeline = (struct exec_timeline){.path = args->timeline,
                                          .steps = args->steps,
@@ -202,10 +266,16 @@ static redco_status train(struct rank_run *r, redco_error *err)
     r->run.steps = r->steps;
     redco_status st = open_checkpoints(r, err);
     if (st == REDCO_OK) { st = open_trainer(r, err); }
-    if (st == REDCO_OK) { st = exec_files_open(args, r->trainer, &r->files, err); }
+    if (st == REDCO_OK) { st = exec_files_open(args, r->trainer, leads, &r->files, err); }
+    if (st == REDCO_OK && r->run.first < args->steps) { st = exec_course_try(args, &r->files, r->trainer, err); }
+    if (st == REDCO_OK) { begin_course(r); }
     if (st == REDCO_OK) { st = run_steps(r, err); }
+    if (st == REDCO_OK && args->evaluate != NULL && r->run.use.count == 0 && r->late.status == REDCO_OK) {
+        (void)evaluate(r, r->run.first + r->run.count, &best, &r->late);
+    }
     if (st == REDCO_OK && r->late.status == REDCO_OK) {
-        (void)exec_files_use(args, &r->files, r->trainer, redco_world_rank(r->world) == 0, &r->run.use, &r->late);
+        (void)exec_files_predict(args, &r->files, r->trainer, leads ? EXEC_PREDICT_WRITE : EXEC_PREDICT_JOIN,
+                                 &r->run.use, &r->late);
     }
     if (st == REDCO_OK && args->save_weights != NULL && r->late.status == REDCO_OK) {
         (void)redco_trainer_export(r->trainer, args->save_weights, exec_save_dtype(args), &r->late);
@@ -232,6 +302,8 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
                         (unsigned long long)args->timeline_rank, (unsigned long long)redco_plan_gpus(args->plan));
     }
     if (st == REDCO_OK) { st = exec_pipeline_open(args, err); }
+    if (st == REDCO_OK) { st = exec_course_resolve(args, err); }
+    if (st == REDCO_OK && args->course.log != NULL) { st = exec_log_check(args->course.log, args->resume, err); }
     if (st == REDCO_OK && args->save_weights != NULL) { st = redco_weights_export_check(args->save_weights, err); }
     args->start.plan_s = exec_now_s() - args->start.began_s;
     return st == REDCO_OK && args->timeline != NULL ? cli_writable(args->timeline, err) : st;
@@ -264,6 +336,8 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
                               .dtype = exec_dtype(args),
                               .backend = exec_backend_words[args->backend],
                               .folder = args->folder,
+                              .log = args->course.log,
+                              .epoch_examples = args->course.epoch_examples,
                               .model_flops_per_token = args->fixed.model_flops_per_token,
                               .peak_flops_per_s = args->fixed.peak_flops_per_s,
                               .emulated = args->emulate,
@@ -287,6 +361,8 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
         if (st == REDCO_OK) { st = train(&r, &err); }
     }
     r.run.resumed = r.resumed != NULL;
+    exec_log_line(&r.log, "%s", st != REDCO_OK ? err.text : r.late.status != REDCO_OK ? r.late.text : "done");
+    (void)exec_log_close(&r.log, &r.late);
     if (st != REDCO_OK) {
         rc = exec_fail(&args->cli, line, r.world, r.world != NULL ? redco_world_rank(r.world) : options->rank, r.at,
                        &err);
@@ -296,6 +372,7 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
     }
     redco_trainer_free(r.trainer);
     exec_files_close(&r.files);
+    free(r.run.use.list);
     redco_checkpoint_free(r.resumed);
     redco_checkpoints_close(r.checkpoints);
     exec_timeline_close(&r.timeline);

@@ -137,6 +137,11 @@ redco_value redco_layer_norm(redco_graph *graph, redco_value a, redco_value scal
  *  @param masked targets outside of [0, n), such as -100, have loss 0; else they are an error when it is run */
 redco_value redco_cross_entropy(redco_graph *graph, redco_value logits, redco_value targets, bool masked);
 
+/** The mean of the cross entropy over rows whose target is asked for, which is not below 0: -100 marks others, as
+ *  torch.nn.functional.cross_entropy(ignore_index=-100) has it; padding is marked so. A scalar; 0 if none is asked for.
+ */
+redco_value redco_cross_entropy_mean(redco_graph *graph, redco_value logits, redco_value targets);
+
 /* Attention */
 
 /** Rotates pairs of x [batch, sequence, heads, size] by the angles whose cosines and sines are given as [sequence, n]

@@ -47,6 +47,17 @@ redco_value redco_cross_entropy(redco_graph *graph, redco_value logits, redco_va
     return apply(graph, REDCO_OP_CROSS_ENTROPY, (redco_value[]){logits, targets}, 2, &attributes);
 }
 
+redco_value redco_cross_entropy_mean(redco_graph *graph, redco_value logits, redco_value targets)
+{
+    const redco_value losses = redco_cross_entropy(graph, logits, targets, true);
+    if (redcoi_graph_failed(graph) || losses >= redco_graph_value_count(graph)) { return REDCO_NO_VALUE; }
+    const redco_dtype dtype = redco_value_type(graph, losses)->dtype;
+    const redco_value asked = redco_less_equal(graph, redco_scalar(graph, REDCO_I32, 0.0), targets);
+    const redco_value count = redco_sum_all(graph, redco_cast(graph, asked, dtype));
+    const redco_value least = redco_max(graph, count, redco_scalar(graph, dtype, 1.0));
+    return redco_div(graph, redco_sum_all(graph, losses), least);
+}
+
 redco_value redco_rotary(redco_graph *graph, redco_value x, redco_value cosines, redco_value sines, bool interleaved)
 {
     redco_attributes attributes;

@@ -216,11 +216,8 @@ static redco_value loss_of(redco_scope *scope, const void *context)
     const redco_value logits = lm->family->graph.encoder_block != NULL
                                    ? logits_of(scope, lm, shifted(scope, lm, targets), tokens)
                                    : logits_of(scope, lm, tokens, REDCO_NO_VALUE);
-    const redco_dtype dtype = redco_dtype_statistic(scope->compute);
-    const redco_value losses = token_losses(g, logits, targets);
-    const redco_value asked = redco_less_equal(g, redco_scalar(g, REDCO_I32, 0.0), targets);
-    const redco_value count = redco_sum_all(g, redco_cast(g, asked, dtype));
-    return redco_div(g, redco_sum_all(g, losses), redco_max(g, count, redco_scalar(g, dtype, 1.0)));
+    redco_graph_set_role(g, REDCO_OP_ROLE_LOSS);
+    return redco_cross_entropy_mean(g, logits, targets);
 }
 
 static void declare_params(const redco_language_model *lm, redco_graph *g, redco_value *params_out)

@@ -30,6 +30,13 @@ extern "C" {
 typedef struct redco_checkpoints redco_checkpoints;
 typedef struct redco_checkpoint redco_checkpoint;
 
+/** The best checkpoint of a run so far, by what an evaluation of it told. */
+typedef struct redco_checkpoint_best {
+    uint64_t step;  /**< 0: there is none */
+    double value;   /**< its loss or metric */
+    const char *by; /**< the quantity that decides: "loss", for one; static or the checkpoint's */
+} redco_checkpoint_best;
+
 /** The facts in a checkpoint beside its tensors. */
 typedef struct redco_checkpoint_info {
     uint64_t step;         /**< steps done */
@@ -45,6 +52,8 @@ typedef struct redco_checkpoint_info {
     const char *model_name, *model_sha256; /**< as in plan files */
     const char *plan_sha256;               /**< hash of the plan that wrote it */
     const json_t *model_config;
+    bool in_order;              /**< data are taken in the order of their file, not shuffled */
+    redco_checkpoint_best best; /**< when it was written: of checkpoints until then, itself included */
 } redco_checkpoint_info;
 
 /** The tensors: tensor i of the states is the part that @p layouts gives this rank of parameter i. */
@@ -58,7 +67,8 @@ typedef struct redco_checkpoint_states {
 
 typedef struct redco_checkpoints_options {
     const char *folder;  /**< borrowed as long as it is open */
-    uint32_t keep;       /**< checkpoints, at least 1: older ones are removed when a new one is on the disk */
+    uint32_t keep;       /**< checkpoints, at least 1: older ones are removed when a new one is on the disk, but for
+                            the best */
     uint64_t file_bytes; /**< bytes of data after which another file begins; 0 = 4 GiB */
     bool resume;         /**< continue what is there; else there must be no checkpoint yet, and the folder is made */
     /** Rank 0: a checkpoint that is passed over, a file or folder that is set aside. A user must learn of it, however
@@ -96,6 +106,11 @@ redco_status redco_checkpoint_load(redco_checkpoints *checkpoints, const redco_c
  *  @return REDCO_EINFEASIBLE if a value is not finite */
 redco_status redco_checkpoints_save(redco_checkpoints *checkpoints, const redco_checkpoint_info *info,
                                     const redco_checkpoint_states *states, redco_error *err);
+
+/** The checkpoint of this step, the next that is written, is the best: it is kept until another is better. */
+void redco_checkpoints_set_best(redco_checkpoints *checkpoints, const redco_checkpoint_best *best);
+/** The best one; after redco_checkpoints_find() that of the checkpoint found, if it is still there. */
+redco_checkpoint_best redco_checkpoints_best(const redco_checkpoints *checkpoints);
 
 /** Removes what a run left unfinished, after all its ranks have ended; another run's is left alone. */
 void redco_checkpoints_clean(const char *folder);

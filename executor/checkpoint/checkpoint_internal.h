@@ -56,6 +56,8 @@ struct redco_checkpoints {
     redco_communicator *all;
     int lock;         /* rank 0: the folder, locked; else -1 */
     uint64_t resumed; /* step of the one that was found whole, after newer ones that were not; else UINT64_MAX */
+    redco_checkpoint_best best;
+    char best_by[32];
 };
 
 /* agree.c */
@@ -151,14 +153,16 @@ redco_status redcoi_store_begin(const redco_checkpoints_options *options, const 
                                 redco_error *err);
 /** Makes a file of a folder, with its first bytes and room for all. @param path  of the folder, for errors */
 redco_status redcoi_store_file(int folder, const char *path, const redcoi_file *file, redco_error *err);
-redco_status redcoi_store_flush(const char *folder, redco_error *err);
+redco_status redcoi_store_flush(const char *path, redco_error *err);
 /** Adds the manifest and gives the folder its name. */
 redco_status redcoi_store_commit(const redco_checkpoints_options *options, const redco_checkpoint *checkpoint,
                                  redco_error *err);
-/** Retires all but the newest up to @p step, as many as are to be kept; sets aside those newer than @p resumed, but for
- *  that of @p step itself. */
-redco_status redcoi_store_prune(const redco_checkpoints_options *options, uint64_t step, uint64_t resumed,
-                                redco_error *err);
+/** Retires all but the newest up to @p step, as many as are to be kept, and @p best; sets aside those newer than @p
+ * resumed, but for that of @p step itself. */
+redco_status redcoi_store_prune(const redco_checkpoints_options *options, uint64_t step, uint64_t best,
+                                uint64_t resumed, redco_error *err);
+/** @return whether there is a checkpoint of this step */
+bool redcoi_store_has(const char *folder, uint64_t step);
 
 /* remove.c, by rank 0 alone */
 

@@ -147,6 +147,17 @@ static void pass_over(const redco_checkpoints *c, const redco_error *bad)
     c->options.tell(c->options.context, text);
 }
 
+/* The best that the checkpoint knows of, unless somebody removed it: rank 0 looks. */
+static redco_status take_best(redco_checkpoints *c, const redco_checkpoint_best *best, redco_error *err)
+{
+    uint64_t there = 0;
+    if (best->step == 0) { return REDCO_OK; }
+    if (redco_communicator_rank(c->all) == 0) { there = redcoi_store_has(c->options.folder, best->step) ? 1 : 0; }
+    const redco_status st = redcoi_tell(c, &there, 1, "checkpoint/find", err);
+    if (st == REDCO_OK && there == 1) { redco_checkpoints_set_best(c, best); }
+    return st;
+}
+
 /* Rank 0 says which are tried. */
 static redco_status find(redco_checkpoints *c, const uint64_t *steps, uint64_t count, redco_checkpoint **checkpoint_out,
                          redco_error *err)
@@ -158,9 +169,9 @@ static redco_status find(redco_checkpoints *c, const uint64_t *steps, uint64_t c
         redco_error bad = {.status = REDCO_OK};
         if ((st = redcoi_tell(c, &step, 1, "checkpoint/find", err)) != REDCO_OK) { return st; }
         const redco_status found = check_one(c, step, checkpoint_out, &agreed, &bad);
-        if (found == REDCO_OK) {
+        if (found == REDCO_OK && *checkpoint_out != NULL) {
             if (i > 0) { c->resumed = step; }
-            return REDCO_OK;
+            return take_best(c, &(*checkpoint_out)->info.best, err);
         }
         if (!agreed || found == REDCO_ENOMEM) { return redco_fail(err, found, bad.place, "%s", bad.text); }
         pass_over(c, &bad);

@@ -3,6 +3,7 @@
 
 #include "executor/data/tensor_file.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 enum { DIGITS = 17, FILES_MAX = 65536, TENSORS_MAX = 1000000, BYTES_MAX = 1 << 28 };
 
 static const char format[] = "redco-checkpoint";
+static const char order_word[] = "file"; /* shuffled data have none */
 static const char *const optimizer_words[] = {"adamw", "sgd", "adafactor"};
 
 static json_t *file_json(const redcoi_file *f)
@@ -40,13 +42,20 @@ static json_t *content_json(const redco_checkpoint *c)
     for (uint32_t e = 0; e < c->entry_count; e++) {
         (void)json_object_set_new(tensors, c->entries[e].name, entry_json(&c->entries[e]));
     }
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:s, s:s, s:s, s:O, s:o, s:o}", "step",
-                     (json_int_t)i->step, "seed", (json_int_t)i->seed, "sequences", (json_int_t)i->sequences,
-                     "global_batch", (json_int_t)i->global_batch, "seq_len", (json_int_t)i->seq_len, "data_windows",
-                     (json_int_t)i->data_windows, "ranks", (json_int_t)i->ranks, "learning_rate", i->learning_rate,
-                     "dtype", redco_tensor_file_dtype_name(i->master), "optimizer", optimizer_words[i->optimizer],
-                     "model_name", i->model_name, "model_sha256", i->model_sha256, "plan_sha256", i->plan_sha256,
-                     "model_config", i->model_config, "files", files, "tensors", tensors);
+    json_t *const json = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:s, s:s, s:s, s:O, s:o, s:o}", "step", (json_int_t)i->step,
+        "seed", (json_int_t)i->seed, "sequences", (json_int_t)i->sequences, "global_batch", (json_int_t)i->global_batch,
+        "seq_len", (json_int_t)i->seq_len, "data_windows", (json_int_t)i->data_windows, "ranks", (json_int_t)i->ranks,
+        "learning_rate", i->learning_rate, "dtype", redco_tensor_file_dtype_name(i->master), "optimizer",
+        optimizer_words[i->optimizer], "model_name", i->model_name, "model_sha256", i->model_sha256, "plan_sha256",
+        i->plan_sha256, "model_config", i->model_config, "files", files, "tensors", tensors);
+    if (json != NULL && i->in_order) { (void)json_object_set_new(json, "data_order", json_string(order_word)); }
+    if (json != NULL && i->best.step > 0) {
+        (void)json_object_set_new(
+            json, "best",
+            json_pack("{s:s, s:I, s:f}", "by", i->best.by, "step", (json_int_t)i->best.step, "value", i->best.value));
+    }
+    return json;
 }
 
 /* @return false when out of memory */
@@ -220,6 +229,27 @@ static redco_status read_optimizer(const redco_json_value *content, redco_optimi
     return redco_json_fail(content, "optimizer", err, "is \"%.20s\"; adamw, sgd and adafactor are known", word);
 }
 
+/* A checkpoint may have these: the order of its data, and the best one. */
+static redco_status read_optional(redco_checkpoint *c, const redco_json_value *content, redco_error *err)
+{
+    redco_checkpoint_best *const best = &c->info.best;
+    redco_json_value object;
+    const char *word = NULL;
+    redco_status st = REDCO_OK;
+    if (redco_json_has(content, "data_order")) {
+        st = redco_json_string(content, "data_order", &word, err);
+        if (st == REDCO_OK && strcmp(word, order_word) != 0) {
+            st = redco_json_fail(content, "data_order", err, "is \"%.20s\"; %s is right", word, order_word);
+        }
+        c->info.in_order = true;
+    }
+    if (st != REDCO_OK || !redco_json_has(content, "best")) { return st; }
+    st = redco_json_object(content, "best", &object, err);
+    if (st == REDCO_OK) { st = redco_json_u64(&object, "step", 1, c->info.step, &best->step, err); }
+    if (st == REDCO_OK) { st = redco_json_number(&object, "value", -DBL_MAX, DBL_MAX, &best->value, err); }
+    return st == REDCO_OK ? redco_json_string(&object, "by", &best->by, err) : st;
+}
+
 static redco_status read_info(redco_checkpoint *c, const redco_json_value *content, redco_error *err)
 {
     redco_checkpoint_info *const i = &c->info;
@@ -239,7 +269,7 @@ static redco_status read_info(redco_checkpoint *c, const redco_json_value *conte
     if (st == REDCO_OK) { st = read_sha256(content, "plan_sha256", &i->plan_sha256, err); }
     if (st == REDCO_OK) { st = redco_json_object(content, "model_config", &config, err); }
     if (st == REDCO_OK) { i->model_config = config.json; }
-    return st;
+    return st == REDCO_OK ? read_optional(c, content, err) : st;
 }
 
 /* A digest of what it says: so any change of it shows. */

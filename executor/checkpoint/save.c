@@ -1,6 +1,7 @@
 #include "executor/checkpoint/checkpoint_internal.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -150,13 +151,26 @@ static redco_status add_checksums(redco_checkpoints *c, redco_checkpoint *checkp
     return st;
 }
 
+void redco_checkpoints_set_best(redco_checkpoints *c, const redco_checkpoint_best *best)
+{
+    (void)snprintf(c->best_by, sizeof c->best_by, "%s", best->by);
+    c->best = (redco_checkpoint_best){best->step, best->value, c->best_by};
+}
+
+redco_checkpoint_best redco_checkpoints_best(const redco_checkpoints *c)
+{
+    return c->best;
+}
+
 redco_status redco_checkpoints_save(redco_checkpoints *c, const redco_checkpoint_info *info,
                                     const redco_checkpoint_states *states, redco_error *err)
 {
     const bool first = redco_communicator_rank(c->all) == 0;
     const redco_checkpoints_options *const options = &c->options;
     redco_checkpoint *checkpoint = NULL;
-    redco_status st = redcoi_catalogue(&c->options, info, states, &checkpoint, err);
+    redco_checkpoint_info with_best = *info;
+    with_best.best = c->best;
+    redco_status st = redcoi_catalogue(&c->options, &with_best, states, &checkpoint, err);
     if (st == REDCO_OK && first) { st = redcoi_store_begin(options, checkpoint, err); }
     if ((st = redcoi_agree(c, st, "checkpoint/begin", NULL, err)) != REDCO_OK) { goto out; }
     st = redcoi_save_part(states, checkpoint, 1 + (int)redco_optimizer_states(&states->optimizer), first, err);
@@ -164,7 +178,7 @@ redco_status redco_checkpoints_save(redco_checkpoints *c, const redco_checkpoint
     if ((st = add_checksums(c, checkpoint, err)) != REDCO_OK) { goto out; }
     if (first) {
         st = redcoi_store_commit(options, checkpoint, err);
-        if (st == REDCO_OK) { st = redcoi_store_prune(options, info->step, c->resumed, err); }
+        if (st == REDCO_OK) { st = redcoi_store_prune(options, info->step, c->best.step, c->resumed, err); }
         if (st == REDCO_OK) { c->resumed = UINT64_MAX; } /* the folder is whole now */
     }
     st = redcoi_agree(c, st, "checkpoint/commit", NULL, err);

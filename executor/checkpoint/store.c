@@ -212,7 +212,16 @@ redco_status redcoi_store_commit(const redco_checkpoints_options *o, const redco
     return st == REDCO_OK ? redcoi_store_flush(o->folder, err) : st;
 }
 
-redco_status redcoi_store_prune(const redco_checkpoints_options *o, uint64_t step, uint64_t resumed, redco_error *err)
+bool redcoi_store_has(const char *folder, uint64_t step)
+{
+    char path[REDCOI_PATH_SIZE];
+    struct stat info;
+    redcoi_store_path(folder, step, true, path);
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+redco_status redcoi_store_prune(const redco_checkpoints_options *o, uint64_t step, uint64_t best, uint64_t resumed,
+                                redco_error *err)
 {
     uint64_t *steps = NULL;
     size_t count = 0, kept = 0;
@@ -222,7 +231,8 @@ redco_status redcoi_store_prune(const redco_checkpoints_options *o, uint64_t ste
         if (steps[i] != step && steps[i] > resumed) {
             redcoi_store_path(o->folder, steps[i], true, path);
             (void)redcoi_set_aside(o, path, steps[i], "the run was resumed from an older checkpoint");
-        } else if (steps[i] <= step && kept++ >= o->keep) { /* newer ones were put there meanwhile */
+        } else if (steps[i] <= step && kept++ >= o->keep &&
+                   steps[i] != best) { /* newer ones were put there meanwhile */
             redcoi_retire(o, steps[i]);
         }
     }

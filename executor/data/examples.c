@@ -1,36 +1,39 @@
 #include "executor/data/examples.h"
 
-#include <errno.h>
+#include "executor/data/ids_file.h"
+#include "executor/data/record_file.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { NOT_ASKED = -100, BYTES = 256 };
 
 struct redco_examples {
     redco_example *list;
-    uint64_t count, room;
-    int32_t *windows; /* windows of a file of ids: tokens, then targets */
+    uint64_t count, room, skipped;
+    int32_t *windows; /* ids of a file of them */
+    bool borrows;     /* all is other examples' */
 };
 
-/* A line of a file that is read. */
+/* A record of a file that is read. */
 struct line {
     const redco_examples_options *options;
-    const char *name;
+    const redco_record_file *file;
     uint64_t number;
     redco_error *err;
 };
 
 __attribute__((format(printf, 2, 3))) static redco_status bad(const struct line *l, const char *format, ...)
 {
-    char place[480], text[400];
+    char place[REDCO_RECORD_PLACE_BYTES], text[400];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    (void)snprintf(place, sizeof place, "%.440s:%llu", l->name, (unsigned long long)l->number);
-    return redco_fail(l->err, REDCO_EVALUE, place, "%s", text);
+    return redco_fail(l->err, REDCO_EVALUE, redco_record_file_place(l->file, l->number, place), "%s", text);
 }
 
 static redco_status no_memory(const char *name, redco_error *err)
@@ -45,7 +48,7 @@ static redco_status read_ids(const struct line *l, const char *key, const json_t
     if (!json_is_array(list)) { return bad(l, "\"%s\" is no list of ids", key); }
     if (count == 0) { return bad(l, "\"%s\" is empty", key); }
     int32_t *const ids = calloc(count, sizeof *ids);
-    if (ids == NULL) { return no_memory(l->name, l->err); }
+    if (ids == NULL) { return no_memory(redco_record_file_path(l->file), l->err); }
     *ids_out = ids; /* the example owns them */
     *count_out = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
@@ -77,7 +80,7 @@ static redco_status read_bytes(const struct line *l, const char *key, const json
                    (unsigned long long)l->options->vocabulary);
     }
     int32_t *const ids = calloc(count, sizeof *ids);
-    if (ids == NULL) { return no_memory(l->name, l->err); }
+    if (ids == NULL) { return no_memory(redco_record_file_path(l->file), l->err); }
     for (size_t i = 0; i < count; i++) { ids[i] = bytes[i]; }
     *ids_out = ids;
     *count_out = (uint32_t)count;
@@ -95,7 +98,7 @@ static redco_status following(const struct line *l, redco_example *e)
 {
     if (e->token_count < 2) { return bad(l, "has one token and no targets: nothing is asked for"); }
     int32_t *const targets = calloc(e->token_count, sizeof *targets);
-    if (targets == NULL) { return no_memory(l->name, l->err); }
+    if (targets == NULL) { return no_memory(redco_record_file_path(l->file), l->err); }
     memcpy(targets, e->tokens + 1, (e->token_count - 1) * sizeof *targets);
     targets[e->token_count - 1] = NOT_ASKED;
     e->targets = targets;
@@ -127,7 +130,6 @@ static redco_status read_object(const struct line *l, const json_t *object, redc
 {
     const json_t *const ids = json_object_get(object, "tokens"), *const text = json_object_get(object, "text");
     int32_t *tokens = NULL;
-    if (!json_is_object(object)) { return bad(l, "is no object"); }
     if ((ids == NULL) == (text == NULL)) {
         return bad(l, "has %s of \"tokens\" and \"text\"; one is needed", ids == NULL ? "neither" : "both");
     }
@@ -154,40 +156,43 @@ static redco_example *add(redco_examples *examples)
     return e;
 }
 
-static bool blank(const char *text, size_t size)
+/* The parts of an example that was made of a record. */
+static void drop(redco_example *e)
 {
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r') { return false; }
-    }
-    return true;
+    json_decref((json_t *)(uintptr_t)e->line);
+    free((int32_t *)(uintptr_t)e->tokens);
+    free((int32_t *)(uintptr_t)e->targets);
 }
 
-static redco_status read_line(redco_examples *examples, const struct line *l, const char *text, size_t size)
+/* Every record once, in order. */
+static redco_status read_records(const redco_record_file *file, const redco_examples_options *options,
+                                 redco_examples **examples_out, redco_error *err)
 {
-    json_error_t error;
-    if (blank(text, size)) { return REDCO_OK; }
-    redco_example *const e = add(examples);
-    if (e == NULL) { return no_memory(l->name, l->err); }
-    e->line = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (e->line == NULL) { return bad(l, "column %d: %s", error.column, error.text); }
-    return read_object(l, e->line, e);
-}
-
-redco_status redco_examples_parse(const char *text, size_t size, const char *name,
-                                  const redco_examples_options *options, redco_examples **examples_out,
-                                  redco_error *err)
-{
-    struct line l = {options, name, 0, err};
+    const char *const name = redco_record_file_path(file);
     redco_examples *examples = calloc(1, sizeof *examples);
     redco_status st = examples != NULL ? REDCO_OK : no_memory(name, err);
-    for (size_t at = 0; at < size && st == REDCO_OK;) {
-        const char *const end = memchr(text + at, '\n', size - at);
-        const size_t length = end != NULL ? (size_t)(end - text) - at : size - at;
-        l.number++;
-        st = read_line(examples, &l, text + at, length);
-        at += length + 1;
+    for (uint64_t i = 0; i < redco_record_file_count(file) && st == REDCO_OK; i++) {
+        redco_error own = {.status = REDCO_OK};
+        const struct line l = {options, file, i, &own};
+        json_t *object = NULL;
+        redco_example *const e = add(examples);
+        st = e != NULL ? redco_record_file_get(file, i, &object, &own) : no_memory(name, &own);
+        if (st == REDCO_OK) {
+            e->line = object;
+            st = read_object(&l, object, e);
+            for (uint32_t t = 0; st == REDCO_OK && t < e->target_count; t++) { e->asked += e->targets[t] >= 0 ? 1 : 0; }
+        }
+        if (st == REDCO_EVALUE && options->skip_bad) {
+            drop(&examples->list[--examples->count]);
+            examples->skipped++;
+            st = REDCO_OK;
+        } else if (st != REDCO_OK) {
+            (void)redco_fail(err, own.status, own.place, "%s", own.text);
+        }
     }
-    if (st == REDCO_OK && examples->count == 0) { st = redco_fail(err, REDCO_EVALUE, name, "has no example"); }
+    if (st == REDCO_OK && examples->count == 0) {
+        st = redco_fail(err, REDCO_EVALUE, name, "has no example%s", examples->skipped > 0 ? " that is not bad" : "");
+    }
     if (st == REDCO_OK) {
         *examples_out = examples;
         examples = NULL;
@@ -196,51 +201,18 @@ redco_status redco_examples_parse(const char *text, size_t size, const char *nam
     return st;
 }
 
-static redco_status read_file(const char *path, unsigned char **bytes_out, size_t *size_out, redco_error *err)
-{
-    FILE *const file = fopen(path, "rbe");
-    unsigned char *bytes = NULL;
-    size_t size = 0, room = 0, got = 1;
-    if (file == NULL) { return redco_fail(err, REDCO_EIO, path, "cannot open: %s", strerror(errno)); }
-    while (got > 0) {
-        if (size == room) {
-            room = 2 * room + (1 << 16);
-            unsigned char *const more = realloc(bytes, room);
-            if (more == NULL) { break; }
-            bytes = more;
-        }
-        got = fread(bytes + size, 1, room - size, file);
-        size += got;
-    }
-    const bool failed = ferror(file) != 0;
-    const int why = errno;
-    (void)fclose(file);
-    if (got > 0 || failed) {
-        free(bytes);
-        return failed ? redco_fail(err, REDCO_EIO, path, "cannot read: %s", strerror(why)) : no_memory(path, err);
-    }
-    *bytes_out = bytes;
-    *size_out = size;
-    return REDCO_OK;
-}
-
-static redco_status check_ids(const char *path, const int32_t *ids, uint64_t count, const redco_examples_options *o,
-                              redco_error *err)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        if ((uint64_t)(uint32_t)ids[i] < o->vocabulary) { continue; }
-        return redco_fail(err, REDCO_EVALUE, path, "id %llu is %u; the vocabulary has %llu", (unsigned long long)i,
-                          (uint32_t)ids[i], (unsigned long long)o->vocabulary);
-    }
-    return REDCO_OK;
-}
-
 /* Windows of a file of ids; what follows one is its targets. */
-static redco_status cut(redco_examples *examples, const char *path, const int32_t *ids, uint64_t count,
+static redco_status cut(redco_examples *examples, const char *path, const int32_t *ids, const redco_ids_file *file,
                         const redco_examples_options *o, redco_error *err)
 {
-    const uint64_t length = o->seq_len;
-    for (uint64_t at = 0; at + 1 < count; at += o->encoder_decoder ? 2 * length : length) {
+    const uint64_t length = o->seq_len, row = o->encoder_decoder ? 2 * length : length + 1, count = file->count;
+    const uint64_t apart = file->row > 0 || o->encoder_decoder ? row : length;
+    if (file->row > 0 && file->row != row) {
+        return redco_fail(err, REDCO_EVALUE, path,
+                          "has rows of %llu ids; sequences of %u tokens and their targets need %llu",
+                          (unsigned long long)file->row, o->seq_len, (unsigned long long)row);
+    }
+    for (uint64_t at = 0; at + 1 < count; at += apart) {
         redco_example *const e = add(examples);
         if (e == NULL) { return no_memory(path, err); }
         const uint64_t rest = count - at - 1;
@@ -253,35 +225,30 @@ static redco_status cut(redco_examples *examples, const char *path, const int32_
             e->targets = ids + at + 1;
             e->token_count = e->target_count = (uint32_t)(rest < length ? rest : length);
         }
+        e->asked = e->target_count;
     }
     return examples->count > 0
                ? REDCO_OK
                : redco_fail(err, REDCO_EVALUE, path, "has %llu ids; an example needs 2", (unsigned long long)count);
 }
 
-static redco_status parse_ids(const char *path, const unsigned char *bytes, size_t size,
-                              const redco_examples_options *o, redco_examples **examples_out, redco_error *err)
+static redco_status read_windows(const char *path, const redco_examples_options *o, redco_examples **examples_out,
+                                 redco_error *err)
 {
-    const uint32_t id_bytes = o->vocabulary <= UINT16_MAX + 1 ? 2 : 4;
-    const uint64_t count = size / id_bytes;
+    redco_ids_file ids = {.count = 0};
     if (o->prompts) {
         return redco_fail(err, REDCO_EVALUE, path, "has no prompts: these are JSON lines, in a file *.jsonl");
     }
-    if (size % id_bytes != 0) {
-        return redco_fail(err, REDCO_EVALUE, path, "has %zu bytes, no multiple of %u: ids of %u bits are expected",
-                          size, id_bytes, 8 * id_bytes);
-    }
+    redco_status st = redco_ids_file_open(path, 0, o->vocabulary, &ids, err);
+    if (st != REDCO_OK) { return st; }
     redco_examples *examples = calloc(1, sizeof *examples);
-    if (examples == NULL) { return no_memory(path, err); }
-    examples->windows = calloc(count + 1, sizeof *examples->windows);
-    redco_status st = examples->windows != NULL ? REDCO_OK : no_memory(path, err);
-    for (uint64_t i = 0; i < count && st == REDCO_OK; i++) {
-        uint32_t id = 0;
-        for (uint32_t b = 0; b < id_bytes; b++) { id |= (uint32_t)bytes[i * id_bytes + b] << (8 * b); }
-        examples->windows[i] = (int32_t)id;
+    if (examples != NULL) { examples->windows = calloc(ids.count + 1, sizeof *examples->windows); }
+    st = examples != NULL && examples->windows != NULL ? REDCO_OK : no_memory(path, err);
+    for (uint64_t i = 0; i < ids.count && st == REDCO_OK; i++) {
+        st = redco_ids_file_get(&ids, i, &examples->windows[i], err);
     }
-    if (st == REDCO_OK) { st = check_ids(path, examples->windows, count, o, err); }
-    if (st == REDCO_OK) { st = cut(examples, path, examples->windows, count, o, err); }
+    if (st == REDCO_OK) { st = cut(examples, path, examples->windows, &ids, o, err); }
+    redco_ids_file_close(&ids);
     if (st == REDCO_OK) {
         *examples_out = examples;
         examples = NULL;
@@ -290,41 +257,59 @@ static redco_status parse_ids(const char *path, const unsigned char *bytes, size
     return st;
 }
 
-redco_status redco_examples_open(const char *path, const redco_examples_options *options, redco_examples **examples_out,
-                                 redco_error *err)
+bool redco_examples_are_records(const char *path)
 {
     static const char ending[] = ".jsonl";
     const size_t length = strlen(path), tail = sizeof ending - 1;
-    unsigned char *bytes = NULL;
-    size_t size = 0;
-    redco_status st = read_file(path, &bytes, &size, err);
-    if (st == REDCO_OK) {
-        st = length > tail && strcmp(path + length - tail, ending) == 0
-                 ? redco_examples_parse((const char *)bytes, size, path, options, examples_out, err)
-                 : parse_ids(path, bytes, size, options, examples_out, err);
-    }
-    free(bytes);
+    struct stat info;
+    return (length > tail && strcmp(path + length - tail, ending) == 0) ||
+           (stat(path, &info) == 0 && S_ISDIR(info.st_mode));
+}
+
+redco_status redco_examples_open(const char *path, const redco_examples_options *options, redco_examples **examples_out,
+                                 redco_error *err)
+{
+    redco_record_file *file = NULL;
+    if (!redco_examples_are_records(path)) { return read_windows(path, options, examples_out, err); }
+    redco_status st = redco_record_file_open(path, true, &file, err);
+    if (st == REDCO_OK) { st = read_records(file, options, examples_out, err); }
+    redco_record_file_close(file);
     return st;
 }
 
 void redco_examples_close(redco_examples *examples)
 {
     if (examples == NULL) { return; }
-    for (uint64_t i = 0; i < examples->count; i++) {
-        const redco_example *const e = &examples->list[i];
-        json_decref((json_t *)(uintptr_t)e->line);
-        if (examples->windows != NULL) { continue; }
-        free((int32_t *)(uintptr_t)e->tokens);
-        free((int32_t *)(uintptr_t)e->targets);
+    if (examples->borrows) {
+        free(examples);
+        return;
     }
+    for (uint64_t i = 0; i < examples->count && examples->windows == NULL; i++) { drop(&examples->list[i]); }
     free(examples->list);
     free(examples->windows);
     free(examples);
 }
 
+redco_status redco_examples_begin(const redco_examples *examples, uint64_t count, redco_examples **examples_out,
+                                  redco_error *err)
+{
+    redco_examples *const some = calloc(1, sizeof *some);
+    if (some == NULL) { return no_memory("examples", err); }
+    *some = *examples;
+    some->borrows = true;
+    if (some->count > count) { some->count = count; }
+    *examples_out = some;
+    return REDCO_OK;
+}
+
 uint64_t redco_examples_count(const redco_examples *examples)
 {
     return examples->count;
+}
+
+uint64_t redco_examples_skipped(const redco_examples *examples)
+{
+    return examples->skipped;
 }
 
 redco_example redco_examples_get(const redco_examples *examples, uint64_t index)

@@ -1,13 +1,10 @@
 #include "executor/data/tokens.h"
 
 #include "executor/backend/host/kernels.h"
+#include "executor/data/ids_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { RULES = 4, PERMUTATION_ROUNDS = 6 };
 /* Which numbers of a seed: streams of Philox. */
@@ -16,10 +13,8 @@ enum { STREAM_FIRST = 1, STREAM_RULES, STREAM_ORDER };
 struct redco_tokens {
     char *name;
     redco_tokens_options options;
-    uint32_t id_bytes;
-    int descriptor;             /* the file's, or -1 */
-    const unsigned char *bytes; /* in memory, or NULL */
-    uint64_t windows;           /* 0: made from the seed */
+    redco_ids_file ids;
+    uint64_t windows; /* 0: made from the seed */
 };
 
 /* Four words that seed, stream and two numbers determine. */
@@ -48,7 +43,6 @@ static redco_status create(const char *name, const redco_tokens_options *options
     redco_tokens *t = calloc(1, sizeof *t);
     if (t == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "no memory to read it"); }
     t->options = *options;
-    t->descriptor = -1;
     t->name = strdup(name);
     if (t->name == NULL) {
         free(t);
@@ -64,47 +58,42 @@ static uint64_t following(const redco_tokens *t)
     return t->options.continued ? t->options.seq_len : 1;
 }
 
-static redco_status measure(redco_tokens *t, uint32_t id_bytes, uint64_t size_bytes, redco_error *err)
+/* Ids from the beginning of one window to that of the next. */
+static uint64_t apart(const redco_tokens *t)
 {
-    if (id_bytes != 0 && id_bytes != 2 && id_bytes != 4) {
-        return redco_fail(err, REDCO_EVALUE, t->name, "ids of %u bytes; 2 and 4 can be read", id_bytes);
+    const uint64_t length = t->options.seq_len;
+    return t->options.continued ? 2 * length : t->ids.row > 0 ? length + 1 : length;
+}
+
+static redco_status measure(redco_tokens *t, redco_error *err)
+{
+    const uint64_t ids = t->ids.count, window = t->options.seq_len + following(t);
+    if (t->ids.row > 0 && t->ids.row != window) {
+        return redco_fail(err, REDCO_EVALUE, t->name,
+                          "has rows of %llu ids; sequences of %u tokens and their targets need %llu",
+                          (unsigned long long)t->ids.row, t->options.seq_len, (unsigned long long)window);
     }
-    t->id_bytes = id_bytes != 0 ? id_bytes : t->options.vocabulary <= UINT16_MAX + 1 ? 2 : 4;
-    if (size_bytes % t->id_bytes != 0) {
-        return redco_fail(err, REDCO_EVALUE, t->name, "has %llu bytes, no multiple of %u: ids of %u bits are expected",
-                          (unsigned long long)size_bytes, t->id_bytes, 8 * t->id_bytes);
-    }
-    const uint64_t ids = size_bytes / t->id_bytes, length = t->options.seq_len;
-    if (ids < length + following(t)) {
+    if (ids < window) {
         return redco_fail(err, REDCO_EVALUE, t->name,
                           "has %llu ids; one sequence of %u tokens and the %s that follow%s need %llu",
                           (unsigned long long)ids, t->options.seq_len, t->options.continued ? "targets" : "one",
-                          t->options.continued ? "" : "s", (unsigned long long)(length + following(t)));
+                          t->options.continued ? "" : "s", (unsigned long long)window);
     }
-    t->windows = t->options.continued ? ids / (2 * length) : (ids - 1) / length;
+    t->windows = (ids - window) / apart(t) + 1;
     return REDCO_OK;
 }
 
 redco_status redco_tokens_open(const char *path, uint32_t id_bytes, const redco_tokens_options *options,
                                redco_tokens **tokens_out, redco_error *err)
 {
-    struct stat info;
     redco_tokens *t = NULL;
     redco_status st = create(path, options, &t, err);
-    if (st != REDCO_OK) { return st; }
-    t->descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (t->descriptor < 0 || fstat(t->descriptor, &info) != 0) {
-        st = redco_fail(err, REDCO_EIO, path, "cannot open: %s", strerror(errno));
-        goto out;
+    if (st == REDCO_OK) { st = redco_ids_file_open(t->name, id_bytes, options->vocabulary, &t->ids, err); }
+    if (st == REDCO_OK) { st = measure(t, err); }
+    if (st == REDCO_OK) {
+        *tokens_out = t;
+        t = NULL;
     }
-    if (!S_ISREG(info.st_mode)) {
-        st = redco_fail(err, REDCO_EIO, path, "is no regular file");
-        goto out;
-    }
-    if ((st = measure(t, id_bytes, (uint64_t)info.st_size, err)) != REDCO_OK) { goto out; }
-    *tokens_out = t;
-    t = NULL;
-out:
     redco_tokens_close(t);
     return st;
 }
@@ -114,9 +103,11 @@ redco_status redco_tokens_parse(const void *bytes, size_t size, const char *name
 {
     redco_tokens *t = NULL;
     redco_status st = create(name, options, &t, err);
-    if (st != REDCO_OK) { return st; }
-    t->bytes = bytes;
-    if ((st = measure(t, id_bytes, size, err)) == REDCO_OK) {
+    if (st == REDCO_OK) {
+        st = redco_ids_file_parse(bytes, size, t->name, id_bytes, options->vocabulary, &t->ids, err);
+    }
+    if (st == REDCO_OK) { st = measure(t, err); }
+    if (st == REDCO_OK) {
         *tokens_out = t;
         t = NULL;
     }
@@ -132,7 +123,7 @@ redco_status redco_tokens_random(const redco_tokens_options *options, redco_toke
 void redco_tokens_close(redco_tokens *t)
 {
     if (t == NULL) { return; }
-    if (t->descriptor >= 0) { (void)close(t->descriptor); }
+    redco_ids_file_close(&t->ids);
     free(t->name);
     free(t);
 }
@@ -163,52 +154,17 @@ uint64_t redco_tokens_order(uint64_t seed, uint64_t count, uint64_t epoch, uint6
     return index;
 }
 
-static redco_status fetch(const redco_tokens *t, uint64_t at_bytes, uint64_t size_bytes, unsigned char *out,
-                          redco_error *err)
-{
-    if (t->bytes != NULL) {
-        memcpy(out, t->bytes + at_bytes, size_bytes);
-        return REDCO_OK;
-    }
-    while (size_bytes > 0) {
-        const ssize_t got = pread(t->descriptor, out, size_bytes, (off_t)at_bytes);
-        if (got < 0 && errno == EINTR) { continue; }
-        if (got < 0) { return redco_fail(err, REDCO_EIO, t->name, "cannot read: %s", strerror(errno)); }
-        if (got == 0) { return redco_fail(err, REDCO_EIO, t->name, "became shorter while it was read"); }
-        out += got;
-        at_bytes += (uint64_t)got;
-        size_bytes -= (uint64_t)got;
-    }
-    return REDCO_OK;
-}
-
-static uint32_t id_of(const unsigned char *at, uint32_t id_bytes)
-{
-    uint32_t id = 0;
-    for (uint32_t i = 0; i < id_bytes; i++) { id |= (uint32_t)at[i] << (8 * i); }
-    return id;
-}
-
 static redco_status read_window(const redco_tokens *t, uint64_t window, int32_t *tokens_out, int32_t *targets_out,
                                 redco_error *err)
 {
-    const uint64_t length = t->options.seq_len, count = length + following(t), before = count - length;
-    const uint64_t first = window * (t->options.continued ? count : length), size_bytes = count * t->id_bytes;
-    unsigned char *const raw = malloc(size_bytes);
-    if (raw == NULL) { return redco_fail(err, REDCO_ENOMEM, t->name, "no memory for a sequence"); }
-    redco_status st = fetch(t, first * t->id_bytes, size_bytes, raw, err);
-    for (uint64_t i = 0; i < count && st == REDCO_OK; i++) {
-        const uint32_t id = id_of(raw + (size_t)i * t->id_bytes, t->id_bytes);
-        if (id >= t->options.vocabulary) {
-            st = redco_fail(
-                err, REDCO_EVALUE, t->name, "id %llu is %u; the vocabulary has %llu (are ids of %u bytes right?)",
-                (unsigned long long)(first + i), id, (unsigned long long)t->options.vocabulary, t->id_bytes);
-            break;
-        }
-        if (i < length) { tokens_out[i] = (int32_t)id; }
-        if (i >= before) { targets_out[i - before] = (int32_t)id; }
+    const uint64_t length = t->options.seq_len, before = following(t), first = window * apart(t);
+    redco_status st = REDCO_OK;
+    for (uint64_t i = 0; i < length + before && st == REDCO_OK; i++) {
+        int32_t id = 0;
+        st = redco_ids_file_get(&t->ids, first + i, &id, err);
+        if (i < length) { tokens_out[i] = id; }
+        if (i >= before) { targets_out[i - before] = id; }
     }
-    free(raw);
     return st;
 }
 
@@ -235,7 +191,9 @@ redco_status redco_tokens_sequence(const redco_tokens *t, uint64_t number, int32
         make_sequence(t, number, tokens_out, targets_out);
         return REDCO_OK;
     }
-    const uint64_t window = redco_tokens_order(t->options.seed, t->windows, number / t->windows, number % t->windows);
+    const uint64_t place = number % t->windows;
+    const uint64_t window =
+        t->options.in_order ? place : redco_tokens_order(t->options.seed, t->windows, number / t->windows, place);
     return read_window(t, window, tokens_out, targets_out, err);
 }
 

@@ -22,10 +22,11 @@ typedef struct redco_tokens_options {
     /** For encoder-decoder models: the targets of a sequence are the seq_len ids that follow all of it, in place of the
      *  one that follows each id. */
     bool continued;
+    bool in_order; /**< windows of a file are taken in its order; else in another one every epoch */
 } redco_tokens_options;
 
-/** A binary file of ids, unsigned, little-endian, nothing else. It is cut into windows of seq_len tokens (each with the
- *  one that follows it), or of 2 seq_len if they are continued, which every epoch takes in another order.
+/** A file of ids (executor/data/ids_file.h). It is cut into windows of seq_len tokens (each with the one that follows
+ *  it), or of 2 seq_len if they are continued; rows of an array are the windows, with what follows.
  *  @param id_bytes  2 or 4; 0: 2 if the vocabulary fits into 16 bits, else 4
  *  @return REDCO_EVALUE if the size is no multiple, or less than one window */
 redco_status redco_tokens_open(const char *path, uint32_t id_bytes, const redco_tokens_options *options,

@@ -72,6 +72,11 @@ const char *redco_optimizer_factor_name(uint32_t factor)
     return names[factor];
 }
 
+double redco_optimizer_rate(const redco_optimizer *o, double learning_rate, uint64_t step)
+{
+    return o->kind == REDCO_ADAFACTOR && o->relative_rate ? fmin(0.01, 1.0 / sqrt((double)step)) : learning_rate;
+}
+
 void redco_optimizer_factors(const redco_optimizer *o, double learning_rate, uint64_t step,
                              double factors_out[REDCO_OPTIMIZER_FACTORS])
 {

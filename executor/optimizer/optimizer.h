@@ -51,6 +51,9 @@ const char *redco_optimizer_factor_name(uint32_t factor);
  *  @param step  counted from 1 */
 void redco_optimizer_factors(const redco_optimizer *optimizer, double learning_rate, uint64_t step,
                              double factors_out[REDCO_OPTIMIZER_FACTORS]);
+/** The rate of a step's updates, before what a tensor's size makes of it: the schedule's, or Adafactor's relative one.
+ */
+double redco_optimizer_rate(const redco_optimizer *optimizer, double learning_rate, uint64_t step);
 /** AdamW's numbers of a step, for who gives them to its operator as one input (redco_adamw()) instead of as factors.
  *  @param gradient_factor  by which gradients are multiplied: mean and clipping */
 void redco_optimizer_numbers(const redco_optimizer *optimizer, double learning_rate, uint64_t step,

@@ -1,4 +1,5 @@
-/** @file records.h  Examples of a pipeline: JSON lines, each an object that its collate() understands. */
+/** @file records.h  Examples of a pipeline: JSON lines, each an object that its collate() understands, or a folder of
+ * arrays that make such objects (executor/data/record_file.h). Each is read when it is asked for. */
 #ifndef REDCO_RECORDS_H
 #define REDCO_RECORDS_H
 
@@ -18,12 +19,15 @@ redco_status redco_records_open(const char *path, const redco_user_pipeline_file
                                 redco_records **records_out, redco_error *err);
 void redco_records_close(redco_records *records); /**< NULL is accepted */
 
-uint64_t redco_records_count(const redco_records *records);   /**< at least 1 */
+uint64_t redco_records_count(const redco_records *records); /**< at least 1 */
+/** The pipeline's weight() of one; 1 without. */
+double redco_records_weight(const redco_records *records, uint64_t index);
 uint64_t redco_records_skipped(const redco_records *records); /**< lines left out */
-const json_t *redco_records_get(const redco_records *records, uint64_t index);
-
-/** The record that is number @p number of a run: every epoch takes them in another order, which the seed determines. */
-uint64_t redco_records_shuffled(const redco_records *records, uint64_t seed, uint64_t number);
+/** New reference; NULL when out of memory. */
+json_t *redco_records_get(const redco_records *records, uint64_t index);
+/** Those at the beginning, at most @p count of them; @p records must outlive them. */
+redco_status redco_records_begin(const redco_records *records, uint64_t count, redco_records **records_out,
+                                 redco_error *err);
 
 /** Arrays of a batch. @param records_of  numbers of @p count records. @param data  by input; cleared first */
 redco_status redco_records_collate(const redco_records *records, const uint64_t *records_of, uint32_t count,

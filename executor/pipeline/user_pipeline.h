@@ -76,6 +76,10 @@ typedef struct redco_user_pipeline {
     /** Judges a prediction, for instance 1 or 0; --evaluate tells the mean. NULL: only the loss is told.
      *  @param prediction  as output() made it */
     double (*metric)(const json_t *example, const json_t *prediction);
+    /** The weight of an example where the loss is a mean over something else than examples: targets that are asked
+     *  for, say. Losses of micro-batches and of batches of an evaluation then weigh as much as their examples together,
+     *  so that they are means over all targets. NULL: examples count alike. */
+    double (*weight)(const json_t *example);
 } redco_user_pipeline;
 
 /** The one symbol that the library must have. */

@@ -201,6 +201,10 @@ static redco_status check_table(const redco_user_pipeline *table, const char *pa
         if (needed[i].there) { continue; }
         return redco_fail(err, REDCO_EVALUE, path, "its " SYMBOL " has no .%s", needed[i].name);
     }
+    if (table->weight != NULL && table->step != NULL) {
+        return redco_fail(err, REDCO_EVALUE, path,
+                          "its " SYMBOL " has .weight, which weighs losses, and .step, whose gradients it would not");
+    }
     if (table->metric != NULL && table->predict == NULL) {
         return redco_fail(err, REDCO_EVALUE, path, "its " SYMBOL " has .metric, but no .predict to judge");
     }

@@ -210,7 +210,7 @@ static void take_scale(redco_states *states, const redco_update *update, uint32_
     const uint32_t tensors = redcoi_model(states)->tensor_count;
     const double elements = (double)(m->matrices * (m->rows > 0 ? m->rows : 1) * m->columns);
     const double size = sqrt(a->sums[a->at[tensors] + tensor] / elements);
-    double rate = o->relative_rate ? fmin(0.01, 1.0 / sqrt((double)update->step)) : update->learning_rate;
+    double rate = redco_optimizer_rate(o, update->learning_rate, update->step);
     rate *= states->rates[states->rate_of[tensor]];
     if (o->scale_epsilon > 0.0) { rate *= fmax(o->scale_epsilon, size); }
     a->decay[tensor] = 1.0 - (redcoi_model(states)->tensors[tensor].decayed ? o->weight_decay * rate : 0.0);

@@ -118,6 +118,13 @@ static redco_status read_loss(struct judging *j, double *loss_out, redco_error *
     return st;
 }
 
+static double weight_of(const struct judging *j, uint64_t first, uint64_t count)
+{
+    double weight = 0.0;
+    for (uint64_t i = first; i < first + count; i++) { weight += redco_records_weight(j->records, i); }
+    return weight;
+}
+
 /* @param mine  whether this replica's results count */
 static redco_status run_batch(struct judging *j, uint64_t first, uint32_t count, uint64_t number, bool mine,
                               redco_error *err)
@@ -136,7 +143,7 @@ static redco_status run_batch(struct judging *j, uint64_t first, uint32_t count,
     if (st != REDCO_OK || !mine) { return st; }
     if (j->with_loss) {
         st = read_loss(j, &j->losses[number], err);
-        j->losses[number] *= count;
+        j->losses[number] *= weight_of(j, first, count);
     }
     if (st == REDCO_OK && j->raw != NULL) {
         st = redcoi_forward_read(j->forward, j->with_loss ? 1 : 0, j->raw, err);
@@ -184,7 +191,11 @@ static redco_status add_up(struct judging *j, uint64_t batches, redco_error *err
                               j->out->examples * j->out->values, "prediction", err);
     }
     for (uint64_t b = 0; b < batches; b++) { sum += j->losses[b]; }
-    j->out->loss = j->with_loss ? sum / (double)j->out->examples : (double)NAN;
+    j->out->weight = weight_of(j, 0, j->out->examples);
+    j->out->loss = j->with_loss ? sum / j->out->weight : (double)NAN;
+    if (st == REDCO_OK && j->with_loss && !(j->out->weight > 0.0)) {
+        st = redco_fail(err, REDCO_EVALUE, "evaluation", "all examples weigh 0: there is nothing to take a mean of");
+    }
     if (st == REDCO_OK && j->with_loss && !isfinite(sum)) {
         st = redco_fail(err, REDCO_EINFEASIBLE, "evaluation", "the loss is not a finite number");
     }

@@ -31,7 +31,8 @@ redco_status redco_trainer_evaluate(redco_trainer *trainer, const redco_examples
 
 /** A pipeline's results on records: the mean loss over all of them, and its predictions. */
 typedef struct redco_judgement {
-    double loss; /**< NaN without */
+    double loss;   /**< NaN without */
+    double weight; /**< all examples' together: their number, unless the pipeline weighs them */
     uint64_t examples;
     uint32_t values;     /**< numbers of an example's prediction; 0: it predicts nothing */
     double *predictions; /**< [example][values] */

@@ -36,9 +36,12 @@ redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints
                                         .model_name = plan->model_name,
                                         .model_sha256 = plan->model_sha256,
                                         .plan_sha256 = plan_sha256,
-                                        .model_config = plan->model_config};
+                                        .model_config = plan->model_config,
+                                        .in_order = t->options.in_order};
     return redco_checkpoints_save(checkpoints, &info, &states, err);
 }
+
+static const char *const order_words[] = {"shuffled (--order shuffled)", "in the order of their file (--order file)"};
 
 struct number {
     const char *what;
@@ -64,6 +67,10 @@ static redco_status check(const redco_trainer *t, const redco_checkpoint *checkp
         if (numbers[i].have == numbers[i].want) { continue; }
         return redco_fail(err, REDCO_EVALUE, path, "is of a run whose %s is %llu; here it is %llu", numbers[i].what,
                           (unsigned long long)numbers[i].have, (unsigned long long)numbers[i].want);
+    }
+    if (info->in_order != t->options.in_order) {
+        return redco_fail(err, REDCO_EVALUE, path, "is of a run whose data are %s; here they are %s",
+                          order_words[info->in_order], order_words[t->options.in_order]);
     }
     if (info->master != master) {
         return redco_fail(err, REDCO_EVALUE, path, "has weights in %s; this run updates them in %s",

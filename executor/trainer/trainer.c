@@ -380,7 +380,8 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
     t->step++;
     *step_out = (redco_trainer_step){.loss = step.loss,
                                      .gradient_norm = step.gradient_norm,
-                                     .learning_rate = rate,
+                                     .clip_factor = redco_states_clip_factor(t->states, step.gradient_norm),
+                                     .learning_rate = redco_optimizer_rate(&t->options.optimizer, rate, t->step),
                                      .time_s = now_s(CLOCK_MONOTONIC) - begin_s,
                                      .processor_s = now_s(CLOCK_PROCESS_CPUTIME_ID) - used_s};
     st = redco_schedule_exposed(t->schedule, &step_out->exposed_comm_s, err);

@@ -13,6 +13,7 @@
 #include "executor/backend/backend.h"
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/comm/device_comm.h"
+#include "executor/data/examples.h"
 #include "executor/optimizer/optimizer.h"
 #include "executor/optimizer/rate.h"
 #include "executor/pipeline/records.h"
@@ -56,6 +57,10 @@ typedef struct redco_trainer_options {
     bool decay_matrices;          /**< weight decay is for parameters of two dimensions and more: no biases, no norms */
     uint64_t seed;                /**< seed of first weights and tokens */
     const char *data;             /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+    /** Examples that a language model is trained on, in place of data; borrowed until the trainer is freed. Targets
+     * that are not asked for count nowhere: a step's loss is the mean over those of its global batch that are. */
+    const redco_examples *examples;
+    bool in_order; /**< data are taken in the order of the file, in every epoch the same */
     /** A pipeline trained in place of the plan's language model, which is then this pipeline's, and its records, in
      * place of data; both borrowed until the trainer is freed. NULL: a language model. */
     const redco_user_pipeline_file *pipeline;
@@ -85,6 +90,7 @@ void redco_trainer_free(redco_trainer *trainer); /**< NULL is accepted */
 typedef struct redco_trainer_step {
     double loss;           /**< mean over the global batch */
     double gradient_norm;  /**< before clipping */
+    double clip_factor;    /**< by which gradients were multiplied to clip them; 1: not at all */
     double learning_rate;  /**< that was applied */
     double time_s;         /**< this rank's, from first token to last weight */
     double exposed_comm_s; /**< part of it, waiting for communication instead of computing */

@@ -31,8 +31,11 @@ typedef struct redcoi_subject {
     redco_tokens *tokens;     /* likewise */
     redco_task own;           /* a pipeline's */
     const redco_task *task;
-    const redco_records *records; /* borrowed; NULL of a language model */
+    redco_task weighed;             /* the same task, whose loss is weighed; or all zero */
+    const redco_examples *examples; /* borrowed; of a language model whose examples have targets of their own */
+    const redco_records *records;   /* borrowed; NULL of a language model */
     uint64_t seed;
+    bool in_order;
 } redcoi_subject;
 
 /** @param subject  all zero; to be closed, also after a failure */

@@ -1,5 +1,6 @@
 #include "tools/exec/exec_args.h"
 
+#include "tools/exec/exec_course.h"
 #include "topology/base/number.h"
 
 #include <stdio.h>
@@ -60,7 +61,7 @@ enum key {
     KEY_LISTEN
 };
 enum { MOST_BATCH = 65536, MOST_NEW = 1000000 };
-enum { MOST_STEPS = 1000000, MOST_KEPT = 10000, MOST_TIMEOUT_S = 86400 };
+enum { MOST_STEPS = EXEC_STEPS_MAX, MOST_KEPT = 10000, MOST_TIMEOUT_S = 86400 };
 
 static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
 static const redco_dtype dtypes[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16};
@@ -126,6 +127,7 @@ static const struct argp_option flags[] = {
     {"top-p", KEY_TOP_P, "P", 0, "Draw from the likeliest tokens that together have this probability (default: 1, all)", 3},
     {"timeout", KEY_TIMEOUT, "SECONDS", 0, "How long a rank may be silent before the run is ended (default: 60); longer than any rank computes, or writes to the disk, between two communications", 2},
     {"listen", KEY_LISTEN, "ADDRESS", 0, "Where the other ranks find this one, if a launcher started it: an address or name of this machine; default: that by which it reaches rank 0", 2},
+    EXEC_COURSE_OPTIONS,
     CLI_OPTIONS,
     {0}
 };
@@ -230,13 +232,16 @@ static error_t check_together(struct exec_args *args)
     if (args->has_decay_steps && args->schedule_word != REDCO_RATE_WSD) {
         return cli_bad_option(&args->cli, "--decay-steps", "needs --schedule wsd");
     }
-    if (args->skip_bad && args->pipeline_path == NULL) {
-        return cli_bad_option(&args->cli, "--skip-bad", "needs --pipeline FILE.so");
+    if (args->skip_bad && args->data == NULL && args->evaluate == NULL && args->predict == NULL) {
+        return cli_bad_option(&args->cli, "--skip-bad", "needs --data, --evaluate or --predict with JSON lines");
     }
+    if (exec_course_check(args) != 0) { return EINVAL; }
     if (args->pipeline_path != NULL && args->generates) {
         return cli_bad_option(&args->cli, "--max-new-tokens and its kin", "are for language models");
     }
-    if (!args->has_steps && (args->evaluate != NULL || args->predict != NULL)) { args->steps = 0; }
+    if (!args->has_steps && args->course.epochs == 0 && (args->evaluate != NULL || args->predict != NULL)) {
+        args->steps = 0;
+    }
     if (args->replay) { return check_replay(args); }
     if (args->folder == NULL && (args->resume || args->has_every || args->has_keep)) {
         return cli_bad_option(&args->cli,
@@ -370,6 +375,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case ARGP_KEY_END: return check_together(args);
     default:
         if (key >= KEY_OPTIMIZER && key <= KEY_FINAL_RATE) { return read_optimizer(args, key, text); }
+        if (key >= EXEC_KEY_EPOCHS && key <= EXEC_KEY_LOG) { return exec_course_option(args, key, text); }
         return key >= KEY_PIPELINE && key <= KEY_TOP_P ? read_use(args, key, text) : cli_option(key, text, state);
     }
 }
@@ -465,6 +471,7 @@ redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts 
               args->weights != NULL ? args->weights : "");
     exec_fact(facts, "--timeout", "%llu s", (unsigned long long)args->timeout_s);
     exec_fact(facts, "number of --profile", "%u", args->profile_count);
+    exec_course_facts(args, facts);
     st = exec_facts_of_plan(facts, args->path, args->plan, err);
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--data", args->data, err); }
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--pipeline", args->pipeline_path, err); }

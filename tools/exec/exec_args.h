@@ -11,6 +11,27 @@
 
 enum { EXEC_PROFILES_MAX = 64 };
 
+/** Options of exec_course.h. */
+enum { EXEC_KEY_EPOCHS = 0x200, EXEC_KEY_EVALUATE_EVERY, EXEC_KEY_ORDER, EXEC_KEY_KEEP_BEST, EXEC_KEY_LOG };
+enum { EXEC_STEPS_MAX = 1000000 };
+/* clang-format off */
+#define EXEC_COURSE_OPTIONS \
+    {"epochs", EXEC_KEY_EPOCHS, "N", 0, "Train until every example of --data was taken N times, instead of --steps; --evaluate then comes after each epoch", 1}, \
+    {"order", EXEC_KEY_ORDER, "WHICH", 0, "Examples of --data are shuffled, in every epoch in another way (default), or taken in the order of the file", 1}, \
+    {"evaluate-every", EXEC_KEY_EVALUATE_EVERY, "N", 0, "Evaluate after every N steps, and after the last", 3}, \
+    {"keep-best", EXEC_KEY_KEEP_BEST, "WHAT", 0, "After an evaluation that is the best so far by loss, metric (highest) or lowest-metric, write a checkpoint, and keep it", 2}, \
+    {"log", EXEC_KEY_LOG, "DIR", 0, "Log there: run.log, metrics.jsonl, a line for each step and evaluation, and a file of events for TensorBoard", 3}
+/* clang-format on */
+
+/** The course of a run. */
+struct exec_course {
+    uint64_t epochs, every; /**< 0: not given */
+    int order, best;        /**< indices of their words */
+    bool keeps_best;
+    const char *log;         /**< a folder, or NULL */
+    uint64_t epoch_examples; /**< 0: data never repeat */
+};
+
 struct exec_args {
     struct cli cli;                   /* first: see cli.h */
     const char *path, *data, *folder; /* folder: of checkpoints */
@@ -18,8 +39,10 @@ struct exec_args {
     const char *pipeline_path; /* path of a shared library; NULL: the plan's language model */
     const char *new_pipeline;  /* the name of one to be written */
     bool skip_bad;
+    struct exec_course course;
     redco_user_pipeline_file *pipeline;
     redco_records *records, *evaluated, *predicted; /* a pipeline's: --data, --evaluate, --predict */
+    redco_examples *examples;                       /* a language model's --data, where it is no file of ids */
     const char *evaluate, *predict, *predictions;
     uint64_t batch, max_new_tokens, top_k;
     double temperature, top_p;

@@ -1,18 +1,14 @@
 #include "tools/exec/exec_pipeline.h"
 
-#include <stdio.h>
+#include "tools/exec/exec_predict.h"
 
 static redco_status open_records(struct exec_args *args, const char *path, redco_records **records_out,
                                  redco_error *err)
 {
-    char text[600];
     if (path == NULL) { return REDCO_OK; }
     const redco_status st = redco_records_open(path, args->pipeline, args->skip_bad, records_out, err);
-    if (st != REDCO_OK || redco_records_skipped(*records_out) == 0) { return st; }
-    (void)snprintf(text, sizeof text, "%.400s: %llu bad lines are left out", path,
-                   (unsigned long long)redco_records_skipped(*records_out));
-    cli_warn(&args->cli, text);
-    return REDCO_OK;
+    if (st == REDCO_OK) { exec_files_skipped(args, path, redco_records_skipped(*records_out)); }
+    return st;
 }
 
 redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
@@ -51,6 +47,7 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
 void exec_pipeline_close(struct exec_args *args)
 {
     redco_records_close(args->records);
+    redco_examples_close(args->examples);
     redco_records_close(args->evaluated);
     redco_records_close(args->predicted);
     redco_user_pipeline_close(args->pipeline);

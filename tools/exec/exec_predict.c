@@ -14,18 +14,34 @@ bool exec_only_predicts(const struct exec_args *args)
     return args->predict != NULL && args->predictions == NULL;
 }
 
-redco_status exec_files_open(const struct exec_args *args, const redco_trainer *trainer, struct exec_files *files,
-                             redco_error *err)
+void exec_files_skipped(const struct exec_args *args, const char *path, uint64_t count)
+{
+    char text[600];
+    if (count == 0) { return; }
+    (void)snprintf(text, sizeof text, "%.400s: %llu bad lines are left out", path, (unsigned long long)count);
+    cli_warn(&args->cli, text);
+}
+
+redco_status exec_files_open(const struct exec_args *args, const redco_trainer *trainer, bool leads,
+                             struct exec_files *files, redco_error *err)
 {
     redco_status st = REDCO_OK;
     if (args->pipeline != NULL) { return args->predictions != NULL ? cli_writable(args->predictions, err) : st; }
     if (args->evaluate != NULL) {
-        const redco_examples_options options = redco_trainer_examples(trainer, false, 0);
+        redco_examples_options options = redco_trainer_examples(trainer, false, 0);
+        options.skip_bad = args->skip_bad;
         st = redco_examples_open(args->evaluate, &options, &files->evaluated, err);
+        if (st == REDCO_OK && leads) {
+            exec_files_skipped(args, args->evaluate, redco_examples_skipped(files->evaluated));
+        }
     }
     if (st == REDCO_OK && args->predict != NULL) {
-        const redco_examples_options options = redco_trainer_examples(trainer, true, (uint32_t)args->max_new_tokens);
+        redco_examples_options options = redco_trainer_examples(trainer, true, (uint32_t)args->max_new_tokens);
+        options.skip_bad = args->skip_bad;
         st = redco_examples_open(args->predict, &options, &files->prompts, err);
+        if (st == REDCO_OK && leads) {
+            exec_files_skipped(args, args->predict, redco_examples_skipped(files->prompts));
+        }
     }
     return st == REDCO_OK && args->predictions != NULL ? cli_writable(args->predictions, err) : st;
 }
@@ -76,6 +92,7 @@ static json_t *line_of(const redco_example *example, const redco_predictions *p,
 struct lines {
     const struct exec_args *args;
     const struct exec_files *files;
+    const redco_records *records;         /* a pipeline's */
     const redco_predictions *predictions; /* from a language model */
     const redco_judgement *judgement;     /* from a pipeline */
     uint64_t count;
@@ -99,11 +116,12 @@ static json_t *line_at(const struct lines *l, uint64_t number)
         const redco_example example = redco_examples_get(l->files->prompts, number);
         return line_of(&example, l->predictions, number);
     }
-    const json_t *const record = redco_records_get(l->args->predicted, number);
-    return json_pack("{s:O, s:o}", "example", record, "prediction",
+    json_t *const record = redco_records_get(l->records, number);
+    return json_pack("{s:o, s:o}", "example", record, "prediction",
                      pipeline_output(l->args, record, l->judgement, number));
 }
 
+/* @param file  NULL: they are made and not written */
 static redco_status write_lines(const struct lines *l, FILE *file, const char *name, redco_error *err)
 {
     redco_status st = REDCO_OK;
@@ -113,23 +131,22 @@ static redco_status write_lines(const struct lines *l, FILE *file, const char *n
         if (text == NULL) {
             st = redco_fail(err, REDCO_EVALUE, name, "the prediction of example %llu is no JSON (output() gave %s)",
                             (unsigned long long)i + 1, line == NULL ? "nothing" : "a number that is none");
-        } else if (fputs(text, file) == EOF || fputc('\n', file) == EOF) {
+        } else if (file != NULL && (fputs(text, file) == EOF || fputc('\n', file) == EOF)) {
             st = redco_fail(err, REDCO_ESYSTEM, name, "cannot write: %s", strerror(errno));
         }
         free(text);
         json_decref(line);
     }
-    if (st == REDCO_OK && fflush(file) != 0) {
+    if (st == REDCO_OK && file != NULL && fflush(file) != 0) {
         st = redco_fail(err, REDCO_ESYSTEM, name, "cannot write: %s", strerror(errno));
     }
     return st;
 }
 
 /* A file appears whole or not at all. */
-static redco_status write_predictions(const struct lines *l, redco_error *err)
+static redco_status write_predictions(const struct lines *l, const char *path, redco_error *err)
 {
     static const char ending[] = ".unfinished";
-    const char *const path = l->args->predictions;
     if (path == NULL) { return write_lines(l, stdout, "standard output", err); }
     const size_t size = strlen(path) + sizeof ending;
     char *const temporary = malloc(size);
@@ -147,8 +164,15 @@ static redco_status write_predictions(const struct lines *l, redco_error *err)
     return st;
 }
 
+static redco_status hand_out(const struct lines *l, enum exec_predicting what, redco_error *err)
+{
+    return what == EXEC_PREDICT_WRITE ? write_predictions(l, l->args->predictions, err)
+           : what == EXEC_PREDICT_TRY ? write_lines(l, NULL, l->args->predict, err)
+                                      : REDCO_OK;
+}
+
 static redco_status predict(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
-                            bool leads, struct exec_use *use, redco_error *err)
+                            enum exec_predicting what, struct exec_use *use, redco_error *err)
 {
     int32_t ends[ENDS_MAX];
     const redco_generation_options options = {.batch = (uint32_t)args->batch,
@@ -164,7 +188,7 @@ static redco_status predict(const struct exec_args *args, const struct exec_file
     use->predicted = p.count;
     for (uint64_t i = 0; i < p.count && st == REDCO_OK; i++) { use->tokens += p.counts[i]; }
     const struct lines lines = {.args = args, .files = files, .predictions = &p, .count = p.count};
-    if (st == REDCO_OK && leads) { st = write_predictions(&lines, err); }
+    if (st == REDCO_OK) { st = hand_out(&lines, what, err); }
     if (st == REDCO_OK) { use->predict = args->predict; }
     redco_predictions_free(&p);
     return st;
@@ -178,14 +202,16 @@ static redco_status measure(const struct exec_args *args, const redco_judgement 
     double sum = 0.0;
     if (table->metric == NULL) { return REDCO_OK; }
     for (uint64_t i = 0; i < j->examples; i++) {
-        const json_t *const record = redco_records_get(args->evaluated, i);
-        json_t *const output = pipeline_output(args, record, j, i);
+        json_t *const record = redco_records_get(args->evaluated, i);
+        json_t *const output = record != NULL ? pipeline_output(args, record, j, i) : NULL;
         if (output == NULL) {
+            json_decref(record);
             return redco_fail(err, REDCO_EVALUE, args->evaluate, "output() gave nothing for example %llu",
                               (unsigned long long)i + 1);
         }
         sum += table->metric(record, output);
         json_decref(output);
+        json_decref(record);
     }
     *metric_out = sum / (double)j->examples;
     return isfinite(*metric_out)
@@ -193,44 +219,49 @@ static redco_status measure(const struct exec_args *args, const redco_judgement 
                : redco_fail(err, REDCO_EINFEASIBLE, args->evaluate, "the metric is not a finite number");
 }
 
-static redco_status use_pipeline(const struct exec_args *args, redco_trainer *trainer, bool leads, struct exec_use *use,
-                                 redco_error *err)
+static redco_status evaluate_pipeline(const struct exec_args *args, redco_trainer *trainer, const char *pairs,
+                                      struct exec_use *use, redco_error *err)
 {
     redco_judgement j = {.predictions = NULL};
-    redco_status st = REDCO_OK;
-    if (args->evaluated != NULL) {
-        const double begin_s = exec_now_s();
-        st = redco_trainer_judge(trainer, args->evaluated, (uint32_t)args->batch, true, &j, err);
-        use->evaluation = (redco_evaluation){j.loss, j.examples, j.examples};
-        if (st == REDCO_OK && leads) { st = measure(args, &j, &use->metric, err); }
-        use->evaluation_s = exec_now_s() - begin_s;
-        if (st == REDCO_OK) { use->evaluate = args->evaluate; }
-        redco_judgement_free(&j);
+    redco_status st = redco_trainer_judge(trainer, args->evaluated, (uint32_t)args->batch, true, &j, err);
+    use->evaluation = (redco_evaluation){j.loss, j.examples, (uint64_t)ceil(j.weight)};
+    if (st == REDCO_OK) { st = measure(args, &j, &use->metric, err); }
+    if (st == REDCO_OK && pairs != NULL && j.values > 0) {
+        const struct lines lines = {.args = args, .records = args->evaluated, .judgement = &j, .count = j.examples};
+        (void)write_predictions(&lines, pairs, &use->pairs_err);
     }
-    if (st == REDCO_OK && args->predicted != NULL) {
-        const double begin_s = exec_now_s();
-        st = redco_trainer_judge(trainer, args->predicted, (uint32_t)args->batch, false, &j, err);
-        use->prediction_s = exec_now_s() - begin_s;
-        use->predicted = j.examples;
-        const struct lines lines = {.args = args, .judgement = &j, .count = j.examples};
-        if (st == REDCO_OK && leads) { st = write_predictions(&lines, err); }
-        if (st == REDCO_OK) { use->predict = args->predict; }
-        redco_judgement_free(&j);
-    }
+    redco_judgement_free(&j);
     return st;
 }
 
-redco_status exec_files_use(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
-                            bool leads, struct exec_use *use, redco_error *err)
+redco_status exec_files_evaluate(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
+                                 const char *pairs, struct exec_use *use, redco_error *err)
 {
+    const double begin_s = exec_now_s();
     redco_status st = REDCO_OK;
     use->metric = (double)NAN;
-    if (args->pipeline != NULL) { return use_pipeline(args, trainer, leads, use, err); }
-    if (files->evaluated != NULL) {
-        const double begin_s = exec_now_s();
-        st = redco_trainer_evaluate(trainer, files->evaluated, (uint32_t)args->batch, &use->evaluation, err);
-        use->evaluation_s = exec_now_s() - begin_s;
-        if (st == REDCO_OK) { use->evaluate = args->evaluate; }
-    }
-    return st == REDCO_OK && files->prompts != NULL ? predict(args, files, trainer, leads, use, err) : st;
+    if (args->evaluate == NULL) { return st; }
+    st = args->pipeline != NULL
+             ? evaluate_pipeline(args, trainer, pairs, use, err)
+             : redco_trainer_evaluate(trainer, files->evaluated, (uint32_t)args->batch, &use->evaluation, err);
+    use->evaluation_s = exec_now_s() - begin_s;
+    if (st == REDCO_OK) { use->evaluate = args->evaluate; }
+    return st;
+}
+
+redco_status exec_files_predict(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
+                                enum exec_predicting what, struct exec_use *use, redco_error *err)
+{
+    redco_judgement j = {.predictions = NULL};
+    if (args->predict == NULL) { return REDCO_OK; }
+    if (args->pipeline == NULL) { return predict(args, files, trainer, what, use, err); }
+    const double begin_s = exec_now_s();
+    redco_status st = redco_trainer_judge(trainer, args->predicted, (uint32_t)args->batch, false, &j, err);
+    use->prediction_s = exec_now_s() - begin_s;
+    use->predicted = j.examples;
+    const struct lines lines = {.args = args, .records = args->predicted, .judgement = &j, .count = j.examples};
+    if (st == REDCO_OK) { st = hand_out(&lines, what, err); }
+    if (st == REDCO_OK) { use->predict = args->predict; }
+    redco_judgement_free(&j);
+    return st;
 }

@@ -92,6 +92,16 @@ void exec_print_step(const struct exec_run *run, uint64_t number, const redco_tr
     (void)fflush(stdout);
 }
 
+void exec_print_evaluation(const struct exec_evaluation *e)
+{
+    (void)printf("evaluation after step %llu", (unsigned long long)e->step);
+    if (isfinite(e->epoch)) { (void)printf(", epoch %.2f", e->epoch); }
+    (void)printf(": loss %.6f", e->evaluation.loss);
+    if (isfinite(e->metric)) { (void)printf(", metric %.6f", e->metric); }
+    (void)printf("%s\n", e->best ? ", the best so far" : "");
+    (void)fflush(stdout);
+}
+
 void exec_print_tail(const struct exec_run *run)
 {
     const redco_trainer_verdict *const v = run->checked ? &run->verdict : NULL;
@@ -128,6 +138,10 @@ void exec_print_tail(const struct exec_run *run)
                      run->use.evaluation_s);
         if (isfinite(run->use.metric)) { (void)printf("metric %.6f\n", run->use.metric); }
     }
+    if (run->best.step > 0) {
+        (void)printf("best checkpoint: step %llu, %s %.6f\n", (unsigned long long)run->best.step, run->best.by,
+                     run->best.value);
+    }
     if (run->use.predict != NULL) {
         (void)printf("prediction of ");
         redco_text_write(stdout, run->use.predict);
@@ -156,11 +170,12 @@ static json_t *steps_json(const struct exec_run *run)
     json_t *const list = json_array();
     for (uint64_t i = 0; i < run->count; i++) {
         (void)json_array_append_new(
-            list, json_pack("{s:o, s:o, s:f, s:f, s:f, s:f}", "loss",
+            list, json_pack("{s:o, s:o, s:f, s:f, s:f, s:f, s:f}", "loss",
                             number_json(run->replay ? (double)NAN : run->steps[i].loss), "gradient_norm",
-                            number_json(run->replay ? (double)NAN : run->steps[i].gradient_norm), "learning_rate",
-                            run->steps[i].learning_rate, "time_s", run->steps[i].time_s, "exposed_comm_s",
-                            run->steps[i].exposed_comm_s, "processor_s", run->steps[i].processor_s));
+                            number_json(run->replay ? (double)NAN : run->steps[i].gradient_norm), "clip_factor",
+                            run->steps[i].clip_factor, "learning_rate", run->steps[i].learning_rate, "time_s",
+                            run->steps[i].time_s, "exposed_comm_s", run->steps[i].exposed_comm_s, "processor_s",
+                            run->steps[i].processor_s));
     }
     return list;
 }
@@ -226,10 +241,28 @@ static json_t *start_json(const struct exec_start *s)
 
 static json_t *checkpoint_json(const struct exec_run *run)
 {
+    const redco_checkpoint_best *const best = &run->best;
     if (run->folder == NULL) { return json_null(); }
-    return json_pack("{s:o, s:o, s:I}", "folder", cli_json_text(run->folder), "resumed_from",
+    return json_pack("{s:o, s:o, s:I, s:o}", "folder", cli_json_text(run->folder), "resumed_from",
                      run->resumed ? json_integer((json_int_t)run->first) : json_null(), "written",
-                     (json_int_t)run->written);
+                     (json_int_t)run->written, "best",
+                     best->step > 0 ? json_pack("{s:s, s:I, s:f}", "by", best->by, "step", (json_int_t)best->step,
+                                                "value", best->value)
+                                    : json_null());
+}
+
+static json_t *evaluations_json(const struct exec_use *use)
+{
+    json_t *const list = json_array();
+    for (uint64_t i = 0; i < use->count; i++) {
+        const struct exec_evaluation *const e = &use->list[i];
+        (void)json_array_append_new(
+            list, json_pack("{s:I, s:o, s:f, s:o, s:I, s:I, s:f, s:b}", "step", (json_int_t)e->step, "epoch",
+                            number_json(e->epoch), "loss", e->evaluation.loss, "metric", number_json(e->metric),
+                            "examples", (json_int_t)e->evaluation.examples, "targets",
+                            (json_int_t)e->evaluation.targets, "time_s", e->time_s, "best", (int)e->best));
+    }
+    return list;
 }
 
 static json_t *evaluation_json(const struct exec_use *use)
@@ -269,6 +302,10 @@ json_t *exec_json(const struct exec_run *run)
                   "first_step", (json_int_t)run->first + 1, "steps", steps_json(run), "measured", measured_json(run),
                   "predicted", predicted, "check", check_json(run->checked ? &run->verdict : NULL), "evaluation",
                   evaluation_json(&run->use), "prediction", prediction_json(&run->use));
+    (void)json_object_set_new(json, "evaluations", evaluations_json(&run->use));
+    (void)json_object_set_new(json, "epoch_examples",
+                              run->epoch_examples > 0 ? json_integer((json_int_t)run->epoch_examples) : json_null());
+    (void)json_object_set_new(json, "log", run->log != NULL ? cli_json_text(run->log) : json_null());
     if (run->replay) { (void)json_object_set_new(json, "replay_rank", json_integer((json_int_t)run->rank)); }
     return json;
 }

@@ -19,10 +19,23 @@ struct exec_start {
 /** The processor's clock. */
 double exec_now_s(void);
 
+/** An evaluation between steps, or after the last. */
+struct exec_evaluation {
+    uint64_t step;
+    double epoch; /**< NaN: data have none */
+    redco_evaluation evaluation;
+    double metric; /**< NaN: there is none */
+    double time_s;
+    bool best; /**< so far */
+};
+
 /** The results of --evaluate and --predict. */
 struct exec_use {
+    struct exec_evaluation *list; /**< all evaluations, to be freed; the last one is here again: */
+    uint64_t count;
     const char *evaluate, *predict; /**< their files, or NULL */
     redco_evaluation evaluation;
+    redco_error pairs_err; /**< examples and predictions of an evaluation could not be written */
     double evaluation_s, prediction_s;
     double metric;              /**< the pipeline's; NaN: it has none */
     uint64_t predicted, tokens; /**< examples, and tokens generated */
@@ -51,6 +64,9 @@ struct exec_run {
     const char *folder; /**< folder of checkpoints, or NULL */
     bool resumed;
     uint64_t written; /**< checkpoints */
+    redco_checkpoint_best best;
+    uint64_t epoch_examples; /**< 0: data never repeat */
+    const char *log;         /**< folder of the log, or NULL */
     struct exec_use use;
 };
 
@@ -59,6 +75,7 @@ double exec_median_step_s(const struct exec_run *run);
 void exec_print_head(const struct exec_run *run);
 void exec_print_resumed(const char *path, uint64_t step, uint64_t steps);
 void exec_print_step(const struct exec_run *run, uint64_t number, const redco_trainer_step *step);
+void exec_print_evaluation(const struct exec_evaluation *evaluation);
 void exec_print_tail(const struct exec_run *run);
 /** @return NULL when out of memory */
 json_t *exec_json(const struct exec_run *run);
