@@ -61,11 +61,11 @@ static void layers_ahead(void **state)
     uint32_t gathers[4], modules[4];
     for (int i = 0; i < 4; i++) {
         gathers[i] = add(&g, names[i], REDCO_STREAM_PARAMETERS, 1.0, REDCO_STEP_NONE);
-        redco_step_add_memory(g.step, REDCO_HOLDER_GATHERED, 10);
+        redco_step_add_memory(g.step, REDCO_CATEGORY_GATHERED, 10);
     }
     for (int i = 0; i < 4; i++) {
         modules[i] = add(&g, names[i], REDCO_STREAM_COMPUTE, 2.0, gathers[i]);
-        redco_step_add_memory(g.step, REDCO_HOLDER_GATHERED, -10);
+        redco_step_add_memory(g.step, REDCO_CATEGORY_GATHERED, -10);
     }
     run(&g);
     for (int i = 0; i < 4; i++) {
@@ -92,7 +92,7 @@ static void layers_ahead(void **state)
     assert_int_equal(count, 7);
     for (uint32_t i = 0; i < count; i++) {
         check_near(points[i].time_s, times[i], 1e-12);
-        assert_int_equal(points[i].held_bytes[REDCO_HOLDER_GATHERED], bytes[i]);
+        assert_int_equal(points[i].held_bytes[REDCO_CATEGORY_GATHERED], bytes[i]);
     }
     free(points);
     graph_free(&g);
