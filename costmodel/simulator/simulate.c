@@ -44,8 +44,8 @@ static void advance(redcoi_rank_state *rank, double now_s)
     rank->now_s = now_s;
     if (!(passed_s > 0.0)) { return; }
     for (uint32_t left = rank->running; left != 0; left &= left - 1) {
-        redcoi_queue *const stream_end = &rank->stream_ends[__builtin_ctz(left)];
-        stream_end->remaining_s -= passed_s * stream_end->rate;
+        redcoi_queue *const queue = &rank->queues[__builtin_ctz(left)];
+        queue->remaining_s -= passed_s * queue->rate;
     }
 }
 
@@ -62,10 +62,10 @@ static void reckon(redcoi_engine *e, uint32_t index)
     uint32_t users[REDCO_LINK_COUNT] = {0};
     double slow[REDCO_LINK_COUNT] = {0.0};
     const uint32_t compute_bit = 1U << REDCO_STREAM_COMPUTE;
-    const uint32_t computes = rank->stream_ends[REDCO_STREAM_COMPUTE].active;
+    const uint32_t computes = rank->queues[REDCO_STREAM_COMPUTE].active;
     const bool computing = (rank->running & compute_bit) != 0 && ops[computes].contends;
     for (uint32_t left = rank->running & ~compute_bit; left != 0; left &= left - 1) {
-        const redco_step_op *const op = &ops[rank->stream_ends[__builtin_ctz(left)].active];
+        const redco_step_op *const op = &ops[rank->queues[__builtin_ctz(left)].active];
         users[op->link]++;
         if (op->contends && op->traffic != REDCO_STEP_NONE) {
             slow[op->link] += e->step->traffic[op->traffic].contention_ratio;
@@ -79,17 +79,17 @@ static void reckon(redcoi_engine *e, uint32_t index)
     rank->next_s = (double)INFINITY;
     for (uint32_t left = rank->running; left != 0; left &= left - 1) {
         const uint32_t stream = (uint32_t)__builtin_ctz(left);
-        redcoi_queue *const stream_end = &rank->stream_ends[stream];
-        const redco_step_op *const op = &ops[stream_end->active];
-        stream_end->rate = 1.0;
+        redcoi_queue *const queue = &rank->queues[stream];
+        const redco_step_op *const op = &ops[queue->active];
+        queue->rate = 1.0;
         if (stream == REDCO_STREAM_COMPUTE) {
-            if (computing) { stream_end->rate = 1.0 / stretch; }
+            if (computing) { queue->rate = 1.0 / stretch; }
         } else {
-            if (op->link != REDCO_LINK_NONE && users[op->link] > 1) { stream_end->rate = 1.0 / users[op->link]; }
-            if (computing && op->contends) { stream_end->rate *= y / stretch; }
+            if (op->link != REDCO_LINK_NONE && users[op->link] > 1) { queue->rate = 1.0 / users[op->link]; }
+            if (computing && op->contends) { queue->rate *= y / stretch; }
         }
-        const double left_s = stream_end->remaining_s > 0.0 ? stream_end->remaining_s : 0.0;
-        const double end_s = left_s > 0.0 ? rank->now_s + left_s / stream_end->rate : rank->now_s;
+        const double left_s = queue->remaining_s > 0.0 ? queue->remaining_s : 0.0;
+        const double end_s = left_s > 0.0 ? rank->now_s + left_s / queue->rate : rank->now_s;
         if (end_s < rank->next_s) {
             rank->next_s = end_s;
             rank->next_stream = stream;
@@ -125,23 +125,23 @@ bool redcoi_engine_start(redcoi_engine *e, uint32_t index, uint32_t stream, uint
 {
     const redco_step *const step = e->step;
     redcoi_rank_state *const rank = &e->ranks[index];
-    redcoi_queue *const stream_end = &rank->stream_ends[stream];
-    const uint32_t op = stream_end->head;
-    if (op == REDCO_STEP_NONE || stream_end->active != REDCO_STEP_NONE || rank->pass != 0) { return false; }
+    redcoi_queue *const queue = &rank->queues[stream];
+    const uint32_t op = queue->head;
+    if (op == REDCO_STEP_NONE || queue->active != REDCO_STEP_NONE || rank->pass != 0) { return false; }
     const uint32_t end = step->first_input[op + 1];
-    for (; stream_end->input < end; stream_end->input++) {
-        const uint32_t input = step->inputs[stream_end->input];
+    for (; queue->input < end; queue->input++) {
+        const uint32_t input = step->inputs[queue->input];
         if (!e->ended[input]) {
-            stream_end->waiter = e->waiters[input];
-            stream_end->waiting = true;
+            queue->waiter = e->waiters[input];
+            queue->waiting = true;
             e->waiters[input] = index * REDCO_STREAM_COUNT + stream;
             return false;
         }
     }
-    stream_end->active = op;
-    stream_end->head = step->next[op];
-    if (stream_end->head != REDCO_STEP_NONE) { stream_end->input = step->first_input[stream_end->head]; }
-    stream_end->remaining_s = step->ops[op].seconds;
+    queue->active = op;
+    queue->head = step->next[op];
+    if (queue->head != REDCO_STEP_NONE) { queue->input = step->first_input[queue->head]; }
+    queue->remaining_s = step->ops[op].seconds;
     rank->running |= 1U << stream;
     e->timeline->start_s[op] = rank->now_s;
     e->timeline->cause[op] = cause;
@@ -156,9 +156,9 @@ void redcoi_engine_wake(redcoi_engine *e, uint32_t index, uint32_t op)
     e->waiters[op] = REDCO_STEP_NONE;
     while (waiting != REDCO_STEP_NONE) {
         const uint32_t other = waiting / REDCO_STREAM_COUNT, stream = waiting % REDCO_STREAM_COUNT;
-        redcoi_queue *const stream_end = &e->ranks[other].stream_ends[stream];
-        waiting = stream_end->waiter;
-        stream_end->waiting = false;
+        redcoi_queue *const queue = &e->ranks[other].queues[stream];
+        waiting = queue->waiter;
+        queue->waiting = false;
         advance(&e->ranks[other], e->timeline->end_s[op]);
         if (redcoi_engine_start(e, other, stream, op) && other != index) { reckon(e, other); }
     }
@@ -169,11 +169,11 @@ static void finish(redcoi_engine *e, uint32_t index)
 {
     redcoi_rank_state *const rank = &e->ranks[index];
     const uint32_t stream = rank->next_stream;
-    redcoi_queue *const stream_end = &rank->stream_ends[stream];
-    const uint32_t op = stream_end->active;
+    redcoi_queue *const queue = &rank->queues[stream];
+    const uint32_t op = queue->active;
     const double now_s = rank->next_s;
     advance(rank, now_s);
-    stream_end->active = REDCO_STEP_NONE;
+    queue->active = REDCO_STEP_NONE;
     rank->running &= ~(1U << stream);
     e->ended[op] = true;
     e->timeline->end_s[op] = now_s;
@@ -201,8 +201,8 @@ static void begin(redcoi_engine *e)
     for (uint32_t r = 0; r < step->ranks; r++) {
         for (uint32_t s = 0; s < REDCO_STREAM_COUNT; s++) {
             const uint32_t first = step->stream_ends[r * REDCO_STREAM_COUNT + s].first;
-            e->ranks[r].stream_ends[s] = (redcoi_queue){.head = first, .active = REDCO_STEP_NONE, .waiter = REDCO_STEP_NONE};
-            if (first != REDCO_STEP_NONE) { e->ranks[r].stream_ends[s].input = step->first_input[first]; }
+            e->ranks[r].queues[s] = (redcoi_queue){.head = first, .active = REDCO_STEP_NONE, .waiter = REDCO_STEP_NONE};
+            if (first != REDCO_STEP_NONE) { e->ranks[r].queues[s].input = step->first_input[first]; }
             (void)redcoi_engine_start(e, r, s, REDCO_STEP_NONE);
         }
         reckon(e, r);

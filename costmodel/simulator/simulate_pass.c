@@ -75,11 +75,11 @@ static uint32_t find(const struct state *s, uint32_t op)
 }
 
 /* @return false when it is not as any collective */
-static bool describe(const redcoi_engine *e, uint32_t op, const redcoi_queue *stream_end, redcoi_before *out)
+static bool describe(const redcoi_engine *e, uint32_t op, const redcoi_queue *queue, redcoi_before *out)
 {
     const redco_step *const step = e->step;
     const redco_step_op *const o = &step->ops[op];
-    const bool active = stream_end->active == op;
+    const bool active = queue->active == op;
     *out = (redcoi_before){.waits = {REDCO_STEP_NONE, REDCO_STEP_NONE},
                            .stream = o->stream,
                            .work = o->work,
@@ -88,7 +88,7 @@ static bool describe(const redcoi_engine *e, uint32_t op, const redcoi_queue *st
                            .active = active,
                            .contention_ratio =
                                o->traffic != REDCO_STEP_NONE ? step->traffic[o->traffic].contention_ratio : -1.0,
-                           .seconds = active ? fmax(0.0, stream_end->remaining_s) : o->seconds};
+                           .seconds = active ? fmax(0.0, queue->remaining_s) : o->seconds};
     for (uint32_t i = step->first_memory[op]; i < step->first_memory[op + 1]; i++) {
         const redco_step_memory *const m = &step->memories[i];
         int64_t *const bytes = m->bytes > 0 ? &out->taken_bytes : &out->given_bytes;
@@ -106,11 +106,11 @@ static bool see(const redcoi_engine *e, uint32_t index, uint32_t op, struct stat
     const redcoi_fold *const fold = &step->folds[step->ops[op].fold - 1];
     s->count = 0;
     for (uint32_t stream = REDCO_STREAM_COMPUTE + 1; stream < REDCO_STREAM_COUNT; stream++) {
-        const redcoi_queue *const stream_end = &e->ranks[index].stream_ends[stream];
-        uint32_t other = stream_end->active != REDCO_STEP_NONE ? stream_end->active : stream_end->head;
-        if (stream_end->active != REDCO_STEP_NONE && stream_end->active > op) { return false; }
+        const redcoi_queue *const queue = &e->ranks[index].queues[stream];
+        uint32_t other = queue->active != REDCO_STEP_NONE ? queue->active : queue->head;
+        if (queue->active != REDCO_STEP_NONE && queue->active > op) { return false; }
         for (; other != REDCO_STEP_NONE && other < op; other = step->next[other]) {
-            if (s->count == BEFORE_MAX || !describe(e, other, stream_end, &s->before[s->count])) { return false; }
+            if (s->count == BEFORE_MAX || !describe(e, other, queue, &s->before[s->count])) { return false; }
             s->ops[s->count++] = other;
         }
     }
@@ -232,8 +232,8 @@ static void conclude(const redco_step *step, const redcoi_pass *pass, const redc
     record->seconds = alone->timeline->span_s;
     for (uint32_t i = 0; i < record->count; i++) { record->remaining_s[i] = alone->step->ops[i].seconds; }
     for (uint32_t stream = 0; stream < REDCO_STREAM_COUNT; stream++) {
-        const redcoi_queue *const stream_end = &alone->ranks[0].stream_ends[stream];
-        if (stream_end->active != REDCO_STEP_NONE) { record->remaining_s[stream_end->active] = stream_end->remaining_s; }
+        const redcoi_queue *const queue = &alone->ranks[0].queues[stream];
+        if (queue->active != REDCO_STEP_NONE) { record->remaining_s[queue->active] = queue->remaining_s; }
     }
     record->peak = alone->timeline->peaks[0];
     record->peak.bytes -= REDCO_CATEGORY_COUNT * base_bytes;
@@ -390,7 +390,7 @@ void redcoi_pass_reckon(redcoi_rank_state *rank, const redcoi_engine *e)
 static void note_times(redcoi_engine *e, uint32_t index, uint32_t fold_op, uint32_t op, uint32_t at)
 {
     redco_timeline *const t = e->timeline;
-    redcoi_queue *const stream_end = &e->ranks[index].stream_ends[e->step->ops[op].stream];
+    redcoi_queue *const queue = &e->ranks[index].queues[e->step->ops[op].stream];
     const redcoi_record *const record = t->replays->folds[e->step->ops[fold_op].fold - 1].record;
     const double began_s = t->start_s[fold_op];
     if (e->ended[op] || !(record->run.start_s[at] <= record->seconds)) { return; }
@@ -404,8 +404,8 @@ static void note_times(redcoi_engine *e, uint32_t index, uint32_t fold_op, uint3
         redcoi_engine_wake(e, index, op); /* on this rank nothing starts before the pass is over */
         return;
     }
-    stream_end->active = op;
-    stream_end->remaining_s = record->remaining_s[at];
+    queue->active = op;
+    queue->remaining_s = record->remaining_s[at];
     e->ranks[index].running |= 1U << e->step->ops[op].stream;
 }
 
@@ -419,9 +419,9 @@ static void resume(redcoi_engine *e, uint32_t index, uint32_t op)
     const redcoi_replay *const replay = replay_of(e, rank);
     uint32_t next[REDCO_STREAM_COUNT];
     for (uint32_t s = 0; s < REDCO_STREAM_COUNT; s++) {
-        redcoi_queue *const stream_end = &rank->stream_ends[s];
-        next[s] = stream_end->active != REDCO_STEP_NONE && s != REDCO_STREAM_COMPUTE ? stream_end->active : stream_end->head;
-        stream_end->active = REDCO_STEP_NONE;
+        redcoi_queue *const queue = &rank->queues[s];
+        next[s] = queue->active != REDCO_STEP_NONE && s != REDCO_STREAM_COMPUTE ? queue->active : queue->head;
+        queue->active = REDCO_STEP_NONE;
     }
     for (uint32_t i = 0; i < replay->record->before_count; i++) {
         note_times(e, index, op, e->timeline->replays->before.at[replay->first_before + i], i);
@@ -431,12 +431,12 @@ static void resume(redcoi_engine *e, uint32_t index, uint32_t op)
         note_times(e, index, op, op + 1 + i, replay->record->before_count + part);
     }
     for (uint32_t s = 0; s < REDCO_STREAM_COUNT; s++) {
-        redcoi_queue *const stream_end = &rank->stream_ends[s];
-        if (stream_end->active != REDCO_STEP_NONE) { next[s] = step->next[stream_end->active]; }
+        redcoi_queue *const queue = &rank->queues[s];
+        if (queue->active != REDCO_STEP_NONE) { next[s] = step->next[queue->active]; }
         while (next[s] != REDCO_STEP_NONE && e->ended[next[s]]) { next[s] = step->next[next[s]]; }
-        if (next[s] == stream_end->head) { continue; }
-        stream_end->head = next[s];
-        if (stream_end->head != REDCO_STEP_NONE) { stream_end->input = step->first_input[stream_end->head]; }
+        if (next[s] == queue->head) { continue; }
+        queue->head = next[s];
+        if (queue->head != REDCO_STEP_NONE) { queue->input = step->first_input[queue->head]; }
     }
 }
 
@@ -462,7 +462,7 @@ void redcoi_pass_event(redcoi_engine *e, uint32_t index)
     redcoi_engine_wake(e, index, op);
     rank->pass = 0;
     for (uint32_t s = REDCO_STREAM_COUNT; s-- > 0;) { /* computation last: it may be another pass */
-        if (!rank->stream_ends[s].waiting) { (void)redcoi_engine_start(e, index, s, op); }
+        if (!rank->queues[s].waiting) { (void)redcoi_engine_start(e, index, s, op); }
     }
 }
 

@@ -155,7 +155,8 @@ static redco_status add_memory(redco_trace *trace, const redco_timeline *t, doub
     for (uint32_t i = 0; st == REDCO_OK && i < count; i++) {
         redco_trace_add_counter(trace, "memory", rank, from_s + points[i].time_s);
         for (uint32_t h = 0; h < REDCO_CATEGORY_COUNT; h++) {
-            redco_trace_add_arg(trace, redco_memory_category_name((redco_memory_category)h), NULL, (double)points[i].held_bytes[h]);
+            redco_trace_add_arg(trace, redco_memory_category_name((redco_memory_category)h), NULL,
+                                (double)points[i].held_bytes[h]);
         }
     }
     free(points);

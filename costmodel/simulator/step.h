@@ -176,11 +176,11 @@ const char *redco_step_layer_name(const redco_step *step, uint32_t layer, char *
 uint32_t redco_step_layer_count(const redco_step *step);
 /** The label that reads @p text, or REDCO_STEP_NONE: "qkv", "q_proj". */
 uint32_t redco_step_find_label(const redco_step *step, const char *text);
-const char *redco_step_suffix_name(redco_step_suffix suffix); /**< static: "input", "weight", ...; "" */
-const char *redco_stream_name(redco_stream stream);           /**< static: "compute", ... */
-const char *redco_work_name(redco_work work);                 /**< static: "forward", ... */
-const char *redco_memory_category_name(redco_memory_category category);           /**< static: "parameters", ... */
-const char *redco_link_name(redco_link link);                 /**< static: "NVLink", ... */
+const char *redco_step_suffix_name(redco_step_suffix suffix);           /**< static: "input", "weight", ...; "" */
+const char *redco_stream_name(redco_stream stream);                     /**< static: "compute", ... */
+const char *redco_work_name(redco_work work);                           /**< static: "forward", ... */
+const char *redco_memory_category_name(redco_memory_category category); /**< static: "parameters", ... */
+const char *redco_link_name(redco_link link);                           /**< static: "NVLink", ... */
 
 /** Graphs by hand, for tests and for engines of other schedules: operators in issue order. All calls after the first
  *  failure (out of memory, bad index) do nothing; redco_step_finish() tells. */

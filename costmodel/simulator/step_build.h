@@ -142,9 +142,9 @@ typedef struct redcoi_builder {
     uint32_t layer_count;
     uint32_t *ready;
     bool fold;
-    redcoi_template *templates;        /**< [chunk][stage][redco_turn_kind] */
+    redcoi_template *templates;               /**< [chunk][stage][redco_turn_kind] */
     redcoi_pile_state *template_bucket_group; /**< [template][bucket_group], after the pass; ready is a part */
-    uint32_t *places;                  /**< for a pass that is repeated: operators of the repetition */
+    uint32_t *places;                         /**< for a pass that is repeated: operators of the repetition */
     uint32_t place_count;
     redcoi_span *spans;      /**< [chunk][stage]: layers of a model chunk */
     redco_pipeline schedule; /**< with the micro-batches that are built */

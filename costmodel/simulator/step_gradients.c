@@ -62,7 +62,8 @@ void redcoi_spread(redcoi_builder *b, redcoi_unit *unit)
 }
 
 /* Issues one bucket per owner, @p bytes each. */
-static uint32_t reduce(redcoi_builder *b, redcoi_unit *unit, uint32_t bucket_group_index, double bytes, uint32_t micro_batch)
+static uint32_t reduce(redcoi_builder *b, redcoi_unit *unit, uint32_t bucket_group_index, double bytes,
+                       uint32_t micro_batch)
 {
     const redcoi_bucket_group *const bucket_group = &b->bucket_groups[bucket_group_index];
     redcoi_pile_state *const state = &unit->bucket_groups[bucket_group_index];

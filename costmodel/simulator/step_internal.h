@@ -58,10 +58,10 @@ struct redco_step {
     uint32_t pass_count, pass_capacity;
     redcoi_fold *folds; /**< redco_step_op.fold counts from 1 */
     uint32_t fold_count, fold_capacity;
-    redcoi_numbers trailing, late; /**< parts of passes */
-    redcoi_numbers late_ops;       /**< late operators of folds */
-    redcoi_stream_end *stream_ends;            /**< [rank][stream] */
-    uint64_t *resident;            /**< [rank][category] */
+    redcoi_numbers trailing, late;  /**< parts of passes */
+    redcoi_numbers late_ops;        /**< late operators of folds */
+    redcoi_stream_end *stream_ends; /**< [rank][stream] */
+    uint64_t *resident;             /**< [rank][category] */
     uint32_t ranks;
     uint64_t micro_batches;
     double overlap_ratio;

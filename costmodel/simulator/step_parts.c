@@ -284,8 +284,10 @@ static uint32_t bucket_group_index(redcoi_builder *b, const redcoi_bucket_group 
     for (uint32_t i = 0; i < b->bucket_group_count; i++) {
         const redcoi_bucket_group *const known = &b->bucket_groups[i];
         if (known->once == bucket_group->once && known->op == bucket_group->op && known->calls == bucket_group->calls &&
-            known->in_place == bucket_group->in_place && redco_mesh_equal(known->group.mesh, bucket_group->group.mesh) &&
-            known->group.stride == bucket_group->group.stride && known->group.node_stride == bucket_group->group.node_stride) {
+            known->in_place == bucket_group->in_place &&
+            redco_mesh_equal(known->group.mesh, bucket_group->group.mesh) &&
+            known->group.stride == bucket_group->group.stride &&
+            known->group.node_stride == bucket_group->group.node_stride) {
             return i;
         }
     }
@@ -302,16 +304,19 @@ static void fill_bucket_group(redcoi_builder *b, const redcoi_job *job, redcoi_p
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     const uint64_t p = redco_mesh_ranks(shards->parameters);
     redcoi_bucket_group bucket_group = {.group = redcoi_replicas_of(job, shards->parameters),
-                        .op = redco_mesh_equal(shards->optimizer, job->grid) ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE,
-                        .limit_bytes = bucket_bytes,
-                        .calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->optimizer) / p) : 1,
-                        .once = true};
+                                        .op = redco_mesh_equal(shards->optimizer, job->grid) ? REDCO_REDUCE_SCATTER
+                                                                                             : REDCO_ALL_REDUCE,
+                                        .limit_bytes = bucket_bytes,
+                                        .calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->optimizer) / p) : 1,
+                                        .once = true};
     parts->once_bucket_group = parts->shard_bucket_group = REDCO_STEP_NONE;
     /* For engines that plan their memory, as executor/states/buckets.c has it. */
     bucket_group.in_place =
         job->costs->workload.engine.planned_memory && redco_mesh_equal(shards->gradients, shards->parameters) &&
         !(inter && bucket_group.op == REDCO_REDUCE_SCATTER && !redco_mesh_equal(shards->parameters, shards->optimizer));
-    if (redco_mesh_ranks(bucket_group.group.mesh) > 1) { parts->once_bucket_group = bucket_group_index(b, &bucket_group); }
+    if (redco_mesh_ranks(bucket_group.group.mesh) > 1) {
+        parts->once_bucket_group = bucket_group_index(b, &bucket_group);
+    }
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
         bucket_group.group = redcoi_group_of(job, shards->gradients, shards->parameters);
         bucket_group.op = inter ? REDCO_ALL_REDUCE : REDCO_REDUCE_SCATTER;
