@@ -281,6 +281,7 @@ static redco_status train(struct rank_run *r, redco_error *err)
         (void)redco_trainer_export(r->trainer, args->save_weights, exec_save_dtype(args), &r->late);
     }
     if (st == REDCO_OK) { exec_timeline_write(&r->timeline, &args->cli, &r->run, r->backend); }
+    if (st == REDCO_OK) { r->run.reported = redco_trainer_report(r->trainer); }
     if (st == REDCO_OK && r->late.status == REDCO_OK) { look_back(r); }
     if (st != REDCO_OK || r->late.status == REDCO_OK || redco_world_rank(r->world) == 0) { return st; }
     *err = r->late;
@@ -370,6 +371,7 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
         rc = report(args, &r.run);
         if (r.late.status != REDCO_OK) { rc = exec_fail(&args->cli, line, r.world, r.late_rank, r.at, &r.late); }
     }
+    json_decref(r.run.reported);
     redco_trainer_free(r.trainer);
     exec_files_close(&r.files);
     free(r.run.use.list);
@@ -493,7 +495,8 @@ static redco_status find_launcher(struct launch *launch, redco_error *err)
     return REDCO_OK;
 }
 
-int main(int argc, char **argv)
+/* @param rate_is_given  by the user, not by a pipeline's table */
+static int run(int argc, char **argv, bool rate_is_given)
 {
     struct exec_args args = {.cli = {.json_digits = 17}, /* losses as they were computed */
                              .steps = 10,
@@ -512,8 +515,8 @@ int main(int argc, char **argv)
     struct launch launch = {.ranks = 1};
     redco_plan *plan = NULL;
     redco_error err = {.status = REDCO_OK}, none = {.status = REDCO_OK};
-    exec_without_blas_threads(argv);
     int rc = exec_parse(argc, argv, &args);
+    args.has_rate = args.has_rate && rate_is_given;
     (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* lines of several ranks do not mix */
     (void)signal(SIGXFSZ, SIG_IGN);              /* a file that may not grow is an error of the write */
     if (rc == CLI_USAGE && find_launcher(&launch, &none) == REDCO_OK && launch.launched) {
@@ -548,5 +551,19 @@ int main(int argc, char **argv)
     redco_step_free(args.schedule);
     redco_plan_case_free(&args.prices);
     redco_plan_free(plan);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    int count = argc;
+    bool rate_is_given = false;
+    exec_without_blas_threads(argv);
+    for (int i = 1; i < argc; i++) { /* argp takes any beginning that no other option has */
+        rate_is_given = rate_is_given || strncmp(argv[i], "--le", 4) == 0;
+    }
+    char **const words = exec_pipeline_words(argc, argv, &count);
+    const int rc = run(count, words != NULL ? words : argv, rate_is_given);
+    exec_words_free(words);
     return rc;
 }

@@ -43,11 +43,12 @@ typedef struct redcoi_tp_times {
 typedef struct redcoi_times {
     double forward_s, backward_s; /**< with exposed tensor- and context-parallel traffic and the host's floor */
     double recompute_s[REDCO_RECOMPUTE_COUNT];
-    double tp_forward_s, tp_backward_s;   /**< tensor-parallel traffic, whole */
-    redcoi_tp_times tp[REDCO_GROUPS_MAX]; /**< the same by groups of the model */
-    double cp_forward_s;                  /**< context-parallel traffic, the exposed share; backward has twice that */
-    double clock_ratio;                   /**< clock of all classes' products (power.h) */
-    double forward_j, backward_j;         /**< above idle */
+    double recompute_tp_s[REDCO_RECOMPUTE_COUNT]; /**< tensor-parallel traffic of what is recomputed, whole */
+    double tp_forward_s, tp_backward_s;           /**< tensor-parallel traffic, whole */
+    redcoi_tp_times tp[REDCO_GROUPS_MAX];         /**< the same by groups of the model */
+    double cp_forward_s;          /**< context-parallel traffic, the exposed share; backward has twice that */
+    double clock_ratio;           /**< clock of all classes' products (power.h) */
+    double forward_j, backward_j; /**< above idle */
     redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
     uint32_t group_count;
     redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< on one rank; parameters beyond the room are in none */
@@ -248,6 +249,8 @@ redco_mesh redcoi_backward_mesh(const redcoi_job *job);
 /** The part of an operator's forward that full recomputation repeats: checkpointing per operator skips the attention
  * core and half of the products. */
 double redcoi_repeated_ratio(redco_operator_kind kind, bool partial);
+/** @return whether selective recomputation, or that of the FFN, repeats the operator. */
+bool redcoi_is_repeated(const redco_engine *engine, redco_recompute policy, const redco_operator *op);
 /** @return whether full recomputation leaves an operator of a block out, since backward does not read what it makes: an
  * engine that plans its memory runs what is read. */
 bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op);

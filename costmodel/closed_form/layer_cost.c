@@ -582,8 +582,7 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_setting *set
     double tp_s = times->tp_forward_s + times->tp_backward_s;
     if (block) {
         cost.recompute_s = times->recompute_s[config->recompute];
-        const bool whole = config->recompute == REDCO_RECOMPUTE_FULL && !costs->workload.engine.partial_recompute;
-        tp_s += whole ? times->tp_forward_s : 0.0;
+        tp_s += times->recompute_tp_s[config->recompute];
     }
     const double again_s = cost.recompute_s;
     const double forward_window_s = cost.forward_s, backward_window_s = cost.backward_s + again_s;

@@ -1,4 +1,5 @@
 #include "costmodel/closed_form/closed_form_internal.h"
+#include "costmodel/closed_form/memory_kept.h"
 #include "costmodel/closed_form/memory_model.h"
 
 #include <math.h>
@@ -165,6 +166,16 @@ double redcoi_repeated_ratio(redco_operator_kind kind, bool partial)
     return kind == REDCO_OPERATOR_GEMM ? partial_gemm_ratio : 1.0;
 }
 
+bool redcoi_is_repeated(const redco_engine *engine, redco_recompute policy, const redco_operator *op)
+{
+    if (policy == REDCO_RECOMPUTE_SELECTIVE) {
+        return op->kind == REDCO_OPERATOR_ATTENTION || op->kind == REDCO_OPERATOR_SCORES;
+    }
+    if (policy != REDCO_RECOMPUTE_MLP) { return false; }
+    return redco_op_role_is_ffn(op->role) ||
+           (op->role == REDCO_OP_ROLE_FFN_NORM && redco_kept_column_of(engine) == REDCO_KEPT_TE);
+}
+
 bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op)
 {
     return costs->workload.engine.planned_memory && op->group != NULL && op->group->unread;
@@ -316,11 +327,13 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     redco_operator ops[REDCO_OPERATORS_MAX];
     const uint32_t count = redco_layer_operators(costs->model, class_index, shape, ops);
     double forward_s = 0.0, backward_s = 0.0;
-    double attention_s = 0.0, repeated_s = 0.0;
+    double repeated_s = 0.0;
     for (uint32_t i = 0; i < count; i++) {
         const double s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
         forward_s += s;
-        if (ops[i].kind == REDCO_OPERATOR_ATTENTION || ops[i].kind == REDCO_OPERATOR_SCORES) { attention_s += s; }
+        for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+            if (redcoi_is_repeated(&shape->engine, (redco_recompute)r, &ops[i])) { times->recompute_s[r] += s; }
+        }
         repeated_s += redcoi_repeated_ratio(ops[i].kind, true) * s;
         backward_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio) +
                       redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, clock_ratio);
@@ -349,7 +362,12 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     }
     times->forward_s = redco_pass_s(forward_s, host_factor * (c->host_forward_s + host_tp_s));
     times->backward_s = redco_pass_s(backward_s, host_factor * (c->host_backward_s + host_tp_s));
-    times->recompute_s[REDCO_RECOMPUTE_SELECTIVE] = attention_s;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!redcoi_is_repeated(&shape->engine, REDCO_RECOMPUTE_MLP, &ops[i])) { continue; }
+        times->recompute_tp_s[REDCO_RECOMPUTE_MLP] += times->tp[i].forward_before_s + times->tp[i].forward_after_s;
+    }
+    times->recompute_s[REDCO_RECOMPUTE_MLP] += c->tp_exposed_ratio * times->recompute_tp_s[REDCO_RECOMPUTE_MLP];
+    times->recompute_tp_s[REDCO_RECOMPUTE_FULL] = shape->engine.partial_recompute ? 0.0 : times->tp_forward_s;
     times->recompute_s[REDCO_RECOMPUTE_FULL] = shape->engine.partial_recompute ? repeated_s : times->forward_s;
     if (block) { fill_groups(costs, ops, count, times); }
 }

@@ -7,24 +7,33 @@
  * Inductor's partitioner recomputes is every elementwise operator, so that products' and attention's operands stay. */
 #define TE_NORM "TE module/layernorm_linear.py; PyTorch rms_norm, layer_norm"
 static const redco_kept_tensor tensors[] = {
-    /* name, width, when, per norm, per attention, core, te, local, eager, compiled, by op, remat, copies; 8-bit; source
+    /* name, width, when, per norm, per attention, not kept under, te, local, eager, compiled, by op, remat, copies;
+     * 8-bit; source
      */
     {"block input",
      REDCO_KEPT_HIDDEN,
      0,
      false,
      false,
-     false,
+     REDCO_RECOMPUTE_NONE,
      {0, 0, 0, 0, 2, 2, 0},
      0,
      "torch.utils.checkpoint: its input"},
-    {"norm inputs", REDCO_KEPT_HIDDEN, REDCO_KEPT_IF_FUSED_NORM, true, false, false, {2, 2, 2, 2, 0, 0, 2}, 2, TE_NORM},
+    {"norm inputs",
+     REDCO_KEPT_HIDDEN,
+     REDCO_KEPT_IF_FUSED_NORM,
+     true,
+     false,
+     REDCO_RECOMPUTE_NONE,
+     {2, 2, 2, 2, 0, 0, 2},
+     2,
+     TE_NORM},
     {"norm inputs, 32 bits",
      REDCO_KEPT_HIDDEN,
      REDCO_KEPT_IF_PLAIN_NORM,
      true,
      false,
-     false,
+     REDCO_RECOMPUTE_NONE,
      {4, 4, 4, 2, 0, 0, 4},
      4,
      "a norm of several operators: pow and mul keep the converted input"},
@@ -33,17 +42,25 @@ static const redco_kept_tensor tensors[] = {
      REDCO_KEPT_IF_PLAIN_NORM,
      true,
      false,
-     false,
+     REDCO_RECOMPUTE_NONE,
      {2, 2, 2, 0, 0, 0, 4},
      2,
      "the same: mul by the weight keeps its other factor"},
-    {"norm statistics", REDCO_KEPT_ONE, 0, true, false, false, {4, 4, 4, 4, 0, 0, 4}, 4, TE_NORM ": rsigma"},
+    {"norm statistics",
+     REDCO_KEPT_ONE,
+     0,
+     true,
+     false,
+     REDCO_RECOMPUTE_NONE,
+     {4, 4, 4, 4, 0, 0, 4},
+     4,
+     TE_NORM ": rsigma"},
     {"norm means",
      REDCO_KEPT_ONE,
      REDCO_KEPT_IF_LAYER_NORM,
      true,
      false,
-     false,
+     REDCO_RECOMPUTE_NONE,
      {4, 4, 4, 4, 0, 0, 4},
      4,
      TE_NORM ": mu"},
@@ -52,18 +69,34 @@ static const redco_kept_tensor tensors[] = {
      0,
      true,
      false,
-     false,
+     REDCO_RECOMPUTE_NONE,
      {2, 2, 2, 0, 0, 0, 2},
      1,
      "operand of the products behind: TE ln_out, torch linear"},
-    {"queries", REDCO_KEPT_QUERIES, 0, false, true, false, {2, 2, 2, 2, 2, 2, 2}, 2, "attention's backward"},
-    {"keys and values", REDCO_KEPT_KEYS, 0, false, true, false, {4, 4, 0, 4, 0, 4, 4}, 4, "attention's backward"},
+    {"queries",
+     REDCO_KEPT_QUERIES,
+     0,
+     false,
+     true,
+     REDCO_RECOMPUTE_NONE,
+     {2, 2, 2, 2, 2, 2, 2},
+     2,
+     "attention's backward"},
+    {"keys and values",
+     REDCO_KEPT_KEYS,
+     0,
+     false,
+     true,
+     REDCO_RECOMPUTE_NONE,
+     {4, 4, 0, 4, 0, 4, 4},
+     4,
+     "attention's backward"},
     {"keys and values, repeated",
      REDCO_KEPT_QUERIES,
      0,
      false,
      true,
-     false,
+     REDCO_RECOMPUTE_NONE,
      {0, 0, 4, 0, 0, 0, 0},
      0,
      "torchtitan models/llama3/model.py: repeat_kv before attention"},
@@ -72,7 +105,7 @@ static const redco_kept_tensor tensors[] = {
      0,
      false,
      true,
-     false,
+     REDCO_RECOMPUTE_NONE,
      {0, 0, 0, 0, 2, 0, 0},
      0,
      "wv, the third product"},
@@ -81,7 +114,7 @@ static const redco_kept_tensor tensors[] = {
      0,
      false,
      true,
-     false,
+     REDCO_RECOMPUTE_NONE,
      {2, 2, 2, 2, 2, 0, 4},
      2,
      "attention's backward, and operand of the projection: one tensor"},
@@ -90,7 +123,7 @@ static const redco_kept_tensor tensors[] = {
      0,
      false,
      true,
-     false,
+     REDCO_RECOMPUTE_NONE,
      {0, 0, 0, 0, 0, 0, 0},
      1,
      "TE module/linear.py"},
@@ -99,7 +132,7 @@ static const redco_kept_tensor tensors[] = {
      REDCO_KEPT_IF_CP,
      false,
      true,
-     false,
+     REDCO_RECOMPUTE_NONE,
      {2, 0, 0, 0, 0, 0, 0},
      2,
      "TE context_parallel.py, all-to-all: the output before it is another tensor"},
@@ -108,7 +141,7 @@ static const redco_kept_tensor tensors[] = {
      REDCO_KEPT_IF_FLASH,
      false,
      true,
-     true,
+     REDCO_RECOMPUTE_SELECTIVE,
      {4, 4, 4, 4, 4, 0, 4},
      4,
      "flash attention: log-sum-exp of a row, 32 bits"},
@@ -117,17 +150,25 @@ static const redco_kept_tensor tensors[] = {
      REDCO_KEPT_IF_GATED,
      false,
      false,
-     false,
+     REDCO_RECOMPUTE_MLP,
      {4, 4, 4, 4, 2, 0, 4},
      4,
      "Megatron fusions/fused_bias_swiglu.py: input; torch silu and mul; by op: w1, the fifth product"},
-    {"activated gate", REDCO_KEPT_FFN, REDCO_KEPT_IF_GATED, false, false, false, {0, 0, 2, 0, 0, 0, 2}, 0, "torch mul"},
+    {"activated gate",
+     REDCO_KEPT_FFN,
+     REDCO_KEPT_IF_GATED,
+     false,
+     false,
+     REDCO_RECOMPUTE_MLP,
+     {0, 0, 2, 0, 0, 0, 2},
+     0,
+     "torch mul"},
     {"FFN input",
      REDCO_KEPT_FFN,
      REDCO_KEPT_IF_PLAIN_FFN,
      false,
      false,
-     false,
+     REDCO_RECOMPUTE_MLP,
      {2, 2, 2, 2, 2, 0, 2},
      2,
      "gelu's backward"},
@@ -136,7 +177,7 @@ static const redco_kept_tensor tensors[] = {
      0,
      false,
      false,
-     false,
+     REDCO_RECOMPUTE_MLP,
      {2, 2, 2, 0, 0, 0, 2},
      1,
      "TE module/linear.py; torch linear"},
@@ -145,7 +186,7 @@ static const redco_kept_tensor tensors[] = {
      0,
      false,
      false,
-     false,
+     REDCO_RECOMPUTE_NONE,
      {0, 0, 0, 0, 2, 0, 0},
      0,
      "by op: w2, the seventh product"},
@@ -154,7 +195,7 @@ static const redco_kept_tensor tensors[] = {
      REDCO_KEPT_IF_DROPOUT,
      true,
      false,
-     false,
+     REDCO_RECOMPUTE_NONE,
      {1, 1, 1, 1, 0, 0, 1},
      1,
      "a byte an element, behind attention and FFN"},
@@ -243,6 +284,24 @@ static uint64_t sequence_ranks(const redco_shape *shape)
     return shape->sequence_parallel ? shape->tp : 1;
 }
 
+/* Transformer Engine's first product of the FFN has the norm in it, so that recomputing the one recomputes the other.
+ */
+static bool fuses_norm(redco_kept_column column)
+{
+    return column == REDCO_KEPT_TE;
+}
+
+/* The bytes of an element that a policy keeps of all tensors of a row. */
+static uint64_t kept_bytes_of(const redco_model_dims *dims, const redco_kept_tensor *tensor, redco_kept_column column,
+                              const redco_engine *engine, bool cross, redco_recompute policy)
+{
+    const bool norm_output = tensor->per_norm && tensor->width == REDCO_KEPT_HIDDEN && tensor->when == 0;
+    uint64_t count = count_of(dims, tensor, cross);
+    if (policy == REDCO_RECOMPUTE_MLP && norm_output && fuses_norm(column) && count > 1) { count--; }
+    return tensor->again != REDCO_RECOMPUTE_NONE && tensor->again == policy ? 0
+                                                                            : bytes_of(tensor, column, engine) * count;
+}
+
 /* PyTorch's DTensor gathers a norm's output before the products that share it, and autograd keeps what they read;
  * Megatron keeps its own part and gathers again. */
 static bool is_whole(const redco_kept_tensor *tensor, redco_kept_column column)
@@ -252,17 +311,17 @@ static bool is_whole(const redco_kept_tensor *tensor, redco_kept_column column)
 }
 
 uint64_t redco_kept_block_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape,
-                                redco_kept_column column, bool selective)
+                                redco_kept_column column, redco_recompute policy)
 {
     const unsigned holds = conditions_of(dims, &shape->engine, shape->cp);
     const uint64_t tokens = tokens_of(shape);
     uint64_t bytes = 0;
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
         const redco_kept_tensor *const t = &tensors[i];
-        if ((t->when & ~holds) != 0 || (selective && t->in_core)) { continue; }
+        if ((t->when & ~holds) != 0) { continue; }
         const bool split = t->width == REDCO_KEPT_HIDDEN || t->width == REDCO_KEPT_ONE;
         const uint64_t ranks = split && !is_whole(t, column) ? sequence_ranks(shape) : 1;
-        const uint64_t each = bytes_of(t, column, &shape->engine) * count_of(dims, t, cross);
+        const uint64_t each = kept_bytes_of(dims, t, column, &shape->engine, cross, policy);
         bytes += redco_share_up(times(tokens, each), width_of(dims, t->width, shape->tp), ranks);
     }
     return bytes;

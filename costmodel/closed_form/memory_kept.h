@@ -50,7 +50,7 @@ typedef struct redco_kept_tensor {
     unsigned when;
     bool per_norm;                     /**< one for each norm of the block on the way of its input */
     bool per_attention;                /**< one for each attention of the block */
-    bool in_core;                      /**< inside the attention core: selective recomputation makes it again */
+    redco_recompute again;             /**< the policy that does not keep it, beside full: selective or mlp; none */
     uint8_t bytes[REDCO_KEPT_COLUMNS]; /**< bytes of an element in 16-bit training, all such tensors together */
     uint8_t narrow_bytes;              /**< in place of the first column's, where products are in 8 or 4 bits */
     const char *source;
@@ -69,9 +69,10 @@ uint64_t redco_kept_token_bytes(const redco_model_dims *dims, const redco_kept_t
                                 const redco_engine *engine);
 
 /** Bytes that one rank keeps of a block and micro-batch, in 16-bit training, without scores that unfused attention
- *  writes. */
+ *  writes.
+ *  @param policy  none, selective or mlp */
 uint64_t redco_kept_block_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape,
-                                redco_kept_column column, bool selective);
+                                redco_kept_column column, redco_recompute policy);
 /** The memory that backward of a block allocates beside kept tensors, at its fullest moment. */
 uint64_t redco_kept_working_bytes(const redco_model_dims *dims, const redco_shape *shape);
 /** Logits, their gradient and what the head's backward allocates beside. */

@@ -236,7 +236,8 @@ static uint64_t block_bytes(const redco_model_dims *dims, bool cross, const redc
 {
     if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
         const uint64_t written = keeps_scores(&shape->engine) ? times(cross ? 2 : 1, score_bytes(dims, shape)) : 0;
-        return redco_kept_block_bytes(dims, cross, shape, redco_kept_column_of(&shape->engine), false) + written;
+        return redco_kept_block_bytes(dims, cross, shape, redco_kept_column_of(&shape->engine), REDCO_RECOMPUTE_NONE) +
+               written;
     }
     const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
     const uint64_t tokens = tokens_of(shape);
@@ -262,6 +263,25 @@ static uint64_t attention_core_bytes(const redco_model_dims *dims, bool cross, c
         return times(tokens_of(shape), (cross ? 2 : 1) * heads * 4);
     }
     return times(tokens_of(shape), (cross ? 2 : 1) * heads * (2 * (uint64_t)dims->head_dim + 4));
+}
+
+/* Tensors inside the FFN: the output of its first product and the operand of its second. */
+static uint64_t ffn_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape)
+{
+    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
+        const redco_kept_column column = redco_kept_column_of(&shape->engine);
+        return redco_kept_block_bytes(dims, cross, shape, column, REDCO_RECOMPUTE_NONE) -
+               redco_kept_block_bytes(dims, cross, shape, column, REDCO_RECOMPUTE_MLP);
+    }
+    return times(tokens_of(shape), redco_share_up(dims->ffn, dims->gated ? 8 : 4, shape->tp));
+}
+
+/* Bytes that recomputation of one module of each block drops, and makes again. */
+static uint64_t module_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape,
+                             redco_recompute recompute)
+{
+    if (recompute == REDCO_RECOMPUTE_SELECTIVE) { return attention_core_bytes(dims, cross, shape); }
+    return recompute == REDCO_RECOMPUTE_MLP ? ffn_bytes(dims, cross, shape) : 0;
 }
 
 /* Where a share of the operators is checkpointed in PyTorch, every second product is kept. */
@@ -292,11 +312,12 @@ uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, 
         bytes = recompute == REDCO_RECOMPUTE_FULL ? plane : block_bytes(dims, cross, shape);
         if (recompute == REDCO_RECOMPUTE_FULL && by_operator(&shape->engine)) {
             const bool xla = shape->engine.memory == REDCO_MEMORY_XLA;
-            bytes = redco_kept_block_bytes(dims, cross, shape, xla ? REDCO_KEPT_REMAT : REDCO_KEPT_BY_OP, false);
+            bytes = redco_kept_block_bytes(dims, cross, shape, xla ? REDCO_KEPT_REMAT : REDCO_KEPT_BY_OP,
+                                           REDCO_RECOMPUTE_NONE);
         } else if (recompute == REDCO_RECOMPUTE_FULL && shape->engine.partial_recompute) { /* half of the rest */
             bytes += (block_bytes(dims, cross, shape) - plane) / 2;
         }
-        if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes -= attention_core_bytes(dims, cross, shape); }
+        bytes -= module_bytes(dims, cross, shape, recompute);
         break;
     }
     return at_precision(bytes, shape->precision);
@@ -314,7 +335,7 @@ uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, c
     if (kind != REDCO_CLASS_BLOCK && !cross) { return 0; }
     uint64_t bytes = 0;
     if (recompute == REDCO_RECOMPUTE_FULL) { bytes = block_bytes(dims, cross, shape); }
-    if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes = attention_core_bytes(dims, cross, shape); }
+    bytes += module_bytes(dims, cross, shape, recompute);
     if (shape->engine.memory != REDCO_MEMORY_FORMULAS) { bytes += redco_kept_working_bytes(dims, shape); }
     return at_precision(bytes, shape->precision);
 }

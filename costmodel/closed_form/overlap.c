@@ -122,12 +122,12 @@ double redcoi_backward_exposed_s(const redcoi_job *job, const redcoi_shard_traff
     const redcoi_times *const times = job->times;
     const double launch_s = traffic->calls_s;
     const bool full = job->recompute == REDCO_RECOMPUTE_FULL;
-    const double core_s =
-        job->recompute == REDCO_RECOMPUTE_SELECTIVE ? times->recompute_s[REDCO_RECOMPUTE_SELECTIVE] : 0.0;
+    const double module_s = full ? 0.0 : times->recompute_s[job->recompute]; /* the attention core, or the FFN */
     const bool planned = job->costs->workload.engine.planned_memory;
     const double again_s = planned ? times->recompute_s[REDCO_RECOMPUTE_FULL] : times->forward_s;
-    const double window_s = times->backward_s + core_s + (full ? again_s : 0.0);
+    const double window_s = times->backward_s + module_s + (full ? again_s : 0.0);
     const uint32_t groups = times->group_count;
+    const uint32_t module_group = job->recompute == REDCO_RECOMPUTE_MLP ? groups - 1 : 1;
     struct race race = race_of(job);
     double before_s = 0.0;
     int here[REDCOI_GROUP_TIMES_MAX];
@@ -147,7 +147,7 @@ double redcoi_backward_exposed_s(const redcoi_job *job, const redcoi_shard_traff
             (void)issue(&race, group->share * traffic->scatter_s);
             if (!full) { wait_for(&race, here[g]); }
             if (!full) { here[next] = ahead; }
-            compute(&race, group->input_s + (groups > 1 && g == 1 ? core_s : 0.0));
+            compute(&race, group->input_s + (groups > 1 && g == module_group ? module_s : 0.0));
             tensor(&race, traffic, group->tp_backward_s);
         }
     }

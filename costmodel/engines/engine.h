@@ -117,7 +117,8 @@ enum {
     REDCO_OFFERS_NONE = 1,
     REDCO_OFFERS_SELECTIVE = 2,
     REDCO_OFFERS_HALF = 4, /**< engine.partial_recompute */
-    REDCO_OFFERS_FULL = 8
+    REDCO_OFFERS_FULL = 8,
+    REDCO_OFFERS_MLP = 16
 };
 
 /** Degrees beside data parallelism that an engine has, in redco_engine_file.dimensions; bits. */

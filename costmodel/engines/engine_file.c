@@ -20,11 +20,9 @@ static const struct bit overlap_bits[] = {{"ag_rs", REDCO_OVERLAP_AG_RS},
                                           {"bc", REDCO_OVERLAP_BC},
                                           {"tp", REDCO_OVERLAP_TP},
                                           {NULL, 0}};
-static const struct bit recompute_bits[] = {{"none", REDCO_OFFERS_NONE},
-                                            {"selective", REDCO_OFFERS_SELECTIVE},
-                                            {"half", REDCO_OFFERS_HALF},
-                                            {"full", REDCO_OFFERS_FULL},
-                                            {NULL, 0}};
+static const struct bit recompute_bits[] = {{"none", REDCO_OFFERS_NONE}, {"selective", REDCO_OFFERS_SELECTIVE},
+                                            {"mlp", REDCO_OFFERS_MLP},   {"half", REDCO_OFFERS_HALF},
+                                            {"full", REDCO_OFFERS_FULL}, {NULL, 0}};
 static const struct bit scheme_bits[] = {{"inter-tensor", 1}, {"intra-tensor", 2}, {NULL, 0}};
 static const struct bit dimension_bits[] = {{"tp", REDCO_HAS_TP},
                                             {"sp", REDCO_HAS_SP},

@@ -6,7 +6,8 @@
 enum fact {
     NORM = 1,
     CORE = 2, /* core of attention */
-    LOGITS = 4
+    LOGITS = 4,
+    FFN = 8
 };
 
 static const struct role {
@@ -33,9 +34,9 @@ static const struct role {
     [REDCO_OP_ROLE_CROSS_ATTENTION] = {"cross_attention", CORE},
     [REDCO_OP_ROLE_CROSS_OUT] = {"cross_out", 0},
     [REDCO_OP_ROLE_FFN_NORM] = {"ffn_norm", NORM},
-    [REDCO_OP_ROLE_FFN_IN] = {"ffn_in", 0},
-    [REDCO_OP_ROLE_ACTIVATION] = {"activation", 0},
-    [REDCO_OP_ROLE_FFN_OUT] = {"ffn_out", 0},
+    [REDCO_OP_ROLE_FFN_IN] = {"ffn_in", FFN},
+    [REDCO_OP_ROLE_ACTIVATION] = {"activation", FFN},
+    [REDCO_OP_ROLE_FFN_OUT] = {"ffn_out", FFN},
     [REDCO_OP_ROLE_ROUTER] = {"router", 0},
     [REDCO_OP_ROLE_EXPERT_IN] = {"expert_in", 0},
     [REDCO_OP_ROLE_EXPERT_OUT] = {"expert_out", 0},
@@ -75,4 +76,9 @@ bool redco_op_role_is_attention(redco_op_role role)
 bool redco_op_role_makes_logits(redco_op_role role)
 {
     return has(role, LOGITS);
+}
+
+bool redco_op_role_is_ffn(redco_op_role role)
+{
+    return has(role, FFN);
 }

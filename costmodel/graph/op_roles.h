@@ -54,6 +54,7 @@ const char *redco_op_role_name(redco_op_role role);
 redco_op_role redco_op_role_named(const char *name);
 
 bool redco_op_role_is_attention(redco_op_role role); /**< an attention core */
+bool redco_op_role_is_ffn(redco_op_role role);       /**< between the norm of an FFN and its output */
 bool redco_op_role_makes_logits(redco_op_role role);
 
 #ifdef __cplusplus

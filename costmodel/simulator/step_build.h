@@ -27,7 +27,9 @@ typedef struct redcoi_part_op {
     double context_s, logits_s;          /**< keys and values of other ranks forward; logits of others, each way */
     redcoi_around forward_tp, backward_tp;
     bool attention, logits, matrix;
-    bool unread; /**< full recomputation leaves it out */
+    bool unread;                      /**< full recomputation leaves it out */
+    uint32_t again_first, again_last; /**< [first, last): operators that run again before its backward; none: 0, 0 */
+    bool again_ends;                  /**< behind its backward nothing reads what ran again */
 } redcoi_part_op;
 
 /** A module with parameters: what is gathered and scattered at once. */
@@ -63,7 +65,7 @@ typedef struct redcoi_parts {
     redcoi_part_module modules[REDCOI_MODULES_MAX];
     redcoi_part_group groups[REDCOI_GROUPS_MAX];
     uint32_t op_count, module_count, group_count;
-    bool sharded, gathered_again, recompute_full, recompute_selective;
+    bool sharded, gathered_again, recompute_full;
     bool planned;  /* a block of which redcoi_works_in_backward(): recompute_bytes are taken in every backward */
     bool by_layer; /**< sharded, and one module stands for all parameters */
     bool partial;  /**< the forward that is recomputed has no tensor-parallel traffic */

@@ -208,6 +208,24 @@ static void add_keeping(const redcoi_builder *b, const redcoi_job *job, redcoi_p
     for (uint32_t i = 0; i < parts->op_count; i++) { parts->ops[i].weight_s += keep_s * shares[i] / sum; }
 }
 
+/* The attention core runs again before the gradient of the matrix behind it, which reads its output; the FFN before its
+ * last matrix, as all of it is one checkpoint (Megatron Core, transformer_layer.py). */
+static void mark_again(const redcoi_job *job, const redco_operator *ops, redcoi_parts *parts)
+{
+    const redco_engine *const engine = &job->costs->workload.engine;
+    const bool whole = job->recompute == REDCO_RECOMPUTE_MLP;
+    for (uint32_t i = 0; i < parts->op_count; i++) {
+        uint32_t last = i;
+        while (last < parts->op_count && redcoi_is_repeated(engine, job->recompute, &ops[last])) { last++; }
+        if (last == i) { continue; }
+        const uint32_t reader = whole || last == parts->op_count ? last - 1 : last;
+        parts->ops[reader].again_first = i;
+        parts->ops[reader].again_last = last;
+        parts->ops[i].again_ends = true;
+        i = last;
+    }
+}
+
 /* Durations of the operators, stretched so that with the exposed collectives a pass takes what the closed form says:
  * the host's floor is spread over them. */
 static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t class_index, redcoi_parts *parts)
@@ -235,6 +253,7 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
         forward_s += op->forward_s;
         backward_s += op->input_s + op->weight_s;
     }
+    mark_again(job, ops, parts);
     const double logits_s = job->class->kind == REDCO_CLASS_HEAD ? redcoi_gathered_logits_s(b->costs, &shape) : 0.0;
     const double forward_left_s = times->forward_s - exposed * times->tp_forward_s - times->cp_forward_s - logits_s;
     const double backward_left_s =
@@ -337,7 +356,6 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
     *parts =
         (redcoi_parts){.sharded = redco_mesh_ranks(job.shards.parameters) > 1,
                        .recompute_full = block && job.recompute == REDCO_RECOMPUTE_FULL,
-                       .recompute_selective = block && job.recompute == REDCO_RECOMPUTE_SELECTIVE,
                        .planned = block && redcoi_works_in_backward(&b->costs->workload.engine),
                        .nccl_bytes = redcoi_nccl_sharded_bytes(&job),
                        .slot_bytes = redcoi_slot_bytes(&job),

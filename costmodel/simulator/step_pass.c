@@ -256,15 +256,22 @@ static int64_t gradient_bytes(const struct place *at, const redcoi_part_group *g
     return bytes;
 }
 
-/* The attention core once more, where its output was not kept: the gradient of the matrix behind it reads that. */
-static void recompute_attention(const struct place *at, const redcoi_part_op *part)
+/* Operators once more whose outputs were not kept, with their tensor-parallel traffic. */
+static void run_again(const struct place *at, const redcoi_part_op *reader)
 {
-    redco_step_op op = op_at(at, part, REDCO_WORK_RECOMPUTE, REDCO_SUFFIX_NONE);
-    op.pass = REDCO_PASS_NAME_RE;
-    op.seconds = part->again_s;
-    (void)redcoi_compute(at->b, at->unit, op);
-    if (!at->parts->planned) {
-        redco_step_add_memory(at->b->step, REDCO_CATEGORY_RECOMPUTED, at->parts->recompute_bytes);
+    const redcoi_parts *const parts = at->parts;
+    struct place again = *at;
+    again.pass = REDCO_PASS_NAME_RE;
+    for (uint32_t i = reader->again_first; i < reader->again_last; i++) {
+        const redcoi_part_op *const part = &parts->ops[i];
+        redco_step_op op = op_at(&again, part, REDCO_WORK_RECOMPUTE, REDCO_SUFFIX_NONE);
+        op.seconds = part->again_s;
+        wait_before(&again, part, part->forward_tp.before_s);
+        (void)redcoi_compute(at->b, at->unit, op);
+        wait_after(&again, part, part->forward_tp.after_s);
+    }
+    if (reader->again_last > 0 && !parts->planned) {
+        redco_step_add_memory(at->b->step, REDCO_CATEGORY_RECOMPUTED, parts->recompute_bytes);
     }
 }
 
@@ -308,9 +315,7 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     redco_step *const step = at->b->step;
     redco_step_op op = op_at(at, part, REDCO_WORK_BACKWARD, REDCO_SUFFIX_NONE);
     uint32_t ready = REDCO_STEP_NONE;
-    if (index > 0 && parts->ops[index - 1].attention && parts->recompute_selective) {
-        recompute_attention(at, &parts->ops[index - 1]);
-    }
+    run_again(at, part);
     wait_before(at, part, part->backward_tp.before_s);
     wait_around(at, part, 2.0 * part->context_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT);
     wait_around(at, part, part->logits_s, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_SCATTER);
@@ -325,7 +330,7 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     redco_step_add_memory(step, REDCO_CATEGORY_GATHERED, -used_bytes);
     if (begins) { redco_step_add_memory(step, REDCO_CATEGORY_RECOMPUTED, parts->recompute_bytes); }
     if (index == 0 && at->kind == REDCO_TURN_BACKWARD) { give_back(at); }
-    if (part->attention && parts->recompute_selective && !parts->planned) {
+    if (part->again_ends && !parts->planned) {
         redco_step_add_memory(step, REDCO_CATEGORY_RECOMPUTED, -parts->recompute_bytes);
     }
     if (!part->matrix) {

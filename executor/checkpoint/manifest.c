@@ -55,6 +55,9 @@ static json_t *content_json(const redco_checkpoint *c)
             json, "best",
             json_pack("{s:s, s:I, s:f}", "by", i->best.by, "step", (json_int_t)i->best.step, "value", i->best.value));
     }
+    if (json != NULL && i->collected != NULL) {
+        (void)json_object_set(json, "collected", (json_t *)(uintptr_t)i->collected);
+    }
     return json;
 }
 
@@ -268,7 +271,10 @@ static redco_status read_info(redco_checkpoint *c, const redco_json_value *conte
     if (st == REDCO_OK) { st = read_sha256(content, "model_sha256", &i->model_sha256, err); }
     if (st == REDCO_OK) { st = read_sha256(content, "plan_sha256", &i->plan_sha256, err); }
     if (st == REDCO_OK) { st = redco_json_object(content, "model_config", &config, err); }
-    if (st == REDCO_OK) { i->model_config = config.json; }
+    if (st == REDCO_OK) {
+        i->model_config = config.json;
+        i->collected = json_object_get(content->json, "collected");
+    }
     return st == REDCO_OK ? read_optional(c, content, err) : st;
 }
 

@@ -16,6 +16,7 @@
 #include "costmodel/models/task.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,6 +44,29 @@ void redco_user_pipeline_rate(redco_user_pipeline_shape *shape, const char *pref
  *  @param rank   0 to 3 */
 void redco_user_pipeline_input(redco_user_pipeline_shape *shape, const char *name, redco_dtype dtype, uint32_t rank,
                                const uint64_t *dim);
+
+/** A training up to now. */
+typedef struct redco_user_run {
+    uint64_t steps;        /**< done */
+    uint64_t global_batch; /**< examples of a step */
+    void *state;           /**< redco_user_pipeline.state_bytes of one's own; NULL without */
+} redco_user_run;
+
+/** Makes examples with the weights as they are: what collect() is given. Errors of these calls are kept. */
+typedef struct redco_user_collector redco_user_collector;
+
+const redco_user_run *redco_user_collector_run(const redco_user_collector *collector);
+/** Numbers in [0, 1), and standard normal ones: from the seed of the run, the same on all ranks and plans. */
+double redco_user_collector_uniform(redco_user_collector *collector);
+double redco_user_collector_normal(redco_user_collector *collector);
+/** The predictions of examples, as collate() reads and predict() makes them.
+ *  @param values_out  [count][values], all 0 after an error
+ *  @param values      numbers of a prediction
+ *  @return false after an error: collect() should end */
+bool redco_user_collector_predict(redco_user_collector *collector, json_t *const *examples, uint32_t count,
+                                  double *values_out, uint32_t values);
+/** Adds an example for collate(). @param example  its reference is taken; NULL: out of memory */
+void redco_user_collector_add(redco_user_collector *collector, json_t *example);
 
 typedef struct redco_user_pipeline {
     uint32_t abi; /**< REDCO_USER_PIPELINE_ABI */
@@ -80,6 +104,19 @@ typedef struct redco_user_pipeline {
      *  for, say. Losses of micro-batches and of batches of an evaluation then weigh as much as their examples together,
      *  so that they are means over all targets. NULL: examples count alike. */
     double (*weight)(const json_t *example);
+    /** Makes the examples to train on in place of --data (reinforcement learning): before the first step, and whenever
+     * those that it made before are used up. Every rank calls it, and all must make the same; what it remembers must be
+     * in the run's state, which checkpoints have. NULL: examples are read.
+     *  @return REDCO_EVALUE with @p err */
+    redco_status (*collect)(redco_user_collector *collector, redco_error *err);
+    uint32_t collect_epochs; /**< passes over the examples of a collect(), each in another order; 0 is 1 */
+    uint64_t state_bytes;    /**< bytes of redco_user_run.state, all 0 at first */
+    /** Tells, when the steps are done, an object: privacy that was spent, the last returns. A new
+     * reference. NULL: nothing. */
+    json_t *(*report)(const redco_user_run *run);
+    /** Options of redco-exec for the optimizer and its rate, in place of their defaults: "--optimizer sgd
+     * --learning-rate 0.1 --momentum 0.9". The command line's come behind them and count. NULL: none. */
+    const char *options;
 } redco_user_pipeline;
 
 /** The one symbol that the library must have. */

@@ -1,4 +1,4 @@
-#include "executor/pipeline/user_pipeline_file.h"
+#include "executor/pipeline/collector.h"
 
 #include "costmodel/graph/names.h"
 #include "costmodel/graph/transform.h"
@@ -208,7 +208,11 @@ static redco_status check_table(const redco_user_pipeline *table, const char *pa
     if (table->metric != NULL && table->predict == NULL) {
         return redco_fail(err, REDCO_EVALUE, path, "its " SYMBOL " has .metric, but no .predict to judge");
     }
-    return REDCO_OK;
+    if (table->weight != NULL && table->step != NULL) {
+        return redco_fail(err, REDCO_EVALUE, path,
+                          "its " SYMBOL " has .weight, but .step: gradients of its own are not weighed");
+    }
+    return redco_collector_check(table, path, err);
 }
 
 redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, const char *name,

@@ -93,4 +93,5 @@ const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELIN
                                                        .collate = collate,
                                                        .loss = loss,
                                                        .predict = logits,
-                                                       .metric = accuracy};
+                                                       .metric = accuracy,
+                                                       .options = "--learning-rate 0.003"};

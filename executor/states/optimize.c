@@ -141,7 +141,7 @@ static void put_numbers(const redco_states *states, const double *numbers, unsig
 redco_status redco_states_begin_update(redco_states *states, redco_states_worker *worker, const redco_update *update,
                                        redco_error *err)
 {
-    double numbers[REDCO_ADAMW_COUNT];
+    double numbers[REDCO_ADAMW_COUNT] = {0.0};
     const redco_status st = states->adafactor != NULL ? redcoi_adafactor_begin(states, update, err) : REDCO_OK;
     if (st != REDCO_OK) { return st; }
     for (uint32_t i = 0; i < states->rate_count; i++) {

@@ -1,12 +1,13 @@
 /* A plan's training on one rank. */
 #include "executor/backend/host/host.h"
 #include "executor/data/initial.h"
-#include "executor/trainer/trainer_internal.h"
+#include "executor/trainer/collect.h"
 
 #include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Rounding of a gradient's element in units of that of the length of all gradients: sums of some hundred terms, whose
  * roundings add up like a random walk (executor/PARITY.md). */
@@ -109,6 +110,24 @@ static redco_status take_drift(redco_baseline *b, const char *place, redco_error
     return REDCO_OK;
 }
 
+/* Examples that the pipeline makes, with the weights of here. */
+static redco_status collect(redco_baseline *b, uint64_t step, redco_error *err)
+{
+    redco_user_collector *const collector = b->subject.collector;
+    const redco_task *const task = b->subject.task;
+    redco_status st = REDCO_OK;
+    if (collector == NULL || !redco_collector_due(collector, step)) { return REDCO_OK; }
+    if (b->policy == NULL && redco_user_pipeline_of(b->options.pipeline)->predict != NULL) {
+        st = redcoi_policy_create(b->options.pipeline, task, b->options.dtype, &b->policy, err);
+    }
+    for (size_t i = 0; b->policy != NULL && i < task->parameter_count && st == REDCO_OK; i++) {
+        const redco_tensor_type type =
+            redco_task_parameter_type(&task->parameters[i], redco_dtype_statistic(b->options.dtype));
+        memcpy(redcoi_policy_weights(b->policy, i), redco_reference_master(b->reference, i), redco_type_bytes(&type));
+    }
+    return st == REDCO_OK ? redco_collector_collect(collector, step, redcoi_policy_predict, b->policy, err) : st;
+}
+
 /* All micro-batches of all ranks, in the order of their sequences. */
 static redco_status train(redco_baseline *b, const redco_plan *plan, const char *place, uint64_t micro_batches,
                           redco_error *err)
@@ -122,6 +141,7 @@ static redco_status train(redco_baseline *b, const redco_plan *plan, const char 
     }
     for (uint64_t s = 0; s < b->step_count && st == REDCO_OK; s++) {
         redco_reference_step step = {0};
+        if ((st = collect(b, s, err)) != REDCO_OK) { break; }
         const double rate = redco_rate_at(&b->options.schedule, b->options.learning_rate, s + 1);
         for (uint64_t m = 0; m < micro_batches && st == REDCO_OK; m++) {
             const redco_batch_place at = {.step = s,
@@ -176,6 +196,7 @@ void redco_baseline_free(redco_baseline *b)
     for (size_t i = 0; b->drift != NULL && i < b->subject.task->parameter_count; i++) { free(b->drift[i]); }
     free(b->drift);
     redco_reference_free(b->reference);
+    redcoi_policy_free(b->policy);
     redcoi_subject_close(&b->subject);
     redco_backend_close(b->backend);
     free(b->steps);

@@ -23,6 +23,10 @@ redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints
     const bool digested = json != NULL && redco_plan_digest(json, plan_sha256);
     json_decref(json);
     if (!digested) { return redco_fail(err, REDCO_ENOMEM, t->place, "out of memory"); }
+    json_t *const collected = t->subject.collector != NULL ? redco_collector_save(t->subject.collector) : NULL;
+    if (t->subject.collector != NULL && collected == NULL) {
+        return redco_fail(err, REDCO_ENOMEM, t->place, "out of memory");
+    }
     const redco_checkpoint_info info = {.step = t->step,
                                         .seed = t->options.seed,
                                         .sequences = t->step * plan->global_batch,
@@ -37,8 +41,11 @@ redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints
                                         .model_sha256 = plan->model_sha256,
                                         .plan_sha256 = plan_sha256,
                                         .model_config = plan->model_config,
-                                        .in_order = t->options.in_order};
-    return redco_checkpoints_save(checkpoints, &info, &states, err);
+                                        .in_order = t->options.in_order,
+                                        .collected = collected};
+    const redco_status st = redco_checkpoints_save(checkpoints, &info, &states, err);
+    json_decref(collected);
+    return st;
 }
 
 static const char *const order_words[] = {"shuffled (--order shuffled)", "in the order of their file (--order file)"};
@@ -85,6 +92,10 @@ redco_status redco_trainer_load(redco_trainer *t, redco_checkpoints *checkpoints
     if (t->replay) { return redcoi_trainer_real(t, "a checkpoint", err); }
     const redco_checkpoint_states states = redcoi_checkpoint_states(t);
     redco_status st = check(t, checkpoint, err);
+    if (st == REDCO_OK && t->subject.collector != NULL) {
+        st = redco_collector_load(t->subject.collector, redco_checkpoint_get_info(checkpoint)->collected,
+                                  redco_checkpoint_path(checkpoint), err);
+    }
     if (st == REDCO_OK) { st = redco_checkpoint_load(checkpoints, checkpoint, &states, err); }
     if (st == REDCO_OK) { t->step = redco_checkpoint_get_info(checkpoint)->step; }
     return st;

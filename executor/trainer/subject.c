@@ -65,12 +65,18 @@ redco_status redcoi_subject_open(const redco_plan *plan, const char *place, cons
     if (st == REDCO_OK) { st = redco_user_pipeline_task(options->pipeline, plan->micro_batch, &subject->own, err); }
     subject->task = &subject->own;
     subject->records = options->records;
-    const bool weighs = redco_user_pipeline_of(options->pipeline)->weight != NULL;
-    return st == REDCO_OK && weighs ? weigh(subject, options->dtype, false, err) : st;
+    if (st != REDCO_OK) { return st; }
+    const redco_user_pipeline *const table = redco_user_pipeline_of(options->pipeline);
+    subject->collects = table->collect != NULL;
+    if (subject->collects || table->state_bytes > 0 || table->report != NULL) {
+        st = redco_collector_create(options->pipeline, options->seed, plan->global_batch, &subject->collector, err);
+    }
+    return st == REDCO_OK && table->weight != NULL ? weigh(subject, options->dtype, false, err) : st;
 }
 
 void redcoi_subject_close(redcoi_subject *subject)
 {
+    redco_collector_free(subject->collector);
     redco_tokens_close(subject->tokens);
     redco_user_pipeline_task_free(&subject->own);
     free((redco_task_input *)(uintptr_t)subject->weighed.inputs);
@@ -162,9 +168,12 @@ redco_status redcoi_subject_batch(const redcoi_subject *s, const redco_batch_pla
         return REDCO_OK;
     }
     if (s->lm != NULL) { return redco_tokens_batch(s->tokens, place, inputs[0], inputs[1], err); }
-    if (s->records == NULL) { return redco_fail(err, REDCO_EVALUE, s->task->name, "has no data to train on"); }
+    if (s->records == NULL && !s->collects) {
+        return redco_fail(err, REDCO_EVALUE, s->task->name, "has no data to train on");
+    }
     redcoi_philox(counter, key, words);
     for (uint32_t i = 0; i < 2; i++) { key_out[i] = (int32_t)(words[i] >> 1); }
+    if (s->collects) { return redco_collector_batch(s->collector, first, place->sequences, inputs, err); }
     uint64_t *const numbers = calloc(place->sequences, sizeof *numbers);
     if (numbers == NULL) { return redco_fail(err, REDCO_ENOMEM, s->task->name, "no memory for a batch"); }
     for (uint32_t i = 0; i < place->sequences; i++) { numbers[i] = example_of(s, first + i); }

@@ -3,7 +3,7 @@
 #include "executor/backend/host/host.h"
 #include "executor/data/initial.h"
 #include "executor/states/from_plan.h"
-#include "executor/trainer/trainer_internal.h"
+#include "executor/trainer/collect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +23,14 @@ redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place,
         return redco_fail(err, REDCO_EVALUE, place,
                           "pp %u, cp %u, ep %u: only tensor and data parallelism are executed; plan with --pp 1 --cp 1",
                           plan->pp, plan->cp, plan->ep);
+    }
+    for (uint32_t i = 0; i < plan->layers_count; i++) {
+        if (plan->layers[i].recompute == REDCO_RECOMPUTE_MLP) {
+            return redco_fail(
+                err, REDCO_EVALUE, place,
+                "recomputes the FFN alone, which is not executed; plan with --engine redco-exec, or another "
+                "--recompute");
+        }
     }
     if (redco_plan_gpus(plan) != ranks) {
         return redco_fail(err, REDCO_EVALUE, place, "is for %llu ranks, but the world has %llu",
@@ -355,6 +363,7 @@ void redco_trainer_free(redco_trainer *t)
     redco_graph_free(t->graph);
     redcoi_modules_free(&t->modules);
     redco_weights_close(t->file_weights);
+    redcoi_policy_free(t->policy);
     for (size_t i = 0; t->fed != NULL && i < t->task->input_count; i++) { free(t->fed[i]); }
     free((void *)t->fed);
     redcoi_subject_close(&t->subject);
@@ -374,7 +383,8 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
     redco_schedule_step step;
     /* Gradients of one rank alone, of weights of which it has a part, would lead anywhere: weights stay as they are. */
     const double rate = t->replay ? 0.0 : redco_rate_at(&t->options.schedule, t->options.learning_rate, t->step + 1);
-    redco_status st = redco_schedule_run(t->schedule, t->step + 1, rate, scale, &step, err);
+    redco_status st = redcoi_trainer_collect(t, err);
+    if (st == REDCO_OK) { st = redco_schedule_run(t->schedule, t->step + 1, rate, scale, &step, err); }
     if (st != REDCO_OK) { return st; }
     if (t->replay) { step = (redco_schedule_step){0.0, 0.0}; }
     t->step++;
@@ -386,6 +396,11 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
                                      .processor_s = now_s(CLOCK_PROCESS_CPUTIME_ID) - used_s};
     st = redco_schedule_exposed(t->schedule, &step_out->exposed_comm_s, err);
     return st == REDCO_OK ? redcoi_fault_inject(t, err) : st;
+}
+
+json_t *redco_trainer_report(redco_trainer *t)
+{
+    return t->subject.collector != NULL ? redco_collector_report(t->subject.collector, t->step) : NULL;
 }
 
 redco_status redco_trainer_timeline(const redco_trainer *t, redco_timeline **timeline_out, redco_error *err)

@@ -100,6 +100,9 @@ typedef struct redco_trainer_step {
 /** @return REDCO_EINFEASIBLE if loss or gradients are not finite: nothing was updated then */
 redco_status redco_trainer_run(redco_trainer *trainer, redco_trainer_step *step_out, redco_error *err);
 
+/** The pipeline's report() of the steps so far, on this rank. @return a new reference; NULL: nothing */
+json_t *redco_trainer_report(redco_trainer *trainer);
+
 /** Sets whether the steps from here on are timed operator by operator: they are unless this says no. Times of steps
  * that are not come without what timing takes. @param later  some will be */
 void redco_trainer_time(redco_trainer *trainer, bool now, bool later);

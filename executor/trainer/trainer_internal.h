@@ -8,6 +8,7 @@
 #include "executor/comm/graph_collectives.h"
 #include "executor/data/initial.h"
 #include "executor/data/tokens.h"
+#include "executor/pipeline/collector.h"
 #include "executor/reference/reference.h"
 #include "executor/schedule/schedule.h"
 #include "executor/states/states.h"
@@ -31,9 +32,11 @@ typedef struct redcoi_subject {
     redco_tokens *tokens;     /* likewise */
     redco_task own;           /* a pipeline's */
     const redco_task *task;
-    redco_task weighed;             /* the same task, whose loss is weighed; or all zero */
-    const redco_examples *examples; /* borrowed; of a language model whose examples have targets of their own */
-    const redco_records *records;   /* borrowed; NULL of a language model */
+    redco_task weighed;              /* the same task, whose loss is weighed; or all zero */
+    const redco_examples *examples;  /* borrowed; of a language model whose examples have targets of their own */
+    const redco_records *records;    /* borrowed; NULL of a language model */
+    redco_user_collector *collector; /* a pipeline's that makes its examples, or has a state or a report */
+    bool collects;                   /* it makes them */
     uint64_t seed;
     bool in_order;
 } redcoi_subject;
@@ -51,11 +54,14 @@ uint64_t redcoi_subject_examples(const redcoi_subject *subject);
 /** Memory for the inputs of a micro-batch. @return false when out of memory. @param inputs_out  each to be freed */
 bool redcoi_subject_take_inputs(const redcoi_subject *subject, void **inputs_out);
 
+typedef struct redcoi_policy redcoi_policy; /* collect.h */
+
 struct redco_baseline {
     redcoi_subject subject;
     redco_trainer_options options;
     redco_backend *backend;
     redco_reference *reference;
+    redcoi_policy *policy; /* predictions for collect(); NULL before the first */
     uint32_t seq_len;
     uint64_t sequences; /* in a step */
     double **drift;     /* [parameter][element] how far rounding of its gradients may have moved it; NULL: 16 bits */
@@ -102,6 +108,7 @@ struct redco_trainer {
     void **fed;             /* their values, in the program's memory */
     int32_t key[2];
     uint64_t step;
+    redcoi_policy *policy; /* predictions for collect(); NULL before the first */
 };
 
 /** @return REDCO_EVALUE in a replay: @p what ("a checkpoint") would say nothing */

@@ -66,7 +66,7 @@ bool redco_options_fixed(const redco_search_options *options)
 {
     return options->tp != 0 || is_given(options->pp) || is_given(options->cp) || is_given(options->chunks) ||
            is_switched(options->sequence_parallel) || options->micro_batch != 0 ||
-           options->recompute != REDCO_RECOMPUTE_COUNT || options->scheme_fixed ||
+           options->recompute != REDCO_RECOMPUTE_COUNT || options->modules || options->scheme_fixed ||
            options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
            options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 || options->fix_secondary.gpus != 0;
 }
@@ -81,6 +81,7 @@ redco_search_options redco_options_freed(const redco_search_options *options)
     if (is_switched(freed.sequence_parallel)) { freed.sequence_parallel = REDCO_EITHER; }
     freed.micro_batch = 0;
     freed.recompute = REDCO_RECOMPUTE_COUNT;
+    freed.modules = false;
     freed.scheme_fixed = false;
     freed.strategy = REDCO_STRATEGY_ANY;
     freed.fix = (redco_shards){0};
@@ -345,6 +346,7 @@ redco_status redco_neighbours(const redco_inputs *inputs, const redco_search_opt
         (st = try_micro_batch(&explorer, 1)) != REDCO_OK ||
         (st = try_recompute(&explorer, REDCO_RECOMPUTE_NONE, "none")) != REDCO_OK ||
         (st = try_recompute(&explorer, REDCO_RECOMPUTE_SELECTIVE, "selective")) != REDCO_OK ||
+        (st = try_recompute(&explorer, REDCO_RECOMPUTE_MLP, "mlp")) != REDCO_OK ||
         (st = try_recompute(&explorer, REDCO_RECOMPUTE_FULL, "full")) != REDCO_OK) {
         return st;
     }

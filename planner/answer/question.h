@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { REDCO_MOST_SIZES = 64, REDCO_MOST_LACKS = 18 };
+enum { REDCO_MOST_SIZES = 64, REDCO_MOST_LACKS = 20 };
 
 typedef struct redco_question {
     redco_input_names names;

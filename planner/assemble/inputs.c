@@ -228,6 +228,9 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     } else if (redco_attention_keeps_scores(file->engine.attention)) {
         options->offers &= ~(uint32_t)REDCO_OFFERS_SELECTIVE;
     }
+    if (options->modules && (options->offers & (REDCO_OFFERS_SELECTIVE | REDCO_OFFERS_MLP)) == 0) {
+        options->offers |= REDCO_OFFERS_MLP; /* as other kinds that an engine lacks: priced, and warned of */
+    }
     if (options->recompute == REDCO_RECOMPUTE_SELECTIVE && (options->offers & REDCO_OFFERS_SELECTIVE) == 0) {
         options->recompute = REDCO_RECOMPUTE_NONE;
     }

@@ -107,9 +107,10 @@ static void add_recompute(const redcoi_context *context, json_t *json)
 {
     const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
     const uint32_t stages = redcoi_positions(&context->offer->setting);
-    if (redcoi_count_recompute(context, REDCO_RECOMPUTE_SELECTIVE) > 0) {
+    const bool ffn = redcoi_count_recompute(context, REDCO_RECOMPUTE_MLP) > 0;
+    if (ffn || redcoi_count_recompute(context, REDCO_RECOMPUTE_SELECTIVE) > 0) {
         word(json, "recompute-granularity", "selective");
-        word(json, "recompute-modules", "core_attn");
+        word(json, "recompute-modules", ffn ? "mlp" : "core_attn");
     } else if (full > 0) {
         const bool uneven =
             full == context->plan->model_layers && (full % stages != 0 || context->offer->setting.split != NULL);

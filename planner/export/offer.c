@@ -184,16 +184,25 @@ static redco_status costs_for(struct finder *f, const redcoi_offer *offer, redco
     return st;
 }
 
+/* Only Megatron recomputes the FFN alone. */
+static bool has_ffn(const struct finder *f, const struct counts *counts)
+{
+    for (uint32_t c = 0; c < f->class_count; c++) {
+        if (counts[c].of[REDCO_RECOMPUTE_MLP] > 0) { return true; }
+    }
+    return false;
+}
+
 /* The same number of recomputed layers in every one of @p stages model chunks, of the kinds that the framework knows.
  */
 static bool can_recompute(const struct finder *f, const struct counts *counts, const redco_setting *setting)
 {
     const uint32_t stages = redcoi_positions(setting);
-    uint32_t selective = 0;
+    uint32_t modules[2] = {0, 0};
     uint32_t full = 0;
     uint32_t all = 0;
     bool even = setting->split == NULL;
-    if (f->ability->recompute == REDCOI_RECOMPUTE_ANY) { return true; }
+    if (f->ability->recompute == REDCOI_RECOMPUTE_ANY) { return !has_ffn(f, counts); }
     for (uint32_t c = 0; c < f->class_count; c++) {
         const uint32_t here = counts[c].of[REDCO_RECOMPUTE_FULL];
         if (!is_block(&f->classes[c])) {
@@ -203,11 +212,14 @@ static bool can_recompute(const struct finder *f, const struct counts *counts, c
         }
         all += f->classes[c].layers;
         full += here;
-        selective += counts[c].of[REDCO_RECOMPUTE_SELECTIVE];
+        modules[0] += counts[c].of[REDCO_RECOMPUTE_SELECTIVE];
+        modules[1] += counts[c].of[REDCO_RECOMPUTE_MLP];
         even = even && here % stages == 0 && here / stages <= f->classes[c].layers / stages &&
                (here == 0 || here == f->classes[c].layers || f->blocks == 1);
     }
-    if (selective > 0) { return f->ability->recompute == REDCOI_RECOMPUTE_ONE_KIND && selective == all; }
+    if (modules[0] + modules[1] > 0) {
+        return f->ability->recompute == REDCOI_RECOMPUTE_ONE_KIND && (modules[0] == all || modules[1] == all);
+    }
     if (f->ability->recompute == REDCOI_RECOMPUTE_FULL_ALL) { return full == 0 || full == all; }
     return even || full == 0 || full == all;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const redco_recompute_words[] = {"none", "selective", "full", NULL};
+const char *const redco_recompute_words[] = {"none", "selective", "mlp", "full", NULL};
 const char redco_half_word[] = "half";
 const char *const redco_precision_words[] = {"bf16", "fp16", "fp32", NULL};
 const char *const redco_gemm_format_words[] = {"", "fp8", "mxfp8", "nvfp4", NULL};

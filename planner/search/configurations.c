@@ -36,9 +36,13 @@ bool redco_search_offers(const redco_search_options *options, redco_recompute po
 {
     static const uint32_t bits[REDCO_RECOMPUTE_COUNT] = {[REDCO_RECOMPUTE_NONE] = ~0U,
                                                          [REDCO_RECOMPUTE_SELECTIVE] = REDCO_OFFERS_SELECTIVE,
+                                                         [REDCO_RECOMPUTE_MLP] = REDCO_OFFERS_MLP,
                                                          [REDCO_RECOMPUTE_FULL] =
                                                              REDCO_OFFERS_FULL | REDCO_OFFERS_HALF};
-    return options->offers == 0 || (options->offers & bits[policy]) != 0;
+    const bool module = policy == REDCO_RECOMPUTE_SELECTIVE || policy == REDCO_RECOMPUTE_MLP;
+    if (options->modules && !module) { return false; }
+    if (options->offers == 0) { return policy != REDCO_RECOMPUTE_MLP || options->modules; }
+    return (options->offers & bits[policy]) != 0;
 }
 
 static bool has_scheme(const redco_search_options *options, redco_scheme scheme)
@@ -50,6 +54,24 @@ static bool has_scheme(const redco_search_options *options, redco_scheme scheme)
 static bool is_copy(redco_mesh secondary, redco_mesh parameters)
 {
     return redco_mesh_nests(secondary, parameters) && !redco_mesh_equal(secondary, parameters);
+}
+
+/* Megatron recomputes one list of modules in all layers, or some layers whole: the triples stand a second time, and all
+ * layers of such a group have the module. */
+static redco_status offer_modules(const redcoi_space *space, redcoi_outer *outer, redco_error *err)
+{
+    const redco_search_options *const o = &space->options;
+    const uint32_t count = outer->group_count;
+    outer->first_module_group = count;
+    if (count == 0 || o->recompute != REDCO_RECOMPUTE_COUNT || !redco_search_offers(o, REDCO_RECOMPUTE_MLP)) {
+        return REDCO_OK;
+    }
+    redco_shards *const twice = realloc(outer->groups, 2 * (size_t)count * sizeof *twice);
+    if (twice == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    memcpy(twice + count, twice, count * sizeof *twice);
+    outer->groups = twice;
+    outer->group_count = 2 * count;
+    return REDCO_OK;
 }
 
 static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, redco_error *err)
@@ -74,7 +96,7 @@ static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, 
         if (limited && !redco_strategy_runs(o->states, grid, outer->setting.secondary, s)) { continue; }
         outer->groups[outer->group_count++] = *s;
     }
-    if (copyable) { return REDCO_OK; }
+    if (copyable) { return offer_modules(space, outer, err); }
     free(outer->groups);
     return redco_fail(err, REDCO_EVALUE, "shards", "p2=%ux%u is no part of a larger mesh of the parameters",
                       o->fix_secondary.gpus, o->fix_secondary.nodes);
@@ -112,7 +134,9 @@ static redco_status add_outer(redcoi_space *space, const redco_setting *setting,
         policies += redco_search_offers(&space->options, (redco_recompute)r) ? 1 : 0;
     }
     if (space->options.recompute != REDCO_RECOMPUTE_COUNT) { policies = 1; }
-    space->candidates += (uint64_t)outer->group_count * policies;
+    const uint32_t modules =
+        outer->group_count - outer->first_module_group; /* these have one policy, which others lack */
+    space->candidates += (uint64_t)outer->first_module_group * (policies - (modules > 0 ? 1 : 0)) + modules;
     space->outer_count++;
     return REDCO_OK;
 }

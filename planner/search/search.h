@@ -72,6 +72,7 @@ typedef struct redco_search_options {
     bool tp_placement_fixed;          /**< else as the engine has it */
     const redco_user_rules *tp_rules; /**< rules for REDCO_TP_USER, else NULL; borrowed */
     redco_recompute recompute;        /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
+    bool modules;                     /**< with recompute free: one module of all layers, whichever the engine offers */
     bool scheme_fixed;
     redco_scheme scheme;
     bool overlap_fixed;       /**< else what the engine overlaps: redco_inputs_use_engine() */

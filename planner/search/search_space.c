@@ -200,11 +200,20 @@ static bool wants(const redcoi_space *space, uint32_t class_index, redco_recompu
     return policy == REDCO_RECOMPUTE_COUNT ? redco_search_offers(&space->options, recompute) : policy == recompute;
 }
 
+/* @return whether blocks of that group may have the policy. */
+static bool allows(const redcoi_space *space, const redcoi_outer *outer, uint32_t group, uint32_t class_index,
+                   redco_recompute recompute)
+{
+    if (!wants(space, class_index, recompute)) { return false; }
+    if (!is_block(space->classes[class_index].kind) || outer->first_module_group == outer->group_count) { return true; }
+    return (group >= outer->first_module_group) == (recompute == REDCO_RECOMPUTE_MLP);
+}
+
 static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, uint32_t group,
                         uint32_t class_index)
 {
     for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-        if (!wants(space, class_index, (redco_recompute)r)) { continue; }
+        if (!allows(space, outer, group, class_index, (redco_recompute)r)) { continue; }
         const redco_layer_config config = {outer->groups[group], (redco_recompute)r};
         const redco_layer_cost cost = redco_cost_layer(space->costs, &outer->setting, class_index, &config);
         redcoi_option option = make_option(space, fixed, &cost);
@@ -275,7 +284,11 @@ static double bound_meshes(redcoi_space *space, redcoi_outer *outer, const redco
     for (uint32_t g = 0; g < outer->group_count; g++) {
         const redco_mesh mesh = outer->groups[g].parameters;
         uint32_t same = 0;
-        while (!redco_mesh_equal(outer->groups[same].parameters, mesh)) { same++; }
+        const bool module = g >= outer->first_module_group;
+        while (!redco_mesh_equal(outer->groups[same].parameters, mesh) ||
+               (same >= outer->first_module_group) != module) {
+            same++;
+        }
         if (same < g) {
             least_s[g] = least_s[same];
             continue;
@@ -283,7 +296,7 @@ static double bound_meshes(redcoi_space *space, redcoi_outer *outer, const redco
         least.option_count = 0;
         for (uint32_t c = 0; c < space->class_count; c++) {
             for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-                if (!wants(space, c, (redco_recompute)r)) { continue; }
+                if (!allows(space, outer, g, c, (redco_recompute)r)) { continue; }
                 const redco_layer_cost cost =
                     redco_cost_layer_least(space->costs, &outer->setting, c, mesh, (redco_recompute)r);
                 redcoi_option option = make_option(space, fixed, &cost);

@@ -10,6 +10,7 @@ typedef struct redcoi_outer {
     redco_setting setting;
     double least_s;       /**< no strategy of it is better in the objective; of the cost model, nothing priced yet */
     redco_shards *groups; /**< mesh triples */
+    uint32_t first_module_group; /**< from here on the same triples, all blocks with REDCO_RECOMPUTE_MLP */
     uint32_t group_count;
     uint64_t fixed_bytes, capacity_bytes;     /**< 0: not asked for yet */
     uint64_t least_bytes;                     /**< no strategy of it needs less, fixed bytes included; set with them */

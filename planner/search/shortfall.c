@@ -114,8 +114,11 @@ static bool more_recomputation(const redcoi_inputs *inputs, const redco_search_o
     for (int r = (int)o.recompute + 1; r < REDCO_RECOMPUTE_COUNT; r++) {
         o.recompute = (redco_recompute)r;
         if (!redco_search_offers(options, o.recompute) || !fits(inputs, &o)) { continue; }
-        const bool full = r == REDCO_RECOMPUTE_FULL;
-        say(out, "recompute", full ? "full" : "selective", full ? "full recomputation" : "selective recomputation", "");
+        static const char *const words[REDCO_RECOMPUTE_COUNT][2] = {
+            [REDCO_RECOMPUTE_SELECTIVE] = {"selective", "selective recomputation"},
+            [REDCO_RECOMPUTE_MLP] = {"mlp", "recomputation of the FFN"},
+            [REDCO_RECOMPUTE_FULL] = {"full", "full recomputation"}};
+        say(out, "recompute", words[r][0], words[r][1], "");
         return true;
     }
     return false;

@@ -71,6 +71,7 @@ static bool add_variants(const struct parity_options *o, struct parity_cases *ca
 {
     /* Either half, {0, 3} and {1, 2} without sequence parallelism, {0, 3, 5, 6} and {1, 2, 4, 7} with it, has several.
      */
+    static const redco_recompute executed[] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_FULL};
     static const uint32_t policies[8] = {0, 1, 2, 1, 0, 2, 0, 1};
     const bool own_scheme = c.row == ROW_AMSP || c.row == ROW_OPTIMUM;
     const uint32_t schemes = redco_mesh_ranks(c.dp) > 1 && !own_scheme ? 2 : 1, parallel = c.tp > 1 ? 2 : 1;
@@ -82,7 +83,7 @@ static bool add_variants(const struct parity_options *o, struct parity_cases *ca
         c.accumulation = v % 2 == 0 ? 1 : 4;
         c.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
         c.sequence_parallel = sequence > 0;
-        c.recompute = (redco_recompute)((policies[v] + turn) % REDCO_RECOMPUTE_COUNT);
+        c.recompute = executed[(policies[v] + turn) % (sizeof executed / sizeof executed[0])];
         /* GLPK keeps heads together, and LLaMA has two of keys: parts of unequal size, which are refused. */
         c.placed = c.tp > 1 && (n / 2 + n / 4 + n / 8) % 2 == 1 && !(c.model == 0 && c.tp == 4);
         c.small_buckets = n / 3 % 2 == 1;

@@ -178,7 +178,10 @@ static void add_memory(const redco_costs *costs, const redco_setting *s, const r
     const double params = (double)class->params / s->tp;
     const double hidden = sqrt((double)class->params / 12.0);
     const double tokens = (double)s->micro_batch * costs->workload.seq_len;
-    const double kept[REDCO_RECOMPUTE_COUNT] = {34.0, 24.0, 2.0};
+    const double kept[REDCO_RECOMPUTE_COUNT] = {[REDCO_RECOMPUTE_NONE] = 34.0,
+                                                [REDCO_RECOMPUTE_SELECTIVE] = 24.0,
+                                                [REDCO_RECOMPUTE_MLP] = 14.0,
+                                                [REDCO_RECOMPUTE_FULL] = 2.0};
     const bool block = class->kind == REDCO_CLASS_BLOCK || class->kind == REDCO_CLASS_CROSS;
     cost->parameter_bytes = shard(2.0 * params, config->shards.parameters);
     cost->gradient_bytes = shard(2.0 * params, config->shards.gradients);

@@ -252,6 +252,7 @@ static void steps_are_the_sum_of_their_operators(void **state)
         assert_string_equal(inputs.calibration.name, "cuda");
         assert_true(inputs.calibration.planned_memory);
         for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
+            if (recompute == REDCO_RECOMPUTE_MLP) { continue; } /* redco-exec does not run it */
             check(&inputs, &models[m], 2, 2048, 1, (redco_recompute)recompute, 0.0);
             check(&inputs, &models[m], 1, 4096, 3, (redco_recompute)recompute, 0.0);
         }

@@ -172,6 +172,39 @@ static void tensors_that_frameworks_keep(void **state)
     }
 }
 
+/* Recomputing the FFN of LLaMA-7B drops, of each token, gate and input (4 f = 44,032 bytes) and the last product's
+ * operand (2 f = 22,016); where Transformer Engine fuses the norm into the first product, its output too (2 h = 8,192).
+ * tp cuts the first two, sequence parallelism the third. By formulas: 8 f = 88,064. */
+static void the_ffn_is_recomputed(void **state)
+{
+    static const struct {
+        redco_memory_kind memory;
+        redco_software software;
+        uint32_t tp;
+        bool sequence_parallel;
+        uint64_t dropped_token_bytes;
+    } rows[] = {{REDCO_MEMORY_MEGATRON, REDCO_SOFTWARE_TE_XLA, 1, false, 74240},
+                {REDCO_MEMORY_MEGATRON, REDCO_SOFTWARE_TE_XLA, 4, false, 24704},
+                {REDCO_MEMORY_MEGATRON, REDCO_SOFTWARE_TE_XLA, 4, true, 18560},
+                {REDCO_MEMORY_MEGATRON, REDCO_SOFTWARE_MEGATRON, 1, false, 66048},
+                {REDCO_MEMORY_FORMULAS, REDCO_SOFTWARE_EAGER, 1, false, 88064}};
+    (void)state;
+    struct bundle b;
+    bundle_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
+    const uint32_t block = class_of(&b, "block");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        redco_shape shape = shape_of(rows[i].tp, rows[i].sequence_parallel);
+        shape.engine = (redco_engine){.memory = rows[i].memory, .software = rows[i].software};
+        assert_int_equal(redco_activation_bytes(b.model, block, &shape, REDCO_RECOMPUTE_NONE) -
+                             redco_activation_bytes(b.model, block, &shape, REDCO_RECOMPUTE_MLP),
+                         4096 * rows[i].dropped_token_bytes);
+        assert_int_equal(redco_recompute_bytes(b.model, block, &shape, REDCO_RECOMPUTE_MLP) -
+                             redco_recompute_bytes(b.model, block, &shape, REDCO_RECOMPUTE_NONE),
+                         4096 * rows[i].dropped_token_bytes);
+    }
+    bundle_close(&b);
+}
+
 /* Stage 1 of 4 with 2 chunks keeps 2 x 3 + 4 + 1 = 11 passes over a chunk of 4 blocks; LLaMA-7B, Transformer Engine. */
 static void chunks_in_flight(void **state)
 {
@@ -450,6 +483,7 @@ int main(void)
                                        cmocka_unit_test(sixteen_bit_moments),
                                        cmocka_unit_test(activations),
                                        cmocka_unit_test(tensors_that_frameworks_keep),
+                                       cmocka_unit_test(the_ffn_is_recomputed),
                                        cmocka_unit_test(chunks_in_flight),
                                        cmocka_unit_test(tensor_parallel_ranks),
                                        cmocka_unit_test(whole_tensors_are_dealt),

@@ -228,7 +228,7 @@ static const struct row contradictions[] = {
     {"/sharding/1/layers", "[1,1]", "/sharding/1/layers", "\"block\" begins at 1, not at 0"},
     {"/sharding/3/class", "\"embedding\"", "/sharding", "stands in two places"},
     {"/sharding/3/class", "\"a_class_with_a_name_too_long\"", "/sharding/3/class", "longer than 23"},
-    {"/sharding/3/recompute", "\"some\"", "/sharding/3/recompute", "one of none, selective, full"},
+    {"/sharding/3/recompute", "\"some\"", "/sharding/3/recompute", "one of none, selective, mlp, full"},
     {"/tensor_parallel/rules/0/dim", "4", "/tensor_parallel/rules/0/dim", "from 0 to 3"},
     {"/tensor_parallel/rules/0/match", "(none)", "/tensor_parallel/rules/0/match", "is missing"},
     {"/tensor_parallel/rules/0/dim", "(none)", "/tensor_parallel/rules/0/dim", "is missing"},

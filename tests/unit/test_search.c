@@ -51,6 +51,7 @@ static double brute_force(const synthetic *s, const redco_setting *setting, bool
     double best_s = (double)INFINITY;
     for (size_t t = 0; t < count; t++) {
         for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+            if (r == REDCO_RECOMPUTE_MLP) { continue; } /* searched for engines that offer it */
             redco_assignment list[4];
             for (uint32_t c = 0; c < class_count; c++) {
                 const bool block = classes[c].kind == REDCO_CLASS_BLOCK || classes[c].kind == REDCO_CLASS_CROSS;
@@ -181,9 +182,10 @@ static void check_least_policy(const synthetic *s, const redco_search_result *am
         policy = r > policy ? r : policy;
     }
     if (policy == 0) { return; }
+    const bool full = policy == REDCO_RECOMPUTE_FULL; /* the FFN alone is not offered here */
     redco_search_options o = defaults(s);
     o.strategy = REDCO_STRATEGY_AMSP;
-    o.recompute = (redco_recompute)(policy - 1);
+    o.recompute = full ? REDCO_RECOMPUTE_SELECTIVE : (redco_recompute)(policy - 1);
     redco_search_result *less = search(s, &o);
     assert_int_equal(less->ranked_count, 0);
     redco_search_result_free(less);

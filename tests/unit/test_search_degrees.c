@@ -561,6 +561,58 @@ static void free_schedules_are_the_best_of_those_given(void **state)
     }
 }
 
+/* Megatron recomputes the FFN in all layers or in none: the free answer is the better of both searches, and where all
+ * that fits without is slower, all blocks have it. */
+static void the_ffn_is_recomputed_everywhere_or_nowhere(void **state)
+{
+    enum { ONLY_FULL = REDCO_OFFERS_NONE | REDCO_OFFERS_FULL, BOTH = ONLY_FULL | REDCO_OFFERS_MLP };
+    uint32_t taken = 0, left = 0;
+    (void)state;
+    for (uint64_t margin_gb = 0; margin_gb <= 48; margin_gb += 4) {
+        struct setup s = open_setup("llama-13b", "a800-hdr", 8, 64);
+        s.options.workload.seq_len = 32768; /* attention, which full recomputation repeats, is half of the work */
+        s.options.tp = 8;
+        s.options.sequence_parallel = REDCO_ON;
+        s.options.micro_batch = 1;
+        s.options.margin_bytes = margin_gb * UINT64_C(1000000000);
+        s.options.offers = BOTH;
+        redco_search_result *const free_result = search(&s);
+        s.options.offers = ONLY_FULL;
+        redco_search_result *const without = search(&s);
+        s.options.recompute = REDCO_RECOMPUTE_MLP;
+        redco_search_result *const all = search(&s);
+        double best_s = (double)INFINITY;
+        if (without->ranked_count > 0) { best_s = without->ranked[0].closed_form.step_s; }
+        if (all->ranked_count > 0) { best_s = fmin(best_s, all->ranked[0].closed_form.step_s); }
+        if (free_result->ranked_count == 0) { /* too little room for any */
+            assert_true(isinf(best_s));
+            redco_search_result_free(free_result);
+            redco_search_result_free(without);
+            redco_search_result_free(all);
+            close_setup(&s);
+            continue;
+        }
+        const redco_candidate *const c = &free_result->ranked[0];
+        assert_true(fabs(c->closed_form.step_s - best_s) <= 1e-3 * best_s); /* near ties take less memory */
+        uint32_t blocks = 0, recomputed = 0;
+        const redco_layer_class *classes = NULL;
+        (void)redco_model_classes(s.model, &classes);
+        for (uint32_t i = 0; i < c->assignment_count; i++) {
+            if (classes[c->assignments[i].class_index].kind != REDCO_CLASS_BLOCK) { continue; }
+            blocks += c->assignments[i].layers;
+            if (c->assignments[i].config.recompute == REDCO_RECOMPUTE_MLP) { recomputed += c->assignments[i].layers; }
+        }
+        assert_int_equal(blocks, 40);
+        assert_true(recomputed == 0 || recomputed == blocks);
+        *(recomputed > 0 ? &taken : &left) += 1;
+        redco_search_result_free(free_result);
+        redco_search_result_free(without);
+        redco_search_result_free(all);
+        close_setup(&s);
+    }
+    assert_true(taken > 0 && left > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -575,6 +627,7 @@ int main(void)
         cmocka_unit_test(a_batch_finds_the_layouts_that_divide_it),
         cmocka_unit_test(measured_degrees_are_the_best_within_rows),
         cmocka_unit_test(free_schedules_are_the_best_of_those_given),
+        cmocka_unit_test(the_ffn_is_recomputed_everywhere_or_nowhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,6 +148,11 @@ void exec_print_tail(const struct exec_run *run)
         (void)printf(": %llu examples, %llu tokens, %.3g s\n", (unsigned long long)run->use.predicted,
                      (unsigned long long)run->use.tokens, run->use.prediction_s);
     }
+    if (run->reported != NULL) {
+        char *const text = json_dumps(run->reported, JSON_REAL_PRECISION(6));
+        if (text != NULL) { (void)printf("reported by the pipeline: %s\n", text); }
+        free(text);
+    }
     if (v == NULL) { return; }
     (void)printf("check against one rank: %s; errors of losses %.1e, of norms %.1e", v->same ? "the same" : "differs",
                  v->loss_error, v->norm_error);
@@ -302,6 +307,7 @@ json_t *exec_json(const struct exec_run *run)
                   "first_step", (json_int_t)run->first + 1, "steps", steps_json(run), "measured", measured_json(run),
                   "predicted", predicted, "check", check_json(run->checked ? &run->verdict : NULL), "evaluation",
                   evaluation_json(&run->use), "prediction", prediction_json(&run->use));
+    if (run->reported != NULL) { (void)json_object_set(json, "reported", run->reported); }
     (void)json_object_set_new(json, "evaluations", evaluations_json(&run->use));
     (void)json_object_set_new(json, "epoch_examples",
                               run->epoch_examples > 0 ? json_integer((json_int_t)run->epoch_examples) : json_null());

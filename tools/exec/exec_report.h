@@ -68,6 +68,7 @@ struct exec_run {
     uint64_t epoch_examples; /**< 0: data never repeat */
     const char *log;         /**< folder of the log, or NULL */
     struct exec_use use;
+    json_t *reported; /**< a pipeline's report behind the steps; NULL: nothing. Owned */
 };
 
 /** Time of the steps but the first, which warms up; NaN when out of memory or without steps. */

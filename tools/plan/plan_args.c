@@ -86,7 +86,7 @@ static const struct argp_option flags[] = {
     {"tp-placement", KEY_TP_PLACEMENT, "rules|milp", 0, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", 2},
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
     {"sequence-parallel", KEY_SEQUENCE_PARALLEL, "on|off|auto", OPTION_ARG_OPTIONAL, "Split norms and dropout over the tensor-parallel ranks, too (without a value on)", 2},
-    {"recompute", KEY_RECOMPUTE, "WORD", 0, "none, selective, half or full for all layers; auto may mix what the engine offers", 2},
+    {"recompute", KEY_RECOMPUTE, "WORD", 0, "none, selective, mlp, half or full for all layers; modules: selective or mlp; auto may mix what the engine offers", 2},
     {"strategy", KEY_STRATEGY, "NAME", 0, "ddp, zero1, zero2, zero3, mics, zeropp, hsdp or amsp", 2},
     {"fix", KEY_FIX, "p=AxB,g=AxB,os=AxB", 0, "Meshes (GPUs x nodes) of parameters, gradients, optimizer, and p2 of a second copy of the parameters; any of them", 2},
     {"scheme", KEY_SCHEME, "WORD", 0, "inter-tensor (broadcast) or intra-tensor (all-gather) optimizer shards", 2},
@@ -332,7 +332,8 @@ static error_t read_schedule(struct plan_args *args, const char *text)
 /* Options whose value is one word of a list. */
 static error_t read_choice(struct plan_args *args, int key, const char *text)
 {
-    static const char *const recompute[] = {"none", "selective", "full", "auto", "half", NULL};
+    static const char *const recompute[] = {"none", "selective", "mlp", "full", "auto", "half", "modules", NULL};
+    enum { AUTO = REDCO_RECOMPUTE_COUNT, HALF, MODULES };
     static const char *const objective[] = {"step-time", "comm", "time-to-train", "cost", "energy", NULL};
     static const char *const placement[] = {"rules", "milp", NULL};
     static const char *const precision[] = {"bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4", NULL};
@@ -346,8 +347,11 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
     case KEY_PP_SCHEDULE: return read_schedule(args, text);
     case KEY_RECOMPUTE:
         why = cli_word(&args->cli, "--recompute", text, recompute, &word);
-        options->workload.engine.partial_recompute = word == REDCO_RECOMPUTE_COUNT + 1; /* behind "auto" */
-        options->recompute = options->workload.engine.partial_recompute ? REDCO_RECOMPUTE_FULL : (redco_recompute)word;
+        options->workload.engine.partial_recompute = word == HALF;
+        options->modules = word == MODULES;
+        options->recompute = word == HALF  ? REDCO_RECOMPUTE_FULL
+                             : word > AUTO ? REDCO_RECOMPUTE_COUNT
+                                           : (redco_recompute)word;
         return why;
     case KEY_PRECISION:
         args->precisions = strcmp(text, "auto") == 0;

@@ -37,35 +37,65 @@ static struct mix mix_of(const redco_model *model, const redco_candidate *candid
     return mix;
 }
 
+/* Words for layers that all have one policy: in a table, in a sentence. */
+static const char *const policy_words[REDCO_RECOMPUTE_COUNT][2] = {
+    [REDCO_RECOMPUTE_NONE] = {"none", "no"},
+    [REDCO_RECOMPUTE_SELECTIVE] = {"selective", "selective"},
+    [REDCO_RECOMPUTE_MLP] = {"mlp", "FFN"},
+    [REDCO_RECOMPUTE_FULL] = {"full", "full"}};
+
+/* @return the policy of all blocks; REDCO_RECOMPUTE_COUNT: they have several */
+static redco_recompute policy_of_all(const struct mix *mix)
+{
+    for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+        if (mix->counts[r] == mix->all) { return (redco_recompute)r; }
+    }
+    return REDCO_RECOMPUTE_COUNT;
+}
+
 const char *report_recompute(const redco_model *model, const redco_candidate *candidate, char *buffer, size_t size)
 {
+    static const char *const briefly[REDCO_RECOMPUTE_COUNT] = {"none", "sel", "mlp", "full"};
     const struct mix mix = mix_of(model, candidate);
-    const unsigned long long full = mix.counts[REDCO_RECOMPUTE_FULL];
-    const unsigned long long selective = mix.counts[REDCO_RECOMPUTE_SELECTIVE];
-    const unsigned long long all = mix.all;
-    if (full == all || selective == all || full + selective == 0) {
-        (void)snprintf(buffer, size, "%s", full == all ? "full" : selective == all ? "selective" : "none");
-    } else if (full > 0 && selective > 0) {
-        (void)snprintf(buffer, size, "%llu full, %llu sel", full, selective);
-    } else {
-        (void)snprintf(buffer, size, "%s %llu/%llu", full > 0 ? "full" : "sel", full + selective, all);
+    const redco_recompute all = policy_of_all(&mix);
+    if (all != REDCO_RECOMPUTE_COUNT) {
+        (void)snprintf(buffer, size, "%s", policy_words[all][0]);
+        return buffer;
+    }
+    const bool alone = mix.counts[REDCO_RECOMPUTE_NONE] > 0;
+    size_t used = 0;
+    buffer[0] = '\0';
+    for (int r = REDCO_RECOMPUTE_COUNT - 1; r > 0 && used < size; r--) {
+        const unsigned long long layers = mix.counts[r];
+        if (layers == 0) { continue; }
+        const int added =
+            alone && layers + mix.counts[REDCO_RECOMPUTE_NONE] == mix.all
+                ? snprintf(buffer + used, size - used, "%s %llu/%llu", briefly[r], layers, (unsigned long long)mix.all)
+                : snprintf(buffer + used, size - used, "%s%llu %s", used > 0 ? ", " : "", layers, briefly[r]);
+        used += added > 0 ? (size_t)added : 0;
     }
     return buffer;
 }
 
 static void print_recompute(const redco_model *model, const redco_candidate *candidate)
 {
+    static const char *const ways[REDCO_RECOMPUTE_COUNT] = {"", "selectively", "in their FFN", "in full"};
     const struct mix mix = mix_of(model, candidate);
-    const unsigned long long full = mix.counts[REDCO_RECOMPUTE_FULL];
-    const unsigned long long selective = mix.counts[REDCO_RECOMPUTE_SELECTIVE];
-    const unsigned long long all = mix.all;
-    if (full == all || selective == all || full + selective == 0) {
-        (void)printf(", %s recomputation", full == all ? "full" : selective == all ? "selective" : "no");
-    } else if (full > 0 && selective > 0) {
-        (void)printf(", recomputing %llu of %llu layers in full, %llu selectively", full, all, selective);
-    } else {
-        (void)printf(", recomputing %llu of %llu layers %s", full + selective, all,
-                     full > 0 ? "in full" : "selectively");
+    const redco_recompute all = policy_of_all(&mix);
+    if (all != REDCO_RECOMPUTE_COUNT) {
+        (void)printf(", %s recomputation", policy_words[all][1]);
+        return;
+    }
+    bool first = true;
+    for (int r = REDCO_RECOMPUTE_COUNT - 1; r > 0; r--) {
+        const unsigned long long layers = mix.counts[r];
+        if (layers == 0) { continue; }
+        if (first) {
+            (void)printf(", recomputing %llu of %llu layers %s", layers, (unsigned long long)mix.all, ways[r]);
+        } else {
+            (void)printf(", %llu %s", layers, ways[r]);
+        }
+        first = false;
     }
 }
 

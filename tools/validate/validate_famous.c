@@ -70,8 +70,10 @@ static const redco_layer_config *main_config(const struct layout *layout)
 
 static const char *recompute_name(const struct layout *layout)
 {
-    static const char *const names[REDCO_RECOMPUTE_COUNT] = {
-        [REDCO_RECOMPUTE_NONE] = "none", [REDCO_RECOMPUTE_SELECTIVE] = "selective", [REDCO_RECOMPUTE_FULL] = "full"};
+    static const char *const names[REDCO_RECOMPUTE_COUNT] = {[REDCO_RECOMPUTE_NONE] = "none",
+                                                             [REDCO_RECOMPUTE_SELECTIVE] = "selective",
+                                                             [REDCO_RECOMPUTE_MLP] = "mlp",
+                                                             [REDCO_RECOMPUTE_FULL] = "full"};
     const redco_recompute policy = main_config(layout)->recompute;
     return policy == REDCO_RECOMPUTE_FULL && layout->half ? "half" : names[policy];
 }

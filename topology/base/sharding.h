@@ -41,6 +41,7 @@ static inline bool redco_shards_equal(redco_shards a, redco_shards b)
 typedef enum redco_recompute {
     REDCO_RECOMPUTE_NONE,
     REDCO_RECOMPUTE_SELECTIVE, /**< the attention core is computed again in backward */
+    REDCO_RECOMPUTE_MLP,       /**< the FFN is computed again in backward, with its norm where that is part of it */
     REDCO_RECOMPUTE_FULL,      /**< only the layer's input is kept */
     REDCO_RECOMPUTE_COUNT
 } redco_recompute;
