@@ -14,8 +14,6 @@ cd "$scratch" || exit 2
 row() { # NODE-TYPE MODEL RANKS TP RECOMPUTE OPTION...
     cluster=$1 model=$2 ranks=$3 tp=$4 recompute=$5
     shift 5
-    # RedCoast's rules cut matrices of these families where no two of them pair.
-    case "$model $tp" in "bloom "[24] | "mpt "[24] | "internlm2 "[24]) set -- "$@" --tp-placement milp ;; esac
     if [ -n "${ONLY-}" ] && ! echo "$model $ranks tp $tp $recompute $*" | grep -qE "$ONLY"; then return; fi
     if ! redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/$cluster.json" --calibration host --model "$model.json" \
         --gpus "$ranks" --tp "$tp" --seq 256 --global-batch $((4 * ranks / tp)) --micro-batch 2 --precision fp32 \

@@ -110,6 +110,8 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
                                      .examples = args->examples,
                                      .in_order = args->course.order != 0,
                                      .weights = args->weights,
+                                     .weights_parts = args->weights_parts,
+                                     .weights_part_count = args->weights_part_count,
                                      .pipeline = args->pipeline,
                                      .records = args->records,
                                      .steps = args->schedule,

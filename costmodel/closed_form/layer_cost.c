@@ -250,9 +250,12 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
             other_s += s;
         }
     }
-    /* Embedding or head on a stage that waits for others: nothing of it is exposed. */
-    const double last_repeat = fmin(job->stage.once, job->stage.repeat);
-    cost->exposed_s += (job->stage.repeat - last_repeat) * other_s + last_repeat * last_s + job->stage.repeat * calls_s;
+    /* Embedding or head on a stage that waits for others: nothing of it is exposed. Passes of other stages that this
+     * one waits for hand their gradient on before they reduce: what a pipeline's filling and draining take has no T_g.
+     */
+    const double own = fmin((double)job->setting->micro_batches * job->stage.once, job->stage.repeat);
+    const double reduced = own - fmin(job->stage.once, own);
+    cost->exposed_s += reduced * other_s + (job->stage.repeat - reduced) * last_s + job->stage.repeat * calls_s;
 }
 
 /* The part of a window that is left for once-a-step traffic: with what computation waits for gathers and launches,

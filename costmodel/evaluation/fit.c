@@ -39,7 +39,7 @@ static const struct constant constants[] = {
     {AT(head_traffic_factor), 0.4, 0.4, 4.0},
     {AT(optimizer_factor), 0.4, 0.4, 2.0},
     {AT(nvlink_efficiency), 0.3, 0.4, 1.25},
-    {AT(network_efficiency), 0.3, 0.1, 1.05},
+    {AT(network_efficiency), 0.3, 0.02, 1.05}, /* rates of tables may be assumed: a site can have one NIC of 8 */
     {AT(tp_link_efficiency), 0.3, 0.4, 1.25},
     {AT(latency_factor), 0.6, 0.3, 4.0},
     {AT(launch_s), 1.0, 5e-6, 300e-6},

@@ -74,26 +74,34 @@ static uint32_t name_of(redco_graph *graph, const char *text)
 
 void redco_graph_set_layer(redco_graph *graph, const char *layer)
 {
-    graph->label.layer = name_of(graph, layer);
+    if (!graph->label.held) { graph->label.layer = name_of(graph, layer); }
 }
 
 void redco_graph_set_operator(redco_graph *graph, const char *operator_name)
 {
+    if (graph->label.held) { return; }
     graph->label.name = name_of(graph, operator_name);
     graph->label.role = redco_op_role_named(operator_name);
 }
 
 void redco_graph_set_role(redco_graph *graph, redco_op_role role)
 {
+    if (graph->label.held) { return; }
     graph->label.name = name_of(graph, redco_op_role_name(role));
     graph->label.role = role;
 }
 
 void redco_graph_set_like(redco_graph *graph, const redco_op *op)
 {
+    if (graph->label.held) { return; }
     graph->label.layer = name_of(graph, op->layer);
     graph->label.name = name_of(graph, op->operator_name);
     graph->label.role = op->role;
+}
+
+void redco_graph_hold_label(redco_graph *graph, bool held)
+{
+    graph->label.held = held;
 }
 
 void redco_graph_set_copy(redco_graph *graph, uint32_t copy)

@@ -191,6 +191,8 @@ void redco_graph_set_operator(redco_graph *graph, const char *operator_name);
 void redco_graph_set_role(redco_graph *graph, redco_op_role role); /**< and its name */
 /** Layer, operator and role of @p op, which may be of another graph. */
 void redco_graph_set_like(redco_graph *graph, const redco_op *op);
+/** While labels are held, the calls above change nothing: all that a function adds stands under one label. */
+void redco_graph_hold_label(redco_graph *graph, bool held);
 /** Operators of another copy are not merged with equal ones: the schedule recomputes a layer by adding it again. */
 void redco_graph_set_copy(redco_graph *graph, uint32_t copy);
 

@@ -3,7 +3,6 @@
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct redcoi_arena_chunk {
     redcoi_arena_chunk *before;

@@ -12,6 +12,7 @@ typedef struct redcoi_graph_label {
     redco_op_role role;
     uint32_t order, copy, origin, toward;
     bool opaque; /**< simplification does not look at how an input was made */
+    bool held;   /**< layer, name and role stay */
 } redcoi_graph_label;
 
 typedef struct redcoi_value_entry {

@@ -3,12 +3,7 @@
 #include <string.h>
 
 /* The properties of roles that other code asks for. */
-enum fact {
-    NORM = 1,
-    CORE = 2, /* core of attention */
-    LOGITS = 4,
-    FFN = 8
-};
+enum fact { CORE = 1 /* core of attention */, LOGITS = 2, FFN = 4 };
 
 static const struct role {
     const char *name;
@@ -16,10 +11,10 @@ static const struct role {
 } roles[REDCO_OP_ROLE_COUNT] = {
     [REDCO_OP_ROLE_NONE] = {"", 0},
     [REDCO_OP_ROLE_EMBEDDING] = {"embedding", 0},
-    [REDCO_OP_ROLE_ATTENTION_NORM] = {"attn_norm", NORM},
+    [REDCO_OP_ROLE_ATTENTION_NORM] = {"attn_norm", 0},
     [REDCO_OP_ROLE_QKV] = {"qkv", 0},
-    [REDCO_OP_ROLE_Q_NORM] = {"q_norm", NORM},
-    [REDCO_OP_ROLE_K_NORM] = {"k_norm", NORM},
+    [REDCO_OP_ROLE_Q_NORM] = {"q_norm", 0},
+    [REDCO_OP_ROLE_K_NORM] = {"k_norm", 0},
     [REDCO_OP_ROLE_Q_DOWN] = {"q_down", 0},
     [REDCO_OP_ROLE_Q_UP] = {"q_up", 0},
     [REDCO_OP_ROLE_KV_DOWN] = {"kv_down", 0},
@@ -28,12 +23,12 @@ static const struct role {
     [REDCO_OP_ROLE_SPLIT_HEADS] = {"split_heads", 0},
     [REDCO_OP_ROLE_ATTENTION] = {"attention", CORE},
     [REDCO_OP_ROLE_OUT] = {"out", 0},
-    [REDCO_OP_ROLE_CROSS_NORM] = {"cross_norm", NORM},
+    [REDCO_OP_ROLE_CROSS_NORM] = {"cross_norm", 0},
     [REDCO_OP_ROLE_CROSS_Q] = {"cross_q", 0},
     [REDCO_OP_ROLE_CROSS_KV] = {"cross_kv", 0},
     [REDCO_OP_ROLE_CROSS_ATTENTION] = {"cross_attention", CORE},
     [REDCO_OP_ROLE_CROSS_OUT] = {"cross_out", 0},
-    [REDCO_OP_ROLE_FFN_NORM] = {"ffn_norm", NORM},
+    [REDCO_OP_ROLE_FFN_NORM] = {"ffn_norm", 0},
     [REDCO_OP_ROLE_FFN_IN] = {"ffn_in", FFN},
     [REDCO_OP_ROLE_ACTIVATION] = {"activation", FFN},
     [REDCO_OP_ROLE_FFN_OUT] = {"ffn_out", FFN},
@@ -41,7 +36,7 @@ static const struct role {
     [REDCO_OP_ROLE_EXPERT_IN] = {"expert_in", 0},
     [REDCO_OP_ROLE_EXPERT_OUT] = {"expert_out", 0},
     [REDCO_OP_ROLE_CASTS] = {"casts", 0},
-    [REDCO_OP_ROLE_FINAL_NORM] = {"final_norm", NORM},
+    [REDCO_OP_ROLE_FINAL_NORM] = {"final_norm", 0},
     [REDCO_OP_ROLE_HEAD] = {"head", LOGITS},
     [REDCO_OP_ROLE_LOSS] = {"loss", 0},
     [REDCO_OP_ROLE_ACCUMULATE] = {"accumulate", 0},

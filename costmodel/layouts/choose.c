@@ -1,7 +1,7 @@
-/* How an operator is done on a rank: of all ways that its dimensions and special rules allow, the one whose inputs and
- * outputs move the fewest bytes, given how the inputs are held by now and what is demanded of the outputs. Operators
- * are visited once, in order. Ties: partial sums passed on; then a way that an input is already split; then one that is
- * demanded; then the first in the order in which ways are listed. */
+/* The choice of how an operator is split: among all ways that its dimensions and special rules allow, the one whose
+ * inputs and outputs move the fewest bytes, given the layouts in which the inputs are held by now and those that are
+ * demanded of the outputs. Operators are visited once, in order. Ties: partial sums passed on; then a way that an input
+ * is already split; then one that is demanded; then the first in the order in which ways are listed. */
 #include "costmodel/layouts/partition_internal.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static bool is_split(redco_tp_layout layout)
     return layout.kind == REDCO_TP_SPLIT;
 }
 
-/** What it takes to bring an output to where it is wanted; where nothing is, only partial sums must be reduced. */
+/** Bytes that bring an output into the wanted layout; without one, only partial sums must be reduced. */
 static uint64_t output_bytes(const search *s, uint32_t i, redco_tp_layout layout)
 {
     const redco_value value = s->op->first_output + i;

@@ -250,7 +250,7 @@ redco_value redcoi_obtain(redcoi_builder *b, redco_value value, redco_tp_layout 
     return found;
 }
 
-/** Of one summand; a partial one costs twice if all of it is wanted. */
+/** Bytes for one summand; a partial one costs twice if all of it is wanted. */
 static uint64_t convert_bytes(const redcoi_builder *b, redcoi_form part, redco_tp_layout to)
 {
     const uint64_t bytes = redco_type_bytes(redco_value_type(b->local, part.value));

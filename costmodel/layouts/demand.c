@@ -1,5 +1,5 @@
-/* What those who read a value would like: from the outputs back to the inputs. It decides how a partial sum is reduced
- * and between choices that cost the same. */
+/* The layouts that readers of a value demand, from the outputs back to the inputs. A demand decides how a partial sum
+ * is reduced, and between choices that cost the same. */
 #include "costmodel/layouts/partition_internal.h"
 
 static const redco_tensor_type *type_of(const redcoi_builder *b, redco_value value)

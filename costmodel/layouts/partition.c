@@ -240,39 +240,3 @@ out:
     free(wanted);
     return st;
 }
-
-/* Traffic */
-
-static redco_tp_traffic traffic_of(const redco_graph *local, const redco_op *op)
-{
-    const uint64_t ranks = op->attributes.ranks;
-    const redco_value larger = op->kind == REDCO_OP_ALL_GATHER ? op->first_output : op->inputs[0];
-    redco_tp_traffic t = {.op = op->id,
-                          .kind = op->kind,
-                          .group = {op->attributes.group, op->attributes.ranks},
-                          .size_bytes = redco_type_bytes(redco_value_type(local, larger))};
-    const uint64_t share = (t.size_bytes + ranks - 1) / ranks * (ranks - 1); /* the largest chunk of every step */
-    t.sent_bytes = op->kind == REDCO_OP_ALL_REDUCE ? 2 * share : share;
-    return t;
-}
-
-redco_status redco_partition_traffic(const redco_graph *local, redco_tp_traffic **traffic_out, uint32_t *count_out,
-                                     redco_error *err)
-{
-    uint32_t count = 0;
-    redco_tp_traffic *list = NULL;
-    for (uint32_t i = 0; i < redco_graph_op_count(local); i++) {
-        count += redco_op_kind_class(redco_graph_op(local, i)->kind) == REDCO_CLASS_COLLECTIVE ? 1 : 0;
-    }
-    if (count > 0 && (list = calloc(count, sizeof *list)) == NULL) {
-        return redco_fail(err, REDCO_ENOMEM, "partition", "no memory for %u collectives", count);
-    }
-    count = 0;
-    for (uint32_t i = 0; list != NULL && i < redco_graph_op_count(local); i++) {
-        const redco_op *op = redco_graph_op(local, i);
-        if (redco_op_kind_class(op->kind) == REDCO_CLASS_COLLECTIVE) { list[count++] = traffic_of(local, op); }
-    }
-    *traffic_out = list;
-    *count_out = count;
-    return REDCO_OK;
-}

@@ -51,21 +51,6 @@ redco_status redco_partition(const redco_graph *graph, const redco_partition_out
                              const redco_partition_options *options, redco_graph **local_out, redco_value *outputs_out,
                              redco_error *err);
 
-/** A collective of a rank's graph. */
-typedef struct redco_tp_traffic {
-    uint32_t op; /**< in the rank's graph; its name is redco_op_name() */
-    redco_op_kind kind;
-    redco_rank_group group;
-    /** Of the whole tensor: the buffer of an all-reduce, what an all-gather makes, what a reduce-scatter reads. */
-    uint64_t size_bytes;
-    uint64_t sent_bytes; /**< by one rank in a ring: (n-1)/n of it, an all-reduce twice that; rounded up */
-} redco_tp_traffic;
-
-/** The collectives of a rank's graph, in order, as the cost model counts them.
- *  @param traffic_out  the caller frees it with free(); NULL if there are none */
-redco_status redco_partition_traffic(const redco_graph *local, redco_tp_traffic **traffic_out, uint32_t *count_out,
-                                     redco_error *err);
-
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,6 @@
-/** @file partition_internal.h  What the files of executor/partition share: the table of values while a rank's graph is
- *  made. Bytes of collectives are counted in shares of (n-1)/n of a whole tensor's: 1 for a gather or a scatter, 2 for
- * an all-reduce. */
+/** @file partition_internal.h  The parts that the files of layouts share: the table of values while a rank's graph
+ *  is made. Bytes of collectives are counted in shares of (n-1)/n of a whole tensor's: 1 for a gather or a scatter, 2
+ * for an all-reduce. */
 #ifndef REDCO_PARTITION_INTERNAL_H
 #define REDCO_PARTITION_INTERNAL_H
 
@@ -15,7 +15,7 @@ enum {
 
 typedef struct redcoi_form {
     redco_tp_layout layout;
-    redco_value value; /**< of the rank's graph */
+    redco_value value; /**< in the rank's graph */
 } redcoi_form;
 
 /** A value of the whole graph: either held, in one or more layouts, or a sum that was not added up yet. The summands of
@@ -26,7 +26,7 @@ typedef struct redcoi_slot {
     uint32_t copy_count, part_count;
 } redcoi_slot;
 
-/** What those who read a value would like, found from the end to the beginning. */
+/** The layout that readers of a value demand, found from the end to the beginning. */
 typedef struct redcoi_demand {
     bool any;
     redco_tp_layout layout;
@@ -56,7 +56,7 @@ typedef struct redcoi_axes {
     uint32_t count; /**< labels are 1 to count */
 } redcoi_axes;
 
-/** How an operator is done on a rank. */
+/** A manner in which a rank does an operator. */
 typedef enum redcoi_manner {
     REDCOI_PLAIN,      /**< as it is, on smaller tensors */
     REDCOI_ROWS,       /**< index operators of which this rank has some of the rows */
@@ -68,7 +68,7 @@ typedef enum redcoi_manner {
 typedef struct redcoi_choice {
     redcoi_manner manner;
     redco_tp_layout in[REDCO_INPUTS_MAX], out[REDCO_OUTPUTS_MAX];
-    uint64_t extra_bytes; /**< of collectives inside */
+    uint64_t extra_bytes; /**< moved by collectives inside */
 } redcoi_choice;
 
 /* axes.c */

@@ -1,4 +1,4 @@
-/** @file tensor_layout.h  How a tensor lies on the ranks of a tensor-parallel group. Pure functions. */
+/** @file tensor_layout.h  The layout of a tensor on the ranks of a tensor-parallel group. Pure functions. */
 #ifndef REDCO_PARTITION_LAYOUT_H
 #define REDCO_PARTITION_LAYOUT_H
 
@@ -19,8 +19,8 @@ typedef enum redco_tp_kind {
  *  sequence is split, or the columns of a fused query-key-value product of which the heads are split. */
 typedef struct redco_tp_layout {
     redco_tp_kind kind;
-    uint32_t dim;    /**< of a split */
-    uint64_t blocks; /**< of a split, at least 1; else 0 */
+    uint32_t dim;    /**< that a split cuts */
+    uint64_t blocks; /**< that a split has, at least 1; else 0 */
 } redco_tp_layout;
 
 redco_tp_layout redco_tp_replicated(void);
@@ -32,7 +32,7 @@ const char *redco_tp_text(redco_tp_layout layout, char text[64]);
 
 /** A split must divide its dimension. */
 bool redco_tp_fits(redco_tp_layout layout, const redco_tensor_type *type, uint32_t ranks);
-/** What one rank holds of @p type; @p layout fits. */
+/** The type of the part of @p type that one rank holds; @p layout fits. */
 redco_tensor_type redco_tp_local(redco_tp_layout layout, const redco_tensor_type *type, uint32_t ranks);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/** @file family.h  Internal to models: what the families share. A family is one file: its config keys with their
- *  defaults, its parameter tensors and, where redco-exec trains it, its graph; REDCOI_FAMILIES lists them all. */
+/** @file family.h  Internal to models: a family is one file, data in the main: its config keys with their defaults, its
+ *  modules, its order of norms and residuals. One builder makes the graphs of all; REDCOI_FAMILIES lists them. */
 #ifndef REDCOI_FAMILY_H
 #define REDCOI_FAMILY_H
 
@@ -60,18 +60,20 @@ struct redco_model {
     uint32_t node_counts[REDCOI_MODEL_CLASSES];
     json_t *config;
     json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
-    char *warnings[REDCOI_MODEL_WARNINGS]; /**< what is odd about the config; NULL behind the last */
+    char *warnings[REDCOI_MODEL_WARNINGS]; /**< about the config; NULL behind the last */
 };
 
 /** A config that is being read, and the model that is made of it. It carries the first error; after it every call is a
- *  no-op, so that a family reads as a list of its keys and tensors. */
+ *  no-op, so that a family reads as a list of its keys. */
 typedef struct redcoi_build {
     redco_model *model; /**< NULL where only settings are read */
     redco_json_value config;
-    const char *prefix; /**< of the tensors of the current class, e.g. "model.layers.{}." */
     redco_status status;
     redco_error *err;
-    /** Keys that the reader asked for, static texts, and which of them took their default. */
+    uint64_t biases;      /**< uses of tensors that have a bias beside them, a bit each */
+    bool plain_norms;     /**< norms have neither gain nor bias */
+    uint64_t encoder_ffn; /**< width of the encoder's FFN where it is not the decoder's; 0: it is */
+    /** Keys that the reader asked for, static texts; absent marks those that took their default. */
     const char *asked[REDCOI_MODEL_KEYS];
     bool absent[REDCOI_MODEL_KEYS];
     size_t asked_count;
@@ -96,7 +98,7 @@ typedef struct redcoi_rope {
     double low, high, old_positions; /**< LLAMA3 */
 } redcoi_rope;
 
-/** The numbers of a config that only the graph needs. */
+/** Numbers of a config that only the graph needs. */
 typedef struct redcoi_settings {
     double norm_epsilon, deviation;
     redcoi_activation activation;
@@ -105,7 +107,7 @@ typedef struct redcoi_settings {
     uint32_t first_window;                        /**< first layer with a window */
     double score_scale;                           /**< 0: 1 / sqrt(head size) */
     bool scale_by_layer;                          /**< scores of layer i also over i + 1 */
-    double embedding_scale;                       /**< of the rows of the tokens; 0: 1 */
+    double embedding_scale;                       /**< factor on the rows of the tokens; 0: 1 */
     uint64_t relative_buckets, relative_distance; /**< T5: of relative positions, and from where the last one is */
     int32_t start_token, pad_token; /**< encoder-decoder: first input of the decoder, and where nothing is asked for */
     bool residual_from_norm;        /**< BLOOM: sums begin with the output of the norm, not with its input */
@@ -119,6 +121,7 @@ struct redco_language_model {
     redco_task task;
     redco_task_parameter *parameters; /**< owns names and layers */
     redco_task_input inputs[2];
+    char *prefix; /**< before all names of parameters; NULL: nothing */
 };
 
 /** One forward pass that is being built. */
@@ -129,14 +132,14 @@ typedef struct redcoi_pass {
     const redcoi_settings *set;
     const redco_model_dims *dims;
     uint64_t batch, length;
-    uint32_t class_index; /**< of the layer: its tensors come before those of other classes */
+    uint32_t class_index; /**< the layer's, whose tensors come before those of other classes */
     uint32_t layer;
     redco_value encoded;          /**< output of the encoder */
-    redco_value cosines, sines;   /**< of the rotary positions */
-    redco_value bias;             /**< of the scores: ALiBi, relative positions; REDCO_NO_VALUE without */
-    redco_value positions;        /**< of the tokens, i32 [batch, length]; REDCO_NO_VALUE: 0, 1, ... */
+    redco_value cosines, sines;   /**< rotary positions */
+    redco_value bias;             /**< added to scores: ALiBi, relative positions; REDCO_NO_VALUE without */
+    redco_value positions;        /**< the tokens', i32 [batch, length]; REDCO_NO_VALUE: 0, 1, ... */
     redco_value source_lengths;   /**< i32 [batch], behind which the source is padding; REDCO_NO_VALUE: it has none */
-    struct redcoi_caches *caches; /**< of a pass that generates; NULL in training */
+    struct redcoi_caches *caches; /**< in a pass that generates; NULL in training */
 } redcoi_pass;
 
 /** Keys and values that generation keeps: generation_graph.c. */
@@ -148,34 +151,102 @@ typedef struct redcoi_caches {
     uint32_t count;
 } redcoi_caches;
 
-/** The graph of a family. */
-typedef struct redcoi_family_graph {
-    /** NULL of a family that redco-exec does not train. */
-    void (*read)(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings_out);
-    redco_value (*embed)(redcoi_pass *p, redco_value tokens); /**< to [batch, length, hidden] */
-    redco_value (*block)(redcoi_pass *p, redco_value x);
-    redco_value (*head)(redcoi_pass *p, redco_value x); /**< to logits */
-    bool qkv_in_thirds; /**< the columns of its one matrix are all queries, then all keys, then all values */
-    /* The encoder of an encoder-decoder model; NULL without. The blocks above are then the decoder's, which read what
-     * the encoder makes as p->encoded. */
-    redco_value (*embed_source)(redcoi_pass *p, redco_value tokens);
-    redco_value (*encoder_block)(redcoi_pass *p, redco_value x);
-    redco_value (*encoder_end)(redcoi_pass *p, redco_value x); /**< behind the last block; NULL: nothing */
-    double (*deviation)(const redco_language_model *lm,
-                        redco_param_use use); /**< of initial values; NULL: one for all */
-    bool gain_is_added;                       /**< norms multiply by 1 + gain, which begins at 0 */
-} redcoi_family_graph;
+/** Sizes that a config gives. */
+typedef enum redcoi_size {
+    REDCOI_SIZE_VOCAB,
+    REDCOI_SIZE_HIDDEN,
+    REDCOI_SIZE_FFN, /**< without a default: 4 x hidden */
+    REDCOI_SIZE_ENCODER_LAYERS,
+    REDCOI_SIZE_LAYERS,   /**< as many as the encoder has */
+    REDCOI_SIZE_HEADS,    /**< the decoder's, as all that follows */
+    REDCOI_SIZE_KV_HEADS, /**< as many as heads */
+    REDCOI_SIZE_HEAD_DIM, /**< hidden / heads, which has to be whole */
+    REDCOI_SIZE_POSITIONS,
+    REDCOI_SIZES
+} redcoi_size;
 
+enum { REDCOI_SIZE_REQUIRED = UINT32_MAX /**< in place of a default */ };
+
+/** A key, and the common name that transformers maps to it (PretrainedConfig.attribute_map) or NULL. */
+typedef struct redcoi_key {
+    const char *key, *alias;
+} redcoi_key;
+
+/** A number of a config; without a key the family has no other. */
+typedef struct redcoi_number {
+    const char *key;
+    double fallback;
+} redcoi_number;
+
+/** A condition of a module whose name depends on the FFN. */
+typedef enum redcoi_when { REDCOI_ALWAYS, REDCOI_GATED, REDCOI_UNGATED } redcoi_when;
+
+/** A module of a layer. Its use tells its shape, and whether a model has it. */
+typedef struct redcoi_module {
+    redco_param_use use;
+    const char *name;
+    redcoi_when when;
+} redcoi_module;
+
+/** The modules of a layer class in the order of their tensors; the last has no name. "{}" in the prefix of their names
+ *  stands for the layer index. */
+typedef struct redcoi_layer_modules {
+    const char *prefix;
+    const redcoi_module *modules; /**< NULL: the family has no such class */
+} redcoi_layer_modules;
+
+/** The order of one matrix for queries, keys and values. */
+typedef enum redcoi_qkv_order {
+    REDCOI_QKV_BY_GROUP, /**< for each group of heads its queries, its key, its value */
+    REDCOI_QKV_BY_HEAD,  /**< for each head its query, its key, its value */
+    REDCOI_QKV_IN_THIRDS /**< all queries, all keys, all values */
+} redcoi_qkv_order;
+
+/** A key that switches the biases of some uses on or off. */
+typedef struct redcoi_bias_key {
+    const char *key;
+    bool fallback;
+    uint64_t uses;
+} redcoi_bias_key;
+
+#define REDCOI_BIT(use) (UINT64_C(1) << REDCO_USE_##use)
+#define REDCOI_QKV_BIASES (REDCOI_BIT(QUERY) | REDCOI_BIT(KEY) | REDCOI_BIT(VALUE) | REDCOI_BIT(QKV))
+#define REDCOI_ATTENTION_BIASES (REDCOI_QKV_BIASES | REDCOI_BIT(OUTPUT))
+#define REDCOI_FFN_BIASES (REDCOI_BIT(GATE) | REDCOI_BIT(UP) | REDCOI_BIT(DOWN))
+/** Norms and linears, but for the head. */
+#define REDCOI_ALL_BIASES (~REDCOI_BIT(HEAD))
+#define REDCOI_NORM_BIASES (REDCOI_ALL_BIASES & ~(REDCOI_ATTENTION_BIASES | REDCOI_FFN_BIASES))
+
+/** A family: data that readers of configs and the one builder of graphs understand, and functions for the rest. */
 struct redcoi_family {
-    const char *type; /**< "model_type" of a config */
-    redco_norm_kind norm;
-    redco_position_kind positions;
-    redco_activation_kind activation; /**< of FFNs without a gate */
-    void (*build)(redcoi_build *build);
-    redcoi_family_graph graph; /**< all NULL: there is none */
+    const char *type;       /**< "model_type" of a config */
+    redco_model_dims dims;  /**< common to all its models; tied and dropout: unless a config says otherwise; activation:
+                               of FFNs  without a gate */
+    const redcoi_key *keys; /**< [REDCOI_SIZES] */
+    uint32_t defaults[REDCOI_SIZES];
+    const char *dropout_key;
+    const redcoi_layer_modules *layers; /**< [REDCOI_MODEL_CLASSES], by redco_class_kind */
+    uint64_t biases;
+    redcoi_bias_key bias_keys[2];
+    uint32_t unused_positions; /**< rows of tables of positions before that of position 0 */
+    redcoi_qkv_order qkv;
+    bool conv1d;           /**< matrices are GPT-2's Conv1D: [in, out] */
+    bool gain_is_added;    /**< norms multiply by 1 + gain, which begins at 0 */
+    bool scaled_tied_head; /**< logits by the table are those of the input over the root of its width */
+    bool untrained;        /**< redco-exec does not train it */
+    bool unlisted;         /**< its configs are written by programs */
+    redcoi_number epsilon, deviation, theta; /**< theta: of rotary positions */
+    struct {
+        const char *key;
+        redcoi_activation fallback;
+    } active;
+    /** Functions for the rest; any may be NULL. */
+    void (*read)(redcoi_build *build);  /**< dimensions and biases, once those above are read */
+    void (*build)(redcoi_build *build); /**< dimensions and tensors in place of all above */
+    void (*read_settings)(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings);
+    double (*deviation_of)(const redco_language_model *lm, redco_param_use use); /**< that initial values have */
     /** The priced groups of a family without a class graph; NULL: they are derived from the graph. */
     redco_status (*price)(redco_model *model, redco_error *err);
-    bool unlisted; /**< its configs are written by programs */
 };
 
 #define REDCOI_FAMILY_DECLARE(type) extern const redcoi_family redcoi_family_##type;
@@ -189,27 +260,25 @@ enum { REDCOI_FAMILY_NAMES_SIZE = 256 };
 /** "llama, mistral, ...": all, or those that redco-exec trains. @return @p buffer */
 const char *redcoi_family_names(bool to_train, char buffer[REDCOI_FAMILY_NAMES_SIZE]);
 
-/* family_parameters.c: tensors */
+/* param_uses.c */
 
-/** Starts a layer class; the calls below add to it. "{}" in @p prefix stands for the layer index. */
-void redcoi_class(redcoi_build *build, const char *name, redco_class_kind kind, uint32_t layers, const char *prefix);
-void redcoi_linear(redcoi_build *build, redco_param_use use, const char *name, uint64_t out, uint64_t in, bool bias);
-/** The bias alone of a linear whose weight is tied. */
-void redcoi_bias(redcoi_build *build, redco_param_use use, const char *name, uint64_t width);
-/** GPT-2's Conv1D: weight [in, out], with bias. */
-void redcoi_conv1d(redcoi_build *build, redco_param_use use, const char *name, uint64_t in, uint64_t out);
-void redcoi_table(redcoi_build *build, redco_param_use use, const char *name, uint64_t rows, uint64_t columns);
-/** The gain of a norm of the family's kind, and the bias of one with mean. */
-void redcoi_norm(redcoi_build *build, redco_param_use use, const char *name, uint64_t width, bool bias);
-/** A head of its own, unless it is tied to the table. */
-void redcoi_untied_head(redcoi_build *build, const char *name);
+/** LINEAR, TABLE or LAYER_NORM: the kind of module that has a tensor of this use. */
+redco_param_role redcoi_use_kind(redco_param_use use);
+
+/* family_parameters.c: sizes and tensors */
+
+/** Reads sizes and biases and adds all tensors. */
+void redcoi_family_build(redcoi_build *build);
+/** Starts a layer class; tensors that are added belong to it. "{}" in the prefix of names stands for the layer index.
+ */
+void redcoi_class(redcoi_build *build, const char *name, redco_class_kind kind, uint32_t layers);
 /** The name of a tensor in a layer: "{}" replaced. @return @p name */
 const char *redcoi_param_name(const redco_param *param, uint32_t layer, char name[REDCOI_MODEL_NAME_SIZE]);
 
 /** A tensor of any shape and name, which the model's layers are known to use in no particular way. */
 void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape, bool frozen);
 
-/** Whether some class uses a tensor so. */
+/** @return whether some class uses a tensor so */
 bool redcoi_model_has(const redco_model *model, redco_param_use use);
 
 /* settings.c: keys of the config */
@@ -241,8 +310,6 @@ redcoi_activation redcoi_activation_of(redcoi_build *build, const char *key, con
                                        redcoi_activation fallback);
 /** Encoder-decoder models: "pad_token_id" and "decoder_start_token_id", with their defaults. */
 void redcoi_config_decoder_tokens(redcoi_build *build, redcoi_settings *settings, int32_t pad, int32_t start);
-/** "rope_scaling": default, linear, llama3; others are refused. */
-void redcoi_config_rope_scaling(redcoi_build *build, redcoi_rope *rope);
 /** Keeps a warning about a key that is unknown here and nearly that of an absent one.
  *  Configs carry many keys that are of no interest, so anything less alike is none. */
 void redcoi_config_spelling(redcoi_build *build);
@@ -251,60 +318,37 @@ void redcoi_config_defaults(redcoi_build *build);
 /** Fails unless @p divisor divides @p value; @p key is where the divisor stands. */
 void redcoi_config_divides(redcoi_build *build, const char *key, uint32_t divisor, const char *value_name,
                            uint32_t value);
-/** As many KV heads as heads, of hidden / heads elements; @p key is where the heads stand. */
-void redcoi_plain_heads(redcoi_build *build, const char *key, const char *hidden_key);
+/** The numbers that graphs need. */
+void redcoi_settings_read(redcoi_build *config, const redcoi_family *family, const redco_model_dims *dims,
+                          redcoi_settings *settings);
 
-/* family_graph.c: operators of the graph. The use of a weight also gives the simulator's name of the operator
+/* family_graph.c: the graph of all families. The use of a weight also gives the simulator's name of the operator
  * (costmodel/README.md, section 2). */
 
+/** Rows of the tokens, with what the model adds to them and makes of them before its first layer: [batch, length,
+ *  hidden]. Sets the bias of the scores where positions are one.
+ *  @param source  of the encoder */
+redco_value redcoi_lm_embed(redcoi_pass *p, redco_value tokens, bool source);
+/** The layer of the pass's class. */
+redco_value redcoi_lm_block(redcoi_pass *p, redco_value x);
+/** The final norm and the logits. */
+redco_value redcoi_lm_head(redcoi_pass *p, redco_value x);
 /** x W, + b if there is a bias. */
 redco_value redcoi_lm_product(redcoi_pass *p, redco_param_use use, redco_value x);
 /** Gain and shift are 1 and 0 if the model has no such parameters. */
 redco_value redcoi_lm_norm(redcoi_pass *p, redco_param_use use, redco_value x);
 /** Rows of a table in the compute type. */
 redco_value redcoi_lm_rows(redcoi_pass *p, redco_param_use use, redco_value index);
-/** Rows of the tokens, under "embedding". */
-redco_value redcoi_lm_tokens(redcoi_pass *p, redco_value tokens);
 /** Positions 0, 1, ... plus @p offset, i32 [length]. */
-redco_value redcoi_lm_positions(redcoi_pass *p, int32_t offset);
-bool redcoi_lm_has(const redcoi_pass *p, redco_param_use use);
+redco_value redcoi_lm_positions(redcoi_pass *p, uint32_t offset);
 /** [batch, length, heads x size] to [batch, length, heads, size]: no work. */
 redco_value redcoi_lm_heads(redcoi_pass *p, redco_value x, uint64_t heads);
-/** q and k turned by their positions, under "rotary". */
-void redcoi_lm_rotate(redcoi_pass *p, redco_value *q, redco_value *k);
-/** An attention of a block, as its operators are called and built. */
-typedef struct redcoi_lm_attention_kind {
-    redco_op_role role;     /**< attention or cross-attention */
-    redco_param_use output; /**< the weight behind it */
-    bool causal;
-    redco_value bias; /**< of the scores, or REDCO_NO_VALUE */
-} redcoi_lm_attention_kind;
 
-/** Attention and its output product. */
-redco_value redcoi_lm_attend(redcoi_pass *p, const redcoi_lm_attention_kind *kind, redco_value q, redco_value k,
-                             redco_value v);
-/** Attention of @p y to @p keys, by three matrices from @p query on (query, key, value): [batch, length, hidden]. */
-redco_value redcoi_lm_attend_by_three(redcoi_pass *p, const redcoi_lm_attention_kind *kind, redco_param_use query,
-                                      redco_value y, redco_value keys);
-/** Causal attention and its output product. */
-redco_value redcoi_lm_attention(redcoi_pass *p, redco_value q, redco_value k, redco_value v);
-/** Attention of queries, keys and values from three matrices, queries and keys rotated, with its output product. */
-redco_value redcoi_lm_rotary_attention(redcoi_pass *p, redco_value y);
-/** The FFN, gated or not. */
-redco_value redcoi_lm_ffn(redcoi_pass *p, redco_value y);
-/** A block whose attention and FFN read normed input and are added to it, one behind the other. */
-redco_value redcoi_lm_block(redcoi_pass *p, redco_value x, redco_value (*attend)(redcoi_pass *p, redco_value y));
-/** Logits by a matrix of its own, or by the table. */
-redco_value redcoi_lm_logits(redcoi_pass *p, redco_value x);
-/** The final norm and the logits: of all families but OPT. */
-redco_value redcoi_lm_head(redcoi_pass *p, redco_value x);
-/** Queries, keys and values [batch, length, heads, size] from the product with one matrix, which has of each head its
- *  query, its key and its value next to each other. */
-void redcoi_lm_split_by_head(redcoi_pass *p, redco_value qkv, redco_value qkv_out[3]);
-/** The same of a matrix of all queries, then all keys, then all values. */
-void redcoi_lm_split_in_thirds(redcoi_pass *p, redco_value qkv, redco_value qkv_out[3]);
-/** Sets the bias of the scores to ALiBi's, the slope of each head times the key's position. */
-void redcoi_lm_alibi(redcoi_pass *p);
+/* position_graph.c */
+
+/** Makes the bias of the scores that says positions: ALiBi's, the slope of each head times the key's position, or that
+ *  of relative positions. */
+void redcoi_lm_score_bias(redcoi_pass *p, bool source);
 /** Tables of the pass, if the model has rotary positions. */
 void redcoi_lm_rotary_tables(redcoi_pass *p);
 
@@ -330,14 +374,16 @@ redcoi_pass redcoi_lm_pass_begin(redco_scope *scope, const redco_language_model 
 /** All layers of a class. */
 redco_value redcoi_lm_stack(redcoi_pass *p, redco_class_kind kind, redco_value (*block)(redcoi_pass *p, redco_value x),
                             redco_value x);
-/** What the encoder makes of a source. */
+/** The output of the encoder for a source. */
 redco_value redcoi_lm_encode(redcoi_pass *p, redco_value source);
+/** The input of the head: embedding and all blocks, of an encoder-decoder model those of the decoder. */
+redco_value redcoi_lm_decode(redcoi_pass *p, redco_value tokens);
 
-/** Of the graph of one layer of a class. */
+/** Values of the graph of one layer of a class. */
 typedef struct redcoi_class_values {
     redco_value *params; /**< tensors of the model, by their ids */
     redco_value input, encoded, result;
-    uint32_t first_op; /**< of the layer: those before make rotary tables and biases of scores */
+    uint32_t first_op; /**< the layer's first; those before make rotary tables and biases of scores */
     uint32_t end_op;   /**< behind the last: those from it on are gradients */
     /** Input and tensors, and the gradient of each, from an input "gradient", that of the result. */
     redco_value wanted[REDCOI_CLASS_PARAMS], gradients[REDCOI_CLASS_PARAMS];
@@ -349,30 +395,10 @@ typedef struct redcoi_class_values {
 redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_index, uint64_t batch, uint64_t length,
                                 redcoi_class_values *values, redco_graph *graph, redco_error *err);
 
-/** Dimensions as GPT-2 and GPT-J name them, with their defaults: gpt2.c. */
-void redcoi_gpt_dims(redcoi_build *build, uint32_t vocab, uint32_t hidden, uint32_t layers, uint32_t heads);
-
-/* llama.c: LLaMA's parts, which others have too */
-
-/** Defaults of a configuration class, used where a config.json leaves a key out. */
-typedef struct redcoi_llama_defaults {
-    uint32_t vocab, hidden, ffn, layers, heads;
-    uint32_t kv_heads; /**< 0: as many as heads */
-    uint32_t head_dim; /**< 0: hidden / heads */
-    bool tied;
-} redcoi_llama_defaults;
-
-void redcoi_llama_dims(redcoi_build *build, const redcoi_llama_defaults *defaults);
-
-typedef struct redcoi_llama_biases {
-    bool qkv, out, ffn;
-} redcoi_llama_biases;
-
-/** All tensors, from the dimensions. */
-void redcoi_llama_tensors(redcoi_build *build, redcoi_llama_biases biases);
-void redcoi_llama_read(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings_out);
-/* qwen2.c: with the sliding window of the upper layers, as Qwen3 has it */
-void redcoi_qwen2_read(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings_out);
-redco_value redcoi_llama_block(redcoi_pass *p, redco_value x);
+/* Lists that families share. */
+extern const redcoi_key redcoi_llama_keys[REDCOI_SIZES], redcoi_gpt_keys[REDCOI_SIZES];
+extern const redcoi_layer_modules redcoi_llama_layers[REDCOI_MODEL_CLASSES];
+/** The sliding window of the upper layers that Qwen2 and Qwen3 have. */
+void redcoi_qwen2_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings);
 
 #endif

@@ -1,19 +1,76 @@
-/* Tensors of the model families. */
+/* Sizes and tensors of the model families. */
 #include "costmodel/graph/names.h"
-#include "costmodel/models/family.h"
+#include "costmodel/models/layer_probe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void redcoi_class(redcoi_build *build, const char *name, redco_class_kind kind, uint32_t layers, const char *prefix)
+static const uint32_t most[REDCOI_SIZES] = {
+    [REDCOI_SIZE_VOCAB] = REDCOI_MAX_ROWS,     [REDCOI_SIZE_HIDDEN] = REDCOI_MAX_WIDTH,
+    [REDCOI_SIZE_FFN] = REDCOI_MAX_FFN,        [REDCOI_SIZE_ENCODER_LAYERS] = REDCOI_MAX_LAYERS,
+    [REDCOI_SIZE_LAYERS] = REDCOI_MAX_LAYERS,  [REDCOI_SIZE_HEADS] = REDCOI_MAX_HEADS,
+    [REDCOI_SIZE_KV_HEADS] = REDCOI_MAX_HEADS, [REDCOI_SIZE_HEAD_DIM] = REDCOI_MAX_WIDTH,
+    [REDCOI_SIZE_POSITIONS] = REDCOI_MAX_ROWS};
+
+/* @param derived  from other sizes, where the family has no default */
+static uint32_t read_size(redcoi_build *build, redcoi_size size, uint32_t derived)
+{
+    const redcoi_family *const family = build->model->family;
+    const redcoi_key *const k = &family->keys[size];
+    const uint32_t fallback = family->defaults[size];
+    if (k->key == NULL) { return derived; }
+    if (fallback == 0) { return redcoi_config_derived(build, k->key, k->alias, derived, most[size]); }
+    if (fallback == REDCOI_SIZE_REQUIRED && !redco_json_has(&build->config, k->key)) {
+        redcoi_build_fail(build, k->key, "is missing; a model of type \"%s\" is known by its dimensions alone",
+                          family->type);
+    }
+    return redcoi_config_u32(build, k->key, k->alias, fallback == REDCOI_SIZE_REQUIRED ? 1 : fallback, most[size]);
+}
+
+static void read_sizes(redcoi_build *build)
+{
+    redco_model_dims *const dims = &build->model->dims;
+    const redcoi_key *const keys = build->model->family->keys;
+    const char *const heads_key = keys[REDCOI_SIZE_HEADS].key, *const dim_key = keys[REDCOI_SIZE_HEAD_DIM].key;
+    dims->vocab = read_size(build, REDCOI_SIZE_VOCAB, 0);
+    dims->hidden = dims->table_width = read_size(build, REDCOI_SIZE_HIDDEN, 0);
+    dims->ffn = read_size(build, REDCOI_SIZE_FFN, 4 * dims->hidden);
+    dims->encoder_layers = read_size(build, REDCOI_SIZE_ENCODER_LAYERS, 0);
+    dims->layers = read_size(build, REDCOI_SIZE_LAYERS, dims->encoder_layers);
+    dims->heads = read_size(build, REDCOI_SIZE_HEADS, 1);
+    dims->kv_heads = read_size(build, REDCOI_SIZE_KV_HEADS, dims->heads);
+    redcoi_config_divides(build, keys[REDCOI_SIZE_KV_HEADS].key, dims->kv_heads, heads_key, dims->heads);
+    const bool has_dim = build->model->family->defaults[REDCOI_SIZE_HEAD_DIM] > 0 ||
+                         (dim_key != NULL && redco_json_has(&build->config, dim_key));
+    if (!has_dim) { redcoi_config_divides(build, heads_key, dims->heads, keys[REDCOI_SIZE_HIDDEN].key, dims->hidden); }
+    dims->head_dim = read_size(build, REDCOI_SIZE_HEAD_DIM, dims->hidden / dims->heads);
+    dims->max_positions = read_size(build, REDCOI_SIZE_POSITIONS, 0);
+}
+
+static void read_switches(redcoi_build *build)
+{
+    const redcoi_family *const family = build->model->family;
+    redco_model_dims *const dims = &build->model->dims;
+    const double dropout = dims->dropout ? 0.1 : 0.0;
+    if (family->dropout_key != NULL) { dims->dropout = redcoi_config_dropout(build, family->dropout_key, dropout); }
+    dims->tied = redcoi_config_bool(build, "tie_word_embeddings", dims->tied);
+    build->biases = family->biases;
+    for (size_t i = 0; i < sizeof family->bias_keys / sizeof family->bias_keys[0]; i++) {
+        const redcoi_bias_key *const bias = &family->bias_keys[i];
+        if (bias->key == NULL) { continue; }
+        build->biases &= ~bias->uses;
+        if (redcoi_config_bool(build, bias->key, bias->fallback)) { build->biases |= bias->uses; }
+    }
+}
+
+void redcoi_class(redcoi_build *build, const char *name, redco_class_kind kind, uint32_t layers)
 {
     redco_model *model = build->model;
     if (!redcoi_building(build)) { return; }
     redco_layer_class *class = &model->classes[model->class_count++];
     *class = (redco_layer_class){.kind = kind, .layers = layers};
     (void)snprintf(class->name, sizeof class->name, "%s", name);
-    build->prefix = prefix;
 }
 
 static bool grow(redco_model *model)
@@ -67,54 +124,88 @@ void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const u
     add_param(build, name, &param, elements);
 }
 
-static void add(redcoi_build *build, redco_param_use use, redco_param_role role, const char *module, uint64_t rows,
-                uint64_t columns)
+static redco_param_role role_of(const redco_model *model, redco_param_use use)
+{
+    const redco_param_role kind = redcoi_use_kind(use);
+    if (kind == REDCO_PARAM_LINEAR && model->family->conv1d && use != REDCO_USE_HEAD) { return REDCO_PARAM_CONV1D; }
+    return kind == REDCO_PARAM_LAYER_NORM && model->dims.norm == REDCO_NORM_RMS ? REDCO_PARAM_RMS_NORM : kind;
+}
+
+/* @param rank  of the weight; 1: of what has the length of its outputs */
+static void add_tensor(redcoi_build *build, const char *prefix, const redcoi_module *module, redco_param_role role,
+                       const uint64_t sizes[REDCO_AXIS_COUNT])
 {
     char name[REDCOI_MODEL_NAME_SIZE];
-    uint64_t elements = rows;
+    redco_param param = {.role = role, .use = module->use, .rank = 2};
+    redco_extent extents[2];
+    uint64_t elements = 1;
     if (!redcoi_building(build)) { return; }
-    (void)snprintf(name, sizeof name, "%s%s.%s", build->prefix, module, role == REDCO_PARAM_BIAS ? "bias" : "weight");
-    if (columns > 0 && !redco_mul_u64(rows, columns, &elements)) {
-        redcoi_build_fail(build, NULL, "%s would have more than 2^64 elements", name);
-        return;
+    (void)snprintf(name, sizeof name, "%s%s.%s", prefix, module->name, role == REDCO_PARAM_BIAS ? "bias" : "weight");
+    redco_param_extents(&param, extents);
+    if (role == REDCO_PARAM_BIAS || redcoi_use_kind(module->use) == REDCO_PARAM_LAYER_NORM) { param.rank = 1; }
+    for (uint32_t i = 0; i < param.rank; i++) {
+        param.shape[i] = redco_extent_count(&extents[i], sizes);
+        elements *= param.shape[i];
     }
-    const redco_param param = {.role = role, .use = use, .rank = columns > 0 ? 2 : 1, .shape = {rows, columns}};
     add_param(build, name, &param, elements);
 }
 
-void redcoi_linear(redcoi_build *build, redco_param_use use, const char *name, uint64_t out, uint64_t in, bool bias)
-{
-    add(build, use, REDCO_PARAM_LINEAR, name, out, in);
-    if (bias) { redcoi_bias(build, use, name, out); }
-}
-
-void redcoi_bias(redcoi_build *build, redco_param_use use, const char *name, uint64_t width)
-{
-    add(build, use, REDCO_PARAM_BIAS, name, width, 0);
-}
-
-void redcoi_conv1d(redcoi_build *build, redco_param_use use, const char *name, uint64_t in, uint64_t out)
-{
-    add(build, use, REDCO_PARAM_CONV1D, name, in, out);
-    redcoi_bias(build, use, name, out);
-}
-
-void redcoi_table(redcoi_build *build, redco_param_use use, const char *name, uint64_t rows, uint64_t columns)
-{
-    add(build, use, REDCO_PARAM_TABLE, name, rows, columns);
-}
-
-void redcoi_norm(redcoi_build *build, redco_param_use use, const char *name, uint64_t width, bool bias)
-{
-    const bool rms = build->model->dims.norm == REDCO_NORM_RMS;
-    add(build, use, rms ? REDCO_PARAM_RMS_NORM : REDCO_PARAM_LAYER_NORM, name, width, 0);
-    if (bias) { redcoi_bias(build, use, name, width); }
-}
-
-void redcoi_untied_head(redcoi_build *build, const char *name)
+static bool has_weight(const redcoi_build *build, const redcoi_module *module)
 {
     const redco_model_dims *const dims = &build->model->dims;
-    if (!dims->tied) { redcoi_linear(build, REDCO_USE_HEAD, name, dims->vocab, dims->hidden, false); }
+    switch (module->use) {
+    case REDCO_USE_POSITIONS: return dims->max_positions > 0;
+    case REDCO_USE_PROJECT_IN:
+    case REDCO_USE_PROJECT_OUT: return dims->table_width != dims->hidden;
+    case REDCO_USE_QUERY_NORM:
+    case REDCO_USE_KEY_NORM: return dims->head_norms;
+    case REDCO_USE_GATE: return dims->gated;
+    case REDCO_USE_FINAL_NORM: return !dims->no_final_norm && !build->plain_norms;
+    case REDCO_USE_HEAD: return !dims->tied;
+    default: break;
+    }
+    if (module->when != REDCOI_ALWAYS) { return (module->when == REDCOI_GATED) == dims->gated; }
+    return !build->plain_norms || redcoi_use_kind(module->use) != REDCO_PARAM_LAYER_NORM;
+}
+
+/* A bias stays where its weight is the table. */
+static void add_module(redcoi_build *build, const char *prefix, const redcoi_module *module,
+                       const uint64_t sizes[REDCO_AXIS_COUNT])
+{
+    const redco_param_role role = role_of(build->model, module->use);
+    const bool weight = has_weight(build, module), tied = module->use == REDCO_USE_HEAD && !weight;
+    const bool bias = (build->biases >> module->use & 1) != 0 && role != REDCO_PARAM_TABLE;
+    if (weight) { add_tensor(build, prefix, module, role, sizes); }
+    if (bias && (weight || tied)) { add_tensor(build, prefix, module, REDCO_PARAM_BIAS, sizes); }
+}
+
+/* Encoder and decoder may have FFNs of different widths; the model's is the larger. */
+static void add_layers(redcoi_build *build, redco_class_kind kind)
+{
+    redco_model *const model = build->model;
+    const redco_model_dims *const dims = &model->dims;
+    const redcoi_layer_modules *const layer = &model->family->layers[kind];
+    const bool encoder = dims->encoder_layers > 0 && kind == REDCO_CLASS_BLOCK;
+    const char *const names[] = {"embedding", encoder ? "encoder" : "block", "decoder", "head"};
+    const uint32_t counts[] = {1, encoder ? dims->encoder_layers : dims->layers, dims->layers, 1};
+    uint64_t sizes[REDCO_AXIS_COUNT];
+    if (layer->modules == NULL) { return; }
+    redco_model_axis_sizes(model, 1, 1, sizes);
+    if (encoder && build->encoder_ffn > 0) { sizes[REDCO_AXIS_FFN] = build->encoder_ffn; }
+    redcoi_class(build, names[kind], kind, counts[kind]);
+    for (const redcoi_module *m = layer->modules; m->name != NULL; m++) { add_module(build, layer->prefix, m, sizes); }
+}
+
+void redcoi_family_build(redcoi_build *build)
+{
+    redco_model *const model = build->model;
+    read_sizes(build);
+    read_switches(build);
+    if (model->family->read != NULL) { model->family->read(build); }
+    redcoi_axis_sizes_make(model);
+    for (int kind = 0; kind < REDCOI_MODEL_CLASSES; kind++) { add_layers(build, (redco_class_kind)kind); }
+    if (build->encoder_ffn > model->dims.ffn) { model->dims.ffn = (uint32_t)build->encoder_ffn; }
+    redcoi_axis_sizes_make(model);
 }
 
 const char *redcoi_param_name(const redco_param *param, uint32_t layer, char name[REDCOI_MODEL_NAME_SIZE])

@@ -91,7 +91,7 @@ redco_value redcoi_mask_source(redcoi_pass *p, redco_value bias, uint64_t keys)
     return hide(p, seen, bias);
 }
 
-/* What a graph is built of. */
+/* The request that a graph is built for. */
 struct request {
     const redco_language_model *lm;
     redco_generation_shape shape;
@@ -116,9 +116,8 @@ static redco_value keep_source(redcoi_pass *p, redco_value x)
 static void build(redco_scope *scope, void *context)
 {
     struct request *const r = context;
-    const redcoi_family_graph *const family = &r->lm->family->graph;
     redco_graph *const g = scope->graph;
-    const bool encoder = family->encoder_block != NULL, decoding = r->caches.decoding;
+    const bool encoder = r->lm->dims->encoder_layers > 0, decoding = r->caches.decoding;
     const redco_value tokens = redco_scope_value(scope, "tokens");
     redcoi_pass p = redcoi_lm_pass_begin(scope, r->lm, r->shape.batch, decoding ? 1 : r->shape.prompt);
     p.caches = &r->caches;
@@ -129,10 +128,7 @@ static void build(redco_scope *scope, void *context)
         (void)redcoi_lm_stack(&p, REDCO_CLASS_CROSS, keep_source, redcoi_lm_encode(&p, tokens));
         return;
     }
-    redco_value x = family->embed(&p, tokens);
-    redcoi_lm_rotary_tables(&p);
-    x = redcoi_lm_stack(&p, encoder ? REDCO_CLASS_CROSS : REDCO_CLASS_BLOCK, family->block, x);
-    redco_graph_set_layer(g, "head.0");
+    redco_value x = redcoi_lm_decode(&p, tokens);
     if (!decoding) {
         const uint64_t hidden = redco_graph_status(g, NULL) == REDCO_OK ? redco_value_type(g, x)->dim[2] : 1;
         const redco_value rows = redco_reshape(g, x, 2, (const uint64_t[]){p.batch * p.length, hidden});
@@ -140,7 +136,7 @@ static void build(redco_scope *scope, void *context)
                           (const uint64_t[]){p.batch, 1, hidden});
         p.length = 1;
     }
-    r->logits = family->head(&p, x);
+    r->logits = redcoi_lm_head(&p, x);
 }
 
 static redco_status check_shape(const redco_language_model *lm, const redco_generation_shape *shape, redco_error *err)
@@ -156,7 +152,7 @@ redco_status redco_language_model_generation(const redco_language_model *lm, con
                                              bool decoding, redco_dtype storage, redco_dtype compute,
                                              redco_generation_graph *out, redco_error *err)
 {
-    const bool encoder = lm->family->graph.encoder_block != NULL;
+    const bool encoder = lm->dims->encoder_layers > 0;
     const uint64_t length = decoding ? 1 : shape->prompt;
     const redco_tensor_type by_token = redco_type(REDCO_I32, 2, (const uint64_t[]){shape->batch, length});
     const redco_tensor_type by_sequence_type = redco_type(REDCO_I32, 1, &shape->batch);

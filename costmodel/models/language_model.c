@@ -25,7 +25,7 @@ static redco_initial initial_of(const redco_language_model *lm, const redco_para
     case REDCO_PARAM_BIAS: return (redco_initial){.kind = REDCO_INITIAL_ZERO};
     case REDCO_PARAM_LAYER_NORM:
     case REDCO_PARAM_RMS_NORM:
-        return (redco_initial){.kind = lm->family->graph.gain_is_added ? REDCO_INITIAL_ZERO : REDCO_INITIAL_ONE};
+        return (redco_initial){.kind = lm->family->gain_is_added ? REDCO_INITIAL_ZERO : REDCO_INITIAL_ONE};
     case REDCO_PARAM_CONV1D: /* GPT-2: less where sums of residuals grow with depth */
         if (param->use == REDCO_USE_OUTPUT || param->use == REDCO_USE_DOWN) {
             return (redco_initial){REDCO_INITIAL_NORMAL, lm->set.deviation / sqrt(2.0 * lm->dims->layers)};
@@ -33,8 +33,8 @@ static redco_initial initial_of(const redco_language_model *lm, const redco_para
         break;
     case REDCO_PARAM_LINEAR:
     case REDCO_PARAM_TABLE:
-        if (lm->family->graph.deviation == NULL) { break; }
-        return (redco_initial){REDCO_INITIAL_NORMAL, lm->family->graph.deviation(lm, param->use)};
+        if (lm->family->deviation_of == NULL) { break; }
+        return (redco_initial){REDCO_INITIAL_NORMAL, lm->family->deviation_of(lm, param->use)};
     }
     return (redco_initial){REDCO_INITIAL_NORMAL, lm->set.deviation};
 }
@@ -43,7 +43,7 @@ static bool add_parameter(redco_language_model *lm, const redco_layer_class *cla
                           uint32_t layer)
 {
     char name[REDCOI_MODEL_NAME_SIZE], place[40];
-    const bool thirds = param->use == REDCO_USE_QKV && lm->family->graph.qkv_in_thirds;
+    const bool thirds = param->use == REDCO_USE_QKV && lm->family->qkv == REDCOI_QKV_IN_THIRDS;
     redco_task_parameter *const p = &lm->parameters[lm->task.parameter_count++];
     (void)snprintf(place, sizeof place, "%s.%u", class->name, layer);
     *p = (redco_task_parameter){.name = strdup(redcoi_param_name(param, layer, name)),
@@ -142,43 +142,48 @@ redco_value redcoi_lm_stack(redcoi_pass *p, redco_class_kind kind, redco_value (
 
 redco_value redcoi_lm_encode(redcoi_pass *p, redco_value source)
 {
-    const redcoi_family_graph *const family = &p->lm->family->graph;
-    redco_value x = redcoi_lm_stack(p, REDCO_CLASS_BLOCK, family->encoder_block, family->embed_source(p, source));
-    if (family->encoder_end != NULL) { x = family->encoder_end(p, x); }
+    redco_value x = redcoi_lm_stack(p, REDCO_CLASS_BLOCK, redcoi_lm_block, redcoi_lm_embed(p, source, true));
+    if (redcoi_model_has(p->lm->model, REDCO_USE_ENCODER_FINAL_NORM)) {
+        x = redcoi_lm_norm(p, REDCO_USE_ENCODER_FINAL_NORM, x);
+    }
     p->class_index = 0;
     redco_graph_set_layer(p->g, "embedding.0");
+    return x;
+}
+
+redco_value redcoi_lm_decode(redcoi_pass *p, redco_value tokens)
+{
+    const redco_class_kind kind = p->dims->encoder_layers > 0 ? REDCO_CLASS_CROSS : REDCO_CLASS_BLOCK;
+    redco_value x = redcoi_lm_embed(p, tokens, false);
+    redcoi_lm_rotary_tables(p);
+    x = redcoi_lm_stack(p, kind, redcoi_lm_block, x);
+    redco_graph_set_layer(p->g, "head.0");
     return x;
 }
 
 /* @param source  tokens of the encoder, REDCO_NO_VALUE without one */
 static redco_value logits_of(redco_scope *scope, const redco_language_model *lm, redco_value tokens, redco_value source)
 {
-    redco_graph *const g = scope->graph;
-    const redcoi_family_graph *const family = &lm->family->graph;
-    const bool encoder = family->encoder_block != NULL;
-    if (tokens >= redco_graph_value_count(g)) { return REDCO_NO_VALUE; }
-    const redco_tensor_type type = *redco_value_type(g, tokens);
-    if (type.rank != 2) {
-        (void)redco_fail(&scope->error, REDCO_EVALUE, lm->task.name, "tokens have %u dimensions; 2 are needed",
-                         type.rank);
-        return REDCO_NO_VALUE;
-    }
-    redcoi_pass p = redcoi_lm_pass_begin(scope, lm, type.dim[0], type.dim[1]);
-    redco_graph_set_layer(g, "embedding.0");
+    if (tokens >= redco_graph_value_count(scope->graph)) { return REDCO_NO_VALUE; }
+    const redco_tensor_type *const type = redco_value_type(scope->graph, tokens);
+    redcoi_pass p = redcoi_lm_pass_begin(scope, lm, type->dim[0], type->dim[1]);
+    redco_graph_set_layer(p.g, "embedding.0");
     if (redco_scope_has(scope, "lengths")) { p.source_lengths = redco_scope_value(scope, "lengths"); }
-    if (encoder) { p.encoded = redcoi_lm_encode(&p, source); }
-    redco_value x = family->embed(&p, tokens);
-    redcoi_lm_rotary_tables(&p);
-    x = redcoi_lm_stack(&p, encoder ? REDCO_CLASS_CROSS : REDCO_CLASS_BLOCK, family->block, x);
-    redco_graph_set_layer(g, "head.0");
-    return family->head(&p, x);
+    if (lm->dims->encoder_layers > 0) { p.encoded = redcoi_lm_encode(&p, source); }
+    return redcoi_lm_head(&p, redcoi_lm_decode(&p, tokens));
 }
 
 redco_value redco_language_model_logits(redco_scope *scope, const redco_language_model *lm, redco_value tokens)
 {
-    if (lm->family->graph.encoder_block == NULL) { return logits_of(scope, lm, tokens, REDCO_NO_VALUE); }
-    (void)redco_fail(&scope->error, REDCO_EVALUE, lm->task.name,
-                     "is an encoder-decoder model, whose logits need a source as well");
+    const bool known = tokens < redco_graph_value_count(scope->graph);
+    const uint32_t rank = known ? redco_value_type(scope->graph, tokens)->rank : 2;
+    if (rank == 2 && lm->dims->encoder_layers == 0) { return logits_of(scope, lm, tokens, REDCO_NO_VALUE); }
+    if (rank != 2) {
+        (void)redco_fail(&scope->error, REDCO_EVALUE, lm->task.name, "tokens have %u dimensions; 2 are needed", rank);
+    } else {
+        (void)redco_fail(&scope->error, REDCO_EVALUE, lm->task.name,
+                         "is an encoder-decoder model, whose logits need a source as well");
+    }
     return REDCO_NO_VALUE;
 }
 
@@ -201,21 +206,14 @@ static redco_value shifted(redco_scope *scope, const redco_language_model *lm, r
     return redco_concat(g, parts, 2, 1);
 }
 
-static redco_value token_losses(redco_graph *g, redco_value logits, redco_value targets)
-{
-    redco_graph_set_role(g, REDCO_OP_ROLE_LOSS);
-    return redco_cross_entropy(g, logits, targets, true);
-}
-
 /* Targets below 0 count in neither sum; of a micro-batch without any other the loss is 0. */
 static redco_value loss_of(redco_scope *scope, const void *context)
 {
     redco_graph *const g = scope->graph;
     const redco_language_model *const lm = context;
     const redco_value tokens = redco_scope_value(scope, "tokens"), targets = redco_scope_value(scope, "targets");
-    const redco_value logits = lm->family->graph.encoder_block != NULL
-                                   ? logits_of(scope, lm, shifted(scope, lm, targets), tokens)
-                                   : logits_of(scope, lm, tokens, REDCO_NO_VALUE);
+    const redco_value logits = lm->dims->encoder_layers > 0 ? logits_of(scope, lm, shifted(scope, lm, targets), tokens)
+                                                            : logits_of(scope, lm, tokens, REDCO_NO_VALUE);
     redco_graph_set_role(g, REDCO_OP_ROLE_LOSS);
     return redco_cross_entropy_mean(g, logits, targets);
 }
@@ -234,7 +232,7 @@ static void declare_params(const redco_language_model *lm, redco_graph *g, redco
     }
 }
 
-/* Of the layer's weights, the table among them, which the head may use, and of its input. */
+/* Adds the gradients of the layer's weights, the table among them, which the head may use, and of its input. */
 static void add_gradients(const redco_language_model *lm, uint32_t class_index, redcoi_class_values *values,
                           redco_graph *g)
 {
@@ -253,18 +251,16 @@ static void declare_bias(redcoi_pass *p)
 {
     const uint64_t heads = p->dims->heads;
     const redco_tensor_type type = redco_type(REDCO_F32, 4, (const uint64_t[]){1, heads, p->length, p->length});
-    if (p->dims->positions == REDCO_POSITIONS_ALIBI) { redcoi_lm_alibi(p); }
+    if (p->dims->positions == REDCO_POSITIONS_ALIBI) { redcoi_lm_score_bias(p, false); }
     if (p->dims->positions == REDCO_POSITIONS_RELATIVE) { p->bias = redco_input(p->g, "bias", &type); }
 }
 
 redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_index, uint64_t batch, uint64_t length,
                                 redcoi_class_values *values, redco_graph *graph, redco_error *err)
 {
-    const redcoi_family_graph *const family = &lm->family->graph;
     redco_scope scope = {.graph = graph, .compute = REDCO_BFLOAT16, .training = true, .key = REDCO_NO_VALUE};
     redcoi_pass p = redcoi_lm_pass_begin(&scope, lm, batch, length);
     const redco_tensor_type ids = redco_type(REDCO_I32, 2, (const uint64_t[]){batch, length});
-    const bool encoder = lm->model->classes[class_index].kind == REDCO_CLASS_BLOCK && family->encoder_block != NULL;
     const redco_tensor_type hidden = redco_type(REDCO_BFLOAT16, 3, (const uint64_t[]){batch, length, lm->dims->hidden});
     declare_params(lm, graph, values->params);
     const redco_value tokens = redco_input(graph, "tokens", &ids), x = redco_input(graph, "x", &hidden);
@@ -280,12 +276,17 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
     values->first_op = redco_graph_op_count(graph);
     switch (kind) {
     case REDCO_CLASS_EMBEDDING:
-        values->result = family->embed(&p, tokens);
-        if (family->embed_source != NULL) { (void)family->embed_source(&p, tokens); }
+        values->result = redcoi_lm_embed(&p, tokens, false);
+        if (lm->dims->encoder_layers > 0) { (void)redcoi_lm_embed(&p, tokens, true); }
         break;
     case REDCO_CLASS_BLOCK:
-    case REDCO_CLASS_CROSS: values->result = encoder ? family->encoder_block(&p, x) : family->block(&p, x); break;
-    case REDCO_CLASS_HEAD: values->result = token_losses(graph, family->head(&p, x), tokens); break;
+    case REDCO_CLASS_CROSS: values->result = redcoi_lm_block(&p, x); break;
+    case REDCO_CLASS_HEAD: {
+        const redco_value logits = redcoi_lm_head(&p, x);
+        redco_graph_set_role(graph, REDCO_OP_ROLE_LOSS);
+        values->result = redco_cross_entropy(graph, logits, tokens, true);
+        break;
+    }
     }
     values->end_op = redco_graph_op_count(graph);
     if (scope.error.status != REDCO_OK) {
@@ -312,13 +313,12 @@ redco_status redco_language_model_create(const redco_model *model, uint32_t micr
                                          redco_language_model **language_model_out, redco_error *err)
 {
     const redcoi_family *const family = model->family;
-    if (family->graph.read == NULL) { return not_built(model, err); }
+    if (family->untrained) { return not_built(model, err); }
     redco_language_model *lm = calloc(1, sizeof *lm);
     if (lm == NULL) { return redco_fail(err, REDCO_ENOMEM, redco_model_name(model), "no memory for it"); }
     *lm = (redco_language_model){.model = model, .dims = redco_model_get_dims(model), .family = family};
     redcoi_build reader = {.config = redco_json_wrap(redco_model_config(model), redco_model_name(model)), .err = err};
-    lm->set.deviation = redcoi_config_number(&reader, "initializer_range", 0.02, 0.0, 10.0);
-    family->graph.read(&reader, lm->dims, &lm->set);
+    redcoi_settings_read(&reader, family, lm->dims, &lm->set);
     redco_status st = reader.status;
     if (st == REDCO_OK) { st = check_shape(lm, micro_batch, seq_len, err); }
     if (st == REDCO_OK) { st = list_parameters(lm, err); }
@@ -339,7 +339,34 @@ void redco_language_model_free(redco_language_model *lm)
         free((char *)(uintptr_t)lm->parameters[i].layer);
     }
     free(lm->parameters);
+    free(lm->prefix);
     free(lm);
+}
+
+redco_status redco_language_model_rename(redco_language_model *lm, const char *prefix, redco_error *err)
+{
+    const size_t length = strlen(prefix);
+    if (length > REDCO_PREFIX_MAX || lm->prefix != NULL) {
+        return redco_fail(err, REDCO_EVALUE, lm->task.name, "\"%.80s\": one prefix of at most %d bytes is possible",
+                          prefix, REDCO_PREFIX_MAX);
+    }
+    lm->prefix = strdup(prefix);
+    bool enough = lm->prefix != NULL;
+    for (size_t i = 0; i < lm->task.parameter_count && enough; i++) {
+        char *const old = (char *)(uintptr_t)lm->parameters[i].name, *const name = malloc(length + strlen(old) + 1);
+        enough = name != NULL;
+        if (!enough) { break; }
+        memcpy(name, prefix, length);
+        memcpy(name + length, old, strlen(old) + 1);
+        lm->parameters[i].name = name;
+        free(old);
+    }
+    return enough ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, lm->task.name, "no memory for its names");
+}
+
+const redco_model *redco_language_model_of(const redco_language_model *lm)
+{
+    return lm->model;
 }
 
 const redco_task *redco_language_model_task(const redco_language_model *lm)

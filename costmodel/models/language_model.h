@@ -27,19 +27,26 @@ redco_status redco_language_model_create(const redco_model *model, uint32_t micr
 void redco_language_model_free(redco_language_model *lm); /**< NULL is accepted */
 
 const redco_task *redco_language_model_task(const redco_language_model *lm);
+const redco_model *redco_language_model_of(const redco_language_model *lm);
+
+enum { REDCO_PREFIX_MAX = 64 };
+/** Puts @p prefix before all names of its parameters, so that a graph can have several models.
+ *  @param prefix  at most REDCO_PREFIX_MAX bytes */
+redco_status redco_language_model_rename(redco_language_model *lm, const char *prefix, redco_error *err);
+
 /** Logits [sequences, length, vocabulary] of tokens, in the compute type, for predictions and losses of one's own; of
- *  decoder-only models.  *  The parameters must be declared, as redco_task_build() does. */
+ *  decoder-only models. The parameters must be declared, as redco_task_build() does. */
 redco_value redco_language_model_logits(redco_scope *scope, const redco_language_model *lm, redco_value tokens);
 
 /* Generation: a graph for prompts of one length, and one for the token behind what there is of each sequence. */
 
 /** Tensors that stay from one token to the next: keys and values [batch, keys, heads, size] of a layer. */
 typedef struct redco_generation_cache {
-    char name[40];  /**< of the input: "keys.3", "values.3", "source_keys.3" */
+    char name[40];  /**< the input's: "keys.3", "values.3", "source_keys.3" */
     uint32_t place; /**< the same in both graphs: below REDCO_GENERATION_CACHES times the layers */
     redco_tensor_type type;
-    redco_value input;  /**< what is there; of no meaning before the prompt */
-    redco_value output; /**< what is there next; REDCO_NO_VALUE: the same */
+    redco_value input;  /**< kept so far; of no meaning before the prompt */
+    redco_value output; /**< kept from here on; REDCO_NO_VALUE: the same */
 } redco_generation_cache;
 
 /** All the tensors of a batch of sequences lie at their first places: what is behind the end of a prompt is padding,
@@ -71,7 +78,7 @@ redco_status redco_language_model_generation(const redco_language_model *lm, con
                                              bool decoding, redco_dtype storage, redco_dtype compute,
                                              redco_generation_graph *out, redco_error *err);
 void redco_generation_graph_free(redco_generation_graph *graph); /**< an all-zero one is accepted */
-/** Of encoder-decoder models: what the decoder begins with. */
+/** The token with which the decoder of an encoder-decoder model begins. */
 int32_t redco_language_model_start_token(const redco_language_model *lm);
 
 #ifdef __cplusplus

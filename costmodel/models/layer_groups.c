@@ -9,7 +9,7 @@ struct table {
     uint32_t count;
 };
 
-/* Whether a product reads what another one of its role made, bias and reshapes between. */
+/* @return whether a product reads the result of another one of its role, bias and reshapes between */
 static bool follows_product(const redcoi_probe *probe, const redco_op *op)
 {
     const redco_op *from = redco_value_op(probe->g, op->inputs[0]);
@@ -90,7 +90,7 @@ static void add_params(const redcoi_probe *probe, const redco_op *op, redco_laye
     }
 }
 
-/* What splits heads moves queries and keys: the elements that the attention core is given of them. */
+/* A group that splits heads moves queries and keys: the elements that the attention core is given of them. */
 static void set_heads(const struct table *table, const redco_layer_group *core)
 {
     for (uint32_t i = 0; i < table->count; i++) {
@@ -121,7 +121,7 @@ static void derive(const redcoi_probe *probe, struct table *table)
     }
 }
 
-/* Of a product of gate and up: what the gate was made into. */
+/* @return whether an operator makes the activated gate that multiplies up */
 static bool is_activated_gate(const redcoi_probe *probe, const redco_op *op)
 {
     if (op->role != REDCO_OP_ROLE_ACTIVATION || op->input_count != 1) { return false; }
@@ -182,7 +182,7 @@ static void derive_unread(const redcoi_probe *probe, const struct table *table, 
     }
 }
 
-/* What the gradients read of the layer, each value once. */
+/* Keeps the values of the layer that gradients read, each once. */
 static redco_status derive_kept(const redcoi_probe *probe, struct table *table, redco_error *err)
 {
     const redco_graph *const g = probe->g;
@@ -229,7 +229,6 @@ redco_status redcoi_layer_groups_make(redco_model *model, redco_error *err)
         redcoi_axis_sizes_make(model); /* after it: it sets sizes */
         return st;
     }
-    redcoi_axis_sizes_make(model);
     redco_status st = redcoi_probe_create(model, &probe, err);
     for (uint32_t c = 0; c < model->class_count && st == REDCO_OK; c++) { st = derive_class(model, &probe, c, err); }
     redcoi_probe_free(&probe);

@@ -25,9 +25,9 @@ typedef enum redco_axis {
     REDCO_AXIS_HIDDEN,
     REDCO_AXIS_FFN,
     REDCO_AXIS_VOCAB,
-    REDCO_AXIS_TABLE_WIDTH, /**< of the table of tokens: hidden, or less (OPT-350M) */
+    REDCO_AXIS_TABLE_WIDTH, /**< the table of tokens': hidden, or less (OPT-350M) */
     REDCO_AXIS_POSITIONS,   /**< rows of a table of positions */
-    REDCO_AXIS_BUCKETS,     /**< of relative positions */
+    REDCO_AXIS_BUCKETS,     /**< rows of a table of relative positions */
     REDCO_AXIS_COUNT
 } redco_axis;
 
@@ -52,10 +52,10 @@ typedef enum redco_group_kind {
     REDCO_GROUP_TABLE
 } redco_group_kind;
 
-/** What lets go of a kept value, beside recomputation of whole layers. */
+/** The policy that drops a kept value, beside recomputation of whole layers. */
 typedef enum redco_kept_policy {
     REDCO_KEPT_ALWAYS,
-    REDCO_KEPT_UNLESS_SELECTIVE, /**< what attention cores make: selective recomputation */
+    REDCO_KEPT_UNLESS_SELECTIVE, /**< results of attention cores: selective recomputation */
     REDCO_KEPT_UNLESS_MADE_AGAIN /**< an activated gate: engines that make it again from the gate */
 } redco_kept_policy;
 
@@ -70,7 +70,7 @@ typedef struct redco_kept {
  *  gradient. A reduction stands behind the group in its pass, a gather before it. */
 typedef struct redco_group_traffic {
     redco_collective op;
-    redco_extent elements; /**< of the whole tensor */
+    redco_extent elements; /**< the whole tensor's */
     bool backward;
     bool sequence_parallel; /**< with it; else without */
 } redco_group_traffic;
@@ -97,8 +97,8 @@ typedef struct redco_layer_group {
     redco_extent columns;                /**< norm: of a row; table: its elements */
     uint32_t params[REDCO_GROUP_PARAMS]; /**< ids of the tensors that it reads, ascending */
     uint32_t param_count;
-    redco_kept kept[REDCO_GROUP_KEPT]; /**< of what it makes; the first group also has the layer's input. Without tables
-                                            of positions, and without logits and what the loss keeps of them */
+    redco_kept kept[REDCO_GROUP_KEPT]; /**< values that it makes; the first group also has the layer's input. Without
+                                          tables of positions, and without logits and what the loss keeps of them */
     uint32_t kept_count;
     bool unread; /**< backward reads nothing that it makes, nor what is made of that: of blocks its last products */
     redco_group_traffic traffic[REDCO_GROUP_TRAFFIC];
@@ -110,7 +110,7 @@ uint32_t redco_model_groups(const redco_model *model, uint32_t class_index, cons
 /** Sizes of the model's axes for a whole sequence each of @p batch and @p length, uncut. */
 void redco_model_axis_sizes(const redco_model *model, uint64_t batch, uint64_t length,
                             uint64_t sizes_out[REDCO_AXIS_COUNT]);
-/** What a tensor maps to and from, in symbols: a linear's outputs and inputs, a table's rows and width. */
+/** The spaces that a tensor maps to and from, in symbols: a linear's outputs and inputs, a table's rows and width. */
 void redco_param_maps(const redco_param *param, redco_extent *out_out, redco_extent *in_out);
 /** A tensor's dimensions, as many as its rank, in the order of its shape, in symbols. */
 void redco_param_extents(const redco_param *param, redco_extent extents_out[2]);

@@ -6,14 +6,14 @@
 
 #include <stdlib.h>
 
-/* What stands behind a value: a node, or nodes that are put together where it is read. */
+/* The origin of a value: a node, or nodes that are put together where it is read. */
 enum form { NOTHING, STREAM, ENCODED, NODE, SUM, ELEMENTS };
 
 struct origin {
     enum form form;
     uint32_t nodes[REDCO_NODE_INPUTS];
     uint32_t count;
-    uint64_t roles; /* of operators since then, which are priced with the reader */
+    uint64_t roles; /* roles of operators since then, which are priced with the reader */
 };
 
 struct list {
@@ -127,7 +127,9 @@ static void add_product(struct list *l, const redco_op *op)
         add_node(l, REDCO_NODE_PRODUCT, bit(op->role), redcoi_probe_columns(l->probe, op->first_output), 1, &input);
     const redco_param *const weight = &l->probe->model.params[param];
     l->nodes[at].params[l->nodes[at].param_count++] = param;
-    if (weight->use == REDCO_USE_QKV && l->probe->model.family->graph.qkv_in_thirds) { l->nodes[at].blocks = 3; }
+    if (weight->use == REDCO_USE_QKV && l->probe->model.family->qkv == REDCOI_QKV_IN_THIRDS) {
+        l->nodes[at].blocks = 3;
+    }
     set_node(&l->origins[op->first_output], at);
 }
 
@@ -146,7 +148,7 @@ static void add_core(struct list *l, const redco_op *op)
     set_node(&l->origins[op->first_output], add_node(l, REDCO_NODE_CORE, in.roles, columns, in.count, in.nodes));
 }
 
-/* Of heads it goes with their attention; others read what layers hand on. */
+/* A norm of heads goes with their attention; others read what layers hand on. */
 static void add_norm(struct list *l, const redco_op *op)
 {
     const redco_extent columns = redcoi_probe_columns(l->probe, op->first_output);

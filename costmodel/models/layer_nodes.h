@@ -11,13 +11,13 @@ extern "C" {
 #endif
 
 typedef enum redco_node_kind {
-    REDCO_NODE_STREAM,   /**< what layers hand on, or what a norm makes of it */
+    REDCO_NODE_STREAM,   /**< the values that layers hand on, or a norm of them */
     REDCO_NODE_ENCODED,  /**< the encoder's output, which all layers of a decoder read */
     REDCO_NODE_TABLE,    /**< rows of a table; without readers: a bias of scores */
     REDCO_NODE_PRODUCT,  /**< with a weight */
     REDCO_NODE_CORE,     /**< attention: queries, keys, values, or one input that holds the three */
     REDCO_NODE_ELEMENTS, /**< element by element: activations */
-    REDCO_NODE_SUM,      /**< of what was made side by side */
+    REDCO_NODE_SUM,      /**< its summands were made side by side */
     REDCO_NODE_RESIDUAL, /**< added to what layers hand on, or handed on */
     REDCO_NODE_LOSS
 } redco_node_kind;
@@ -31,7 +31,7 @@ typedef struct redco_layer_node {
     uint32_t input_count;
     uint32_t params[REDCO_NODE_PARAMS]; /**< ids: the weight; several tables alike, of encoder and decoder */
     uint32_t param_count;
-    redco_extent columns; /**< of a row of its result */
+    redco_extent columns; /**< in a row of its result */
     uint32_t blocks;      /**< equal parts of a product's columns, each to be cut alike: queries, keys and values */
 } redco_layer_node;
 

@@ -4,43 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AXIS(name) (1U << REDCO_AXIS_##name)
-
-/* Axes of what a tensor maps to and from: [out, in] of linears, [rows, width] of tables; vectors have the first. */
-static const struct {
-    unsigned out, in;
-} use_axes[REDCO_USES] = {
-    [REDCO_USE_TABLE] = {AXIS(VOCAB), AXIS(TABLE_WIDTH)},
-    [REDCO_USE_POSITIONS] = {AXIS(POSITIONS), AXIS(HIDDEN)},
-    [REDCO_USE_RELATIVE_BIAS] = {AXIS(BUCKETS), AXIS(HEADS)},
-    [REDCO_USE_EMBEDDING_NORM] = {AXIS(HIDDEN), 0},
-    [REDCO_USE_ENCODER_POSITIONS] = {AXIS(POSITIONS), AXIS(HIDDEN)},
-    [REDCO_USE_ENCODER_RELATIVE_BIAS] = {AXIS(BUCKETS), AXIS(HEADS)},
-    [REDCO_USE_ENCODER_EMBEDDING_NORM] = {AXIS(HIDDEN), 0},
-    [REDCO_USE_PROJECT_IN] = {AXIS(HIDDEN), AXIS(TABLE_WIDTH)},
-    [REDCO_USE_ATTENTION_NORM] = {AXIS(HIDDEN), 0},
-    [REDCO_USE_QUERY] = {AXIS(HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
-    [REDCO_USE_KEY] = {AXIS(KV_HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
-    [REDCO_USE_VALUE] = {AXIS(KV_HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
-    [REDCO_USE_QKV] = {AXIS(QKV_HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
-    [REDCO_USE_QUERY_NORM] = {AXIS(HEAD_DIM), 0},
-    [REDCO_USE_KEY_NORM] = {AXIS(HEAD_DIM), 0},
-    [REDCO_USE_OUTPUT] = {AXIS(HIDDEN), AXIS(HEADS) | AXIS(HEAD_DIM)},
-    [REDCO_USE_CROSS_NORM] = {AXIS(HIDDEN), 0},
-    [REDCO_USE_CROSS_QUERY] = {AXIS(HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
-    [REDCO_USE_CROSS_KEY] = {AXIS(KV_HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
-    [REDCO_USE_CROSS_VALUE] = {AXIS(KV_HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
-    [REDCO_USE_CROSS_OUTPUT] = {AXIS(HIDDEN), AXIS(HEADS) | AXIS(HEAD_DIM)},
-    [REDCO_USE_FFN_NORM] = {AXIS(HIDDEN), 0},
-    [REDCO_USE_GATE] = {AXIS(FFN), AXIS(HIDDEN)},
-    [REDCO_USE_UP] = {AXIS(FFN), AXIS(HIDDEN)},
-    [REDCO_USE_DOWN] = {AXIS(HIDDEN), AXIS(FFN)},
-    [REDCO_USE_ENCODER_FINAL_NORM] = {AXIS(HIDDEN), 0},
-    [REDCO_USE_FINAL_NORM] = {AXIS(HIDDEN), 0},
-    [REDCO_USE_PROJECT_OUT] = {AXIS(TABLE_WIDTH), AXIS(HIDDEN)},
-    [REDCO_USE_HEAD] = {AXIS(VOCAB), AXIS(TABLE_WIDTH)},
-};
-
 enum { KV_HEADS = 17 * REDCOI_PROBE_RANKS, GROUP = 29, GROUP_AND_TWO = 31 };
 static const uint64_t probe_sizes[REDCO_AXIS_COUNT] = {[REDCO_AXIS_BATCH] = REDCOI_PROBE_BATCH,
                                                        [REDCO_AXIS_SEQUENCE] = REDCOI_PROBE_LENGTH,
@@ -52,13 +15,6 @@ static const uint64_t probe_sizes[REDCO_AXIS_COUNT] = {[REDCO_AXIS_BATCH] = REDC
                                                        [REDCO_AXIS_TABLE_WIDTH] = 53,
                                                        [REDCO_AXIS_POSITIONS] = 59,
                                                        [REDCO_AXIS_BUCKETS] = 61};
-
-static redco_extent extent_with(uint32_t factor, unsigned axes)
-{
-    redco_extent extent = {.factor = factor};
-    for (unsigned a = 0; a < REDCO_AXIS_COUNT; a++) { extent.power[a] = (axes >> a & 1) != 0; }
-    return extent;
-}
 
 uint64_t redco_extent_count(const redco_extent *extent, const uint64_t sizes[REDCO_AXIS_COUNT])
 {
@@ -84,18 +40,6 @@ bool redco_extent_equal(const redco_extent *a, const redco_extent *b)
     return a->factor == b->factor && memcmp(a->power, b->power, sizeof a->power) == 0;
 }
 
-void redco_param_maps(const redco_param *param, redco_extent *out_out, redco_extent *in_out)
-{
-    *out_out = extent_with(1, use_axes[param->use].out);
-    *in_out = extent_with(1, use_axes[param->use].in);
-}
-
-void redco_param_extents(const redco_param *param, redco_extent extents_out[2])
-{
-    const bool turned = param->role == REDCO_PARAM_CONV1D;
-    redco_param_maps(param, &extents_out[turned ? 1 : 0], &extents_out[turned ? 0 : 1]);
-}
-
 void redco_model_axis_sizes(const redco_model *model, uint64_t batch, uint64_t length,
                             uint64_t sizes_out[REDCO_AXIS_COUNT])
 {
@@ -107,30 +51,28 @@ void redco_model_axis_sizes(const redco_model *model, uint64_t batch, uint64_t l
 void redcoi_axis_sizes_make(redco_model *model)
 {
     const redco_model_dims *const d = &model->dims;
-    uint64_t *const sizes = model->axis_sizes;
-    sizes[REDCO_AXIS_HEADS] = d->heads;
-    sizes[REDCO_AXIS_KV_HEADS] = d->kv_heads;
-    sizes[REDCO_AXIS_QKV_HEADS] = (uint64_t)d->heads + 2 * (uint64_t)d->kv_heads;
-    sizes[REDCO_AXIS_HEAD_DIM] = d->head_dim;
-    sizes[REDCO_AXIS_HIDDEN] = sizes[REDCO_AXIS_TABLE_WIDTH] = d->hidden;
-    sizes[REDCO_AXIS_FFN] = d->ffn;
-    sizes[REDCO_AXIS_VOCAB] = d->vocab;
-    sizes[REDCO_AXIS_POSITIONS] = d->max_positions;
-    for (size_t i = 0; i < model->param_count; i++) {
-        const redco_param *const p = &model->params[i];
-        if (p->use == REDCO_USE_TABLE) { sizes[REDCO_AXIS_TABLE_WIDTH] = p->shape[1]; }
-        if (p->use == REDCO_USE_POSITIONS) { sizes[REDCO_AXIS_POSITIONS] = p->shape[0]; }
-        if (p->use == REDCO_USE_RELATIVE_BIAS) { sizes[REDCO_AXIS_BUCKETS] = p->shape[0]; }
-    }
+    const bool has_positions = d->max_positions > 0;
+    const uint64_t sizes[REDCO_AXIS_COUNT] = {
+        [REDCO_AXIS_HEADS] = d->heads,
+        [REDCO_AXIS_KV_HEADS] = d->kv_heads,
+        [REDCO_AXIS_QKV_HEADS] = (uint64_t)d->heads + 2 * (uint64_t)d->kv_heads,
+        [REDCO_AXIS_HEAD_DIM] = d->head_dim,
+        [REDCO_AXIS_HIDDEN] = d->hidden,
+        [REDCO_AXIS_FFN] = d->ffn,
+        [REDCO_AXIS_VOCAB] = d->vocab,
+        [REDCO_AXIS_TABLE_WIDTH] = d->table_width,
+        [REDCO_AXIS_POSITIONS] = has_positions ? (uint64_t)d->max_positions + model->family->unused_positions : 0,
+        [REDCO_AXIS_BUCKETS] = d->buckets};
+    memcpy(model->axis_sizes, sizes, sizeof sizes);
 }
 
-static void probe_dims(redcoi_probe *probe, const redco_model *model)
+static void probe_dims(redcoi_probe *probe)
 {
     redco_model_dims *const d = &probe->model.dims;
     uint64_t *const sizes = probe->sizes;
     for (unsigned a = 0; a < REDCO_AXIS_COUNT; a++) { sizes[a] = probe_sizes[a]; }
     probe->grouped = d->kv_heads != d->heads;
-    if (!redcoi_model_has(model, REDCO_USE_PROJECT_IN)) { sizes[REDCO_AXIS_TABLE_WIDTH] = sizes[REDCO_AXIS_HIDDEN]; }
+    if (d->table_width == d->hidden) { sizes[REDCO_AXIS_TABLE_WIDTH] = sizes[REDCO_AXIS_HIDDEN]; }
     sizes[REDCO_AXIS_HEADS] = probe->grouped ? KV_HEADS * GROUP : KV_HEADS;
     sizes[REDCO_AXIS_QKV_HEADS] = sizes[REDCO_AXIS_HEADS] + 2 * sizes[REDCO_AXIS_KV_HEADS];
     d->hidden = (uint32_t)sizes[REDCO_AXIS_HIDDEN];
@@ -144,7 +86,7 @@ static void probe_dims(redcoi_probe *probe, const redco_model *model)
 redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, redco_error *err)
 {
     *probe = (redcoi_probe){.model = *model};
-    probe_dims(probe, model);
+    probe_dims(probe);
     probe->model.params = calloc(model->param_count, sizeof *model->params);
     probe->values.params = calloc(model->param_count, sizeof *probe->values.params);
     if (probe->model.params == NULL || probe->values.params == NULL) {

@@ -21,7 +21,7 @@ typedef struct redcoi_probe {
     bool grouped; /**< fewer KV heads than heads */
 } redcoi_probe;
 
-/** Of the model itself. */
+/** Sets the sizes of the model itself. */
 void redcoi_axis_sizes_make(redco_model *model);
 redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, redco_error *err);
 /** Replaces the graph by that of a class. */
@@ -31,9 +31,9 @@ void redcoi_probe_free(redcoi_probe *probe);
 /** A number's factors: the primes of the axes, and what remains. */
 redco_extent redcoi_probe_extent(const redcoi_probe *probe, uint64_t count);
 redco_extent redcoi_probe_elements(const redcoi_probe *probe, redco_value value);
-/** Of the last dimension. */
+/** The last dimension alone. */
 redco_extent redcoi_probe_columns(const redcoi_probe *probe, redco_value value);
-/** Whether an operator is of the layer's forward pass. */
+/** @return whether an operator is of the layer's forward pass */
 bool redcoi_probe_forward(const redcoi_probe *probe, const redco_op *op);
 /** The tensor that a value is, a cast of it included; REDCO_NO_PARAM if it is none. */
 uint32_t redcoi_probe_param(const redcoi_probe *probe, redco_value value);

@@ -22,7 +22,7 @@ static void add_param(const redcoi_probe *probe, uint32_t id, struct inputs *inp
     const redco_value value = probe->values.params[id];
     const redco_param *const param = &probe->model.params[id];
     const redco_tensor_type *const type = redco_value_type(probe->g, value);
-    const bool thirds = param->use == REDCO_USE_QKV && probe->model.family->graph.qkv_in_thirds;
+    const bool thirds = param->use == REDCO_USE_QKV && probe->model.family->qkv == REDCOI_QKV_IN_THIRDS;
     for (uint32_t d = 0; d < type->rank; d++) {
         const redco_extent extent = redcoi_probe_extent(probe, type->dim[d]);
         if (redco_extent_split(&extent) == REDCO_AXIS_COUNT) { continue; }

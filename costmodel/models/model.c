@@ -61,7 +61,7 @@ static redco_status choose_name(const redco_json_value *config, const char *give
     return REDCO_OK;
 }
 
-/* What is shown: names may be paths of any length and bytes. */
+/* A name that can be shown: names may be paths of any length and bytes. */
 static char *shown_name(const char *name)
 {
     enum { MOST_SHOWN = 64 };
@@ -120,12 +120,12 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     }
     model->name = copy;
     model->family = family;
-    model->dims = (redco_model_dims){.norm = family->norm, .positions = family->positions};
+    model->dims = family->dims;
     model->config = json_incref((json_t *)(uintptr_t)config->json);
     model->defaults = defaults;
-    redcoi_build build = {.model = model, .config = *config, .prefix = "", .status = REDCO_OK, .err = err};
-    family->build(&build);
-    model->dims.activation = model->dims.gated ? REDCO_ACTIVATION_GATED : family->activation;
+    redcoi_build build = {.model = model, .config = *config, .status = REDCO_OK, .err = err};
+    (family->build != NULL ? family->build : redcoi_family_build)(&build);
+    if (model->dims.gated) { model->dims.activation = REDCO_ACTIVATION_GATED; }
     redcoi_config_spelling(&build);
     redcoi_config_defaults(&build);
     sum_params(&build);

@@ -30,27 +30,27 @@ typedef struct redco_layer_class {
     redco_class_kind kind;
     uint32_t layers;        /**< members, >= 1 */
     uint32_t first_layer;   /**< index of the first member: layers are numbered from 0 within their class */
-    uint64_t params;        /**< of one member; a tied table counts in the embedding only */
+    uint64_t params;        /**< in one member; a tied table counts in the embedding only */
     uint64_t frozen_params; /**< part of them: no gradient, no optimizer state */
-    uint32_t tensors;       /**< of one member */
+    uint32_t tensors;       /**< in one member */
     uint32_t modules;       /**< linear, norm, embedding modules with parameters in one member: AMSP's K */
     uint64_t largest_tensor_params;
 } redco_layer_class;
 
-/** What a tensor is in its module; decides its name and layout in other frameworks. */
+/** The role of a tensor in its module; it decides name and layout in other frameworks. */
 typedef enum redco_param_role {
     REDCO_PARAM_LINEAR,     /**< [out, in] */
     REDCO_PARAM_CONV1D,     /**< [in, out]: GPT-2's linears */
     REDCO_PARAM_TABLE,      /**< [rows, width]: embedding, positions, relative attention bias */
     REDCO_PARAM_LAYER_NORM, /**< gain of a norm with mean */
     REDCO_PARAM_RMS_NORM,   /**< gain of a norm without mean */
-    REDCO_PARAM_BIAS        /**< of a linear or a layer norm */
+    REDCO_PARAM_BIAS        /**< a linear's or a layer norm's */
 } redco_param_role;
 
-/** What a layer uses a tensor for; a bias has the use of its weight, from which its role tells it apart. Within a class
- *  no two tensors have the same use and the same of these. */
+/** The purpose for which a layer uses a tensor; a bias has the use of its weight, from which its role tells it apart.
+ * Within a class no two tensors have the same use and the same of these. */
 typedef enum redco_param_use {
-    REDCO_USE_TABLE, /**< of the tokens; of both stacks of an encoder-decoder model */
+    REDCO_USE_TABLE, /**< tokens'; both stacks of an encoder-decoder model have the same */
     REDCO_USE_POSITIONS,
     REDCO_USE_RELATIVE_BIAS, /**< T5: [buckets, heads] */
     REDCO_USE_EMBEDDING_NORM,
@@ -63,7 +63,7 @@ typedef enum redco_param_use {
     REDCO_USE_KEY,
     REDCO_USE_VALUE,
     REDCO_USE_QKV,        /**< one matrix for the three */
-    REDCO_USE_QUERY_NORM, /**< of each head, before it is rotated */
+    REDCO_USE_QUERY_NORM, /**< for each head, before it is rotated */
     REDCO_USE_KEY_NORM,
     REDCO_USE_OUTPUT,
     REDCO_USE_CROSS_NORM,
@@ -76,7 +76,7 @@ typedef enum redco_param_use {
     REDCO_USE_UP,
     REDCO_USE_GATE_UP, /**< one matrix for both */
     REDCO_USE_DOWN,
-    REDCO_USE_ROUTER, /**< of a mixture of experts, which no family has yet */
+    REDCO_USE_ROUTER, /**< in a mixture of experts, which no family has yet */
     REDCO_USE_EXPERT_GATE,
     REDCO_USE_EXPERT_UP,
     REDCO_USE_EXPERT_GATE_UP,
@@ -120,7 +120,7 @@ typedef enum redco_position_kind {
 typedef enum redco_activation_kind {
     REDCO_ACTIVATION_GELU, /**< and what is priced as it is */
     REDCO_ACTIVATION_RELU,
-    REDCO_ACTIVATION_GATED /**< of the gate, times the other matrix's product */
+    REDCO_ACTIVATION_GATED /**< on the gate, times the other matrix's product */
 } redco_activation_kind;
 
 typedef struct redco_model_dims {
@@ -132,13 +132,15 @@ typedef struct redco_model_dims {
     uint32_t kv_heads;
     uint32_t head_dim;
     uint64_t vocab;
+    uint32_t table_width;   /**< the table of tokens': hidden, or less (OPT-350M) */
     uint32_t max_positions; /**< rows of a learned position table; 0 = no such table, hence no limit */
+    uint32_t buckets;       /**< rows of a table of relative positions (T5) */
     bool gated;             /**< three FFN matrices */
     bool tied;              /**< input and output embeddings share one table */
     redco_norm_kind norm;
     redco_position_kind positions;
     redco_activation_kind activation;
-    bool head_norms;     /**< of each head of queries and keys, before they are rotated (Qwen3) */
+    bool head_norms;     /**< for each head of queries and keys, before they are rotated (Qwen3) */
     bool parallel_block; /**< attention and FFN both read the block's input (GPT-J, GPT-NeoX) */
     bool post_norm;      /**< norms stand behind the residual sums (OPT-350M) */
     bool no_final_norm;  /**< the head reads the last block's output */
@@ -176,7 +178,7 @@ size_t redco_model_tensors(const redco_model *model, const redco_param **params_
 uint32_t redco_model_find(const redco_model *model, uint32_t class_index, redco_param_use use, bool bias);
 /** The role of the operator that uses a tensor in this model. */
 redco_op_role redco_model_use_role(const redco_model *model, redco_param_use use);
-/** What is odd about the config: a key that seems misspelt, sizes that it leaves out.
+/** A warning about the config: a key that seems misspelt, sizes that it leaves out.
  *  @return the @p index-th, or NULL past the last */
 const char *redco_model_warning(const redco_model *model, size_t index);
 /** Sizes that the config leaves out and that do not follow from others, with the values of the family that were taken:

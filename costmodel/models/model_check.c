@@ -131,7 +131,7 @@ static bool is_buffer(const char *name)
     return false;
 }
 
-/* What is in the file beyond the model. @p extra_out: there is something */
+/* Looks at tensors of the file beyond the model. @p extra_out: there are some */
 static redco_status compare_rest(const struct check *check, bool *extra_out)
 {
     const redco_param *params = NULL;

@@ -22,7 +22,7 @@ void redcoi_build_fail(redcoi_build *build, const char *key, const char *format,
     build->status = redco_json_fail(&build->config, key, build->err, "%s", text);
 }
 
-/* Of the outer config; the readers ask for fewer keys than there is room for. */
+/* Keys of the outer config are noted; readers ask for fewer than there is room for. */
 static void note_asked(redcoi_build *build, const char *key, bool absent)
 {
     if (build->asked_count == REDCOI_MODEL_KEYS) { return; }
@@ -172,14 +172,6 @@ void redcoi_config_divides(redcoi_build *build, const char *key, uint32_t diviso
     }
 }
 
-void redcoi_plain_heads(redcoi_build *build, const char *key, const char *hidden_key)
-{
-    redco_model_dims *const dims = &build->model->dims;
-    redcoi_config_divides(build, key, dims->heads, hidden_key, dims->hidden);
-    dims->kv_heads = dims->heads;
-    dims->head_dim = dims->hidden / dims->heads;
-}
-
 /* Names of transformers' activations (ACT2FN). "gelu_fast" is "gelu_new" with its constant cut to ten digits. */
 static const struct {
     const char *name;
@@ -237,7 +229,8 @@ static void read_llama3(redcoi_build *scaling, redcoi_rope *rope)
     if (rope->high <= rope->low) { redcoi_build_fail(scaling, "high_freq_factor", "must be above low_freq_factor"); }
 }
 
-void redcoi_config_rope_scaling(redcoi_build *build, redcoi_rope *rope)
+/* "rope_scaling": default, linear, llama3; others are refused. */
+static void read_rope_scaling(redcoi_build *build, redcoi_rope *rope)
 {
     const char *kind = NULL;
     redcoi_build scaling = {.err = build->err};
@@ -261,4 +254,27 @@ void redcoi_config_rope_scaling(redcoi_build *build, redcoi_rope *rope)
     if (!redco_json_has(&scaling.config, "factor")) { redcoi_build_fail(&scaling, "factor", "is missing"); }
     rope->factor = redcoi_config_number(&scaling, "factor", 1.0, 1.0, factor_max);
     build->status = scaling.status;
+}
+
+static double number(redcoi_build *config, const redcoi_number *n, double min, double max)
+{
+    return n->key != NULL ? redcoi_config_number(config, n->key, n->fallback, min, max) : n->fallback;
+}
+
+void redcoi_settings_read(redcoi_build *config, const redcoi_family *family, const redco_model_dims *dims,
+                          redcoi_settings *settings)
+{
+    redcoi_settings *const s = settings;
+    s->norm_epsilon = number(config, &family->epsilon, 0.0, 1.0);
+    s->deviation = number(config, &family->deviation, 0.0, 1e3);
+    s->activation = family->active.fallback;
+    if (family->active.key != NULL) {
+        s->activation = redcoi_config_activation(config, family->active.key, family->active.fallback);
+    }
+    if (dims->positions == REDCO_POSITIONS_ROTARY) {
+        s->rope.size = dims->head_dim;
+        s->rope.theta = number(config, &family->theta, 1.0, 1e12);
+        if (family->theta.key != NULL) { read_rope_scaling(config, &s->rope); }
+    }
+    if (family->read_settings != NULL) { family->read_settings(config, dims, s); }
 }

@@ -188,7 +188,7 @@ void redco_scope_assign(redco_scope *scope, const char *name, redco_value value)
     scope->step->gradients[i] = redco_sub(scope->graph, before, scope->step->gradients[i]);
 }
 
-/* What the step left out. */
+/* Refuses parameters that the step left out. */
 static redco_status check_step(const redco_task *task, const redco_task_graph *built, redco_error *err)
 {
     for (size_t i = 0; i < task->parameter_count; i++) {

@@ -1,6 +1,6 @@
-/** @file task.h  What is trained: parameters, the inputs of one micro-batch, and a loss function that builds a graph of
- *  them. The built-in model families (language_model.h) are tasks, and so is what a user's pipeline gives: the executor
- *  knows no other way in.
+/** @file task.h  A task is trained: parameters, the inputs of one micro-batch, and a loss function that builds a graph
+ * of them. The built-in model families (language_model.h) are tasks, and so is what a user's pipeline gives: the
+ * executor knows no other way in.
  *
  *  The graph is that of one rank that holds everything ("global"); layouts are applied to it afterwards. */
 #ifndef REDCO_TASK_H
@@ -14,13 +14,13 @@ extern "C" {
 
 typedef enum redco_initial_kind { REDCO_INITIAL_ZERO, REDCO_INITIAL_ONE, REDCO_INITIAL_NORMAL } redco_initial_kind;
 
-/** How a parameter begins when no file says it. */
+/** Initial values of a parameter that no file gives. */
 typedef struct redco_initial {
     redco_initial_kind kind;
-    double deviation; /**< of the normal distribution, whose mean is 0 */
+    double deviation; /**< the normal distribution's, whose mean is 0 */
 } redco_initial;
 
-/** How a step changes a parameter. */
+/** The way in which a step changes a parameter. */
 typedef enum redco_training {
     REDCO_TRAINED,  /**< by the optimizer, from its gradient */
     REDCO_FROZEN,   /**< not at all: no gradient, no optimizer state */
@@ -47,15 +47,16 @@ typedef struct redco_task_input {
 
 typedef struct redco_scope_step redco_scope_step;
 
-/** What a loss function is given. */
+/** The things that a loss function is given. */
 typedef struct redco_scope {
     redco_graph *graph;
     redco_dtype compute;          /**< activations and products; parameters may be stored in another type */
     bool training;                /**< false: for evaluation, without dropout and the like */
     redco_value key;              /**< i32[2], another one in every micro-batch: for redco_uniform() and its kin */
-    redco_error error;            /**< of redco_scope_...(); reported by redco_task_build() */
-    uint32_t micro_batches;       /**< of a step, those of all replicas: their gradients are averaged */
+    redco_error error;            /**< from redco_scope_...(); reported by redco_task_build() */
+    uint32_t micro_batches;       /**< in a step, those of all replicas: their gradients are averaged */
     const redco_scope_step *step; /**< internal; NULL unless a step is built */
+    const void *owner;            /**< passed on by the task to its own functions; NULL: none */
 } redco_scope;
 
 /** Builds the mean loss of a micro-batch. Errors are kept by scope and graph and asked for once, by the caller.
@@ -81,7 +82,7 @@ typedef struct redco_task {
 redco_value redco_scope_value(redco_scope *scope, const char *name);
 /** A parameter in the compute type. */
 redco_value redco_scope_weight(redco_scope *scope, const char *name);
-/** Whether there is a parameter or input of that name. */
+/** @return whether there is a parameter or input of that name */
 bool redco_scope_has(const redco_scope *scope, const char *name);
 
 /* Inside of a task's step: gradients of a micro-batch, which redco averages over those of the step. Several of one

@@ -46,7 +46,7 @@ static void build_pipeline(redcoi_build *build)
     /* No layer has a size of its own: the numbers are those of one token, one head and one word. */
     *dims = (redco_model_dims){
         .hidden = 1, .ffn = 1, .layers = 1, .heads = 1, .kv_heads = 1, .head_dim = 1, .vocab = 1, .norm = dims->norm};
-    redcoi_class(build, "block", REDCO_CLASS_BLOCK, 1, "");
+    redcoi_class(build, "block", REDCO_CLASS_BLOCK, 1);
     if (!redcoi_building(build)) { return; }
     build->status = redco_json_array(&build->config, "parameters", &list, &count, build->err);
     for (size_t i = 0; redcoi_building(build) && i < count; i++) {
@@ -118,8 +118,8 @@ static redco_status price(redco_model *model, redco_error *err)
 }
 
 const redcoi_family redcoi_family_pipeline = {.type = "pipeline",
-                                              .norm = REDCO_NORM_RMS,
-                                              .positions = REDCO_POSITIONS_NONE,
+                                              .dims = {.norm = REDCO_NORM_RMS},
                                               .build = build_pipeline,
                                               .price = price,
+                                              .untrained = true,
                                               .unlisted = true};

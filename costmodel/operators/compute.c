@@ -277,15 +277,6 @@ static double gemm_at_s(const redco_compute *compute, double peak_flops_per_s, u
     return fmax(flops_s * (1.0 + c->gemm_k0 / dk), memory_s) + c->kernel_s;
 }
 
-double redco_gemm_s(const redco_compute *compute, uint64_t m, uint64_t n, uint64_t k)
-{
-    double measured_s = 0.0;
-    if (redco_compute_profile_gemm_s(compute->measured, m, n, k, REDCO_PASS_FORWARD, compute->precision, &measured_s)) {
-        return measured_s;
-    }
-    return gemm_at_s(compute, compute->peak_flops_per_s, m, n, k);
-}
-
 static double gemm_pass_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
 {
     const double peak = op->narrow ? compute->narrow_flops_per_s : compute->peak_flops_per_s;

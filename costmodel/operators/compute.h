@@ -119,8 +119,6 @@ double redco_compute_clock_ratio(const redco_compute *compute, const redco_model
 double redco_operator_at_s(const redco_compute *compute, const redco_operator *op, redco_pass pass, double clock_ratio);
 /** Joules above idle of one operator there. */
 double redco_operator_j(const redco_compute *compute, const redco_operator *op, redco_pass pass, double clock_ratio);
-/** C = A B with A [m][k], in the training precision. */
-double redco_gemm_s(const redco_compute *compute, uint64_t m, uint64_t n, uint64_t k);
 
 /** A layer pass takes the longer of what the GPU computes and what the host needs to launch it; the corner between is
  *  round: (gpu^6 + host^6)^(1/6). */

@@ -22,7 +22,9 @@ struct redco_weights {
     const redco_safetensor **found; /* by parameter */
     const unsigned char *bytes;     /* the file in memory, or NULL */
     size_t size_bytes;
-    struct source *last; /* used by redco_weights_read_run() */
+    size_t prefix;        /* bytes of parameters' names that the file's do not have */
+    redco_weights *other; /* other files, whose parameters it has none of; or NULL */
+    struct source *last;  /* used by redco_weights_read_run() */
 };
 
 /* A tensor's file while it is read. */
@@ -45,7 +47,7 @@ static const char *const copies[] = {"lm_head.weight", "embed_out.weight"};
 
 static const redco_safetensor *find_other_name(const redco_weights *w, size_t parameter)
 {
-    const char *const name = w->task->parameters[parameter].name;
+    const char *const name = w->task->parameters[parameter].name + w->prefix;
     const redco_safetensor *tensor = NULL;
     for (size_t i = 0; i < PREFIXES && tensor == NULL; i++) {
         char longer[NAME_SIZE];
@@ -56,7 +58,7 @@ static const redco_safetensor *find_other_name(const redco_weights *w, size_t pa
             tensor = redco_safetensors_find(w->tensors, name + length);
         }
     }
-    for (size_t i = 0; i < 2 && tensor == NULL && parameter == 0; i++) {
+    for (size_t i = 0; i < 2 && tensor == NULL && parameter == 0 && w->prefix == 0; i++) {
         tensor = redco_safetensors_find(w->tensors, copies[i]);
     }
     return tensor;
@@ -106,8 +108,13 @@ static redco_status check_rest(const redco_weights *w, redco_error *err)
 {
     const redco_safetensor *list = NULL;
     const size_t count = redco_safetensors_list(w->tensors, &list);
+    size_t taken = 0;
+    for (size_t p = 0; p < w->task->parameter_count; p++) { taken += w->found[p] != NULL; }
+    if (count == taken) { return REDCO_OK; } /* names are unique: all are taken */
     for (size_t i = 0; i < count; i++) {
-        if (redco_task_find(w->task, list[i].name) == NULL) {
+        bool known = false;
+        for (size_t p = 0; p < w->task->parameter_count && !known; p++) { known = w->found[p] == &list[i]; }
+        if (!known) {
             return redco_fail(err, REDCO_EVALUE, w->path, "has a tensor %s, which %s does not know", list[i].name,
                               w->task->name);
         }
@@ -123,11 +130,6 @@ static bool may_be_missing(const redco_task *task, size_t parameter)
         frozen = frozen || task->parameters[i].training == REDCO_FROZEN;
     }
     return frozen && task->parameters[parameter].training != REDCO_FROZEN;
-}
-
-bool redco_weights_has(const redco_weights *w, size_t parameter)
-{
-    return w->found[parameter] != NULL;
 }
 
 static redco_status match(redco_weights *w, bool other_names, redco_error *err)
@@ -155,7 +157,7 @@ static redco_status check_sizes(const redco_weights *w, redco_error *err)
     redco_status st = REDCO_OK;
     for (size_t i = 0; i < w->task->parameter_count && st == REDCO_OK; i++) {
         const redco_safetensor *const t = w->found[i];
-        if (t == NULL) { continue; }
+        if (t == NULL) { continue; } /* another file's */
         if (s.tensor == NULL || (t->file != NULL && s.tensor->file != NULL && strcmp(t->file, s.tensor->file) != 0)) {
             close_source(&s);
             s = (source){.w = w, .tensor = t, .descriptor = -1};
@@ -224,6 +226,73 @@ redco_status redco_weights_open(const char *path, const redco_task *task, const 
     return st;
 }
 
+/* Parameters of a prefix, from a file that knows nothing of it. */
+static redco_status match_part(redco_weights *w, const redco_weights *others, const char *prefix, redco_error *err)
+{
+    size_t taken = 0;
+    for (size_t i = 0; i < w->task->parameter_count; i++) {
+        const redco_task_parameter *const p = &w->task->parameters[i];
+        if (strncmp(p->name, prefix, w->prefix) != 0) { continue; }
+        if (redco_weights_has(others, i)) {
+            return redco_fail(err, REDCO_EVALUE, w->path, "is the second file that is given for %s", p->name);
+        }
+        w->found[i] = redco_safetensors_find(w->tensors, p->name + w->prefix);
+        if (w->found[i] == NULL) { w->found[i] = find_other_name(w, i); }
+        if (w->found[i] == NULL) {
+            return redco_fail(err, REDCO_EVALUE, w->path, "has no tensor %s, which %s asks for as %s",
+                              p->name + w->prefix, w->task->name, p->name);
+        }
+        const redco_status st = check_tensor(w, p, w->found[i], err);
+        if (st != REDCO_OK) { return st; }
+        taken++;
+    }
+    if (taken > 0) { return check_rest(w, err); }
+    return redco_fail(err, REDCO_EVALUE, w->path, "is for the prefix \"%s\"; %s has no parameter with such a name",
+                      prefix, w->task->name);
+}
+
+static redco_status open_part(const redco_weights_part *part, const redco_task *task, redco_weights **weights,
+                              redco_error *err)
+{
+    redco_weights *w = NULL;
+    char *const file = part->path[0] != '\0' ? file_of(part->path) : strdup(part->path);
+    if (file == NULL) { return redco_fail(err, REDCO_ENOMEM, part->path, "no memory to read it"); }
+    redco_status st = create(file, task, &w, err);
+    free(file);
+    if (st != REDCO_OK) { return st; }
+    w->prefix = strlen(part->prefix);
+    st = redco_safetensors_open(w->path, &w->tensors, err);
+    if (st == REDCO_OK) { st = match_part(w, *weights, part->prefix, err); }
+    if (st == REDCO_OK) { st = check_sizes(w, err); }
+    if (st != REDCO_OK) {
+        redco_weights_close(w);
+        return st;
+    }
+    w->other = *weights;
+    *weights = w;
+    return REDCO_OK;
+}
+
+redco_status redco_weights_open_parts(const redco_weights_part *parts, size_t count, const redco_task *task,
+                                      redco_weights **weights_out, redco_error *err)
+{
+    redco_weights *all = NULL;
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) { st = open_part(&parts[i], task, &all, err); }
+    if (st == REDCO_OK) {
+        *weights_out = all;
+        all = NULL;
+    }
+    redco_weights_close(all);
+    return st;
+}
+
+bool redco_weights_has(const redco_weights *w, size_t parameter)
+{
+    while (w != NULL && w->found[parameter] == NULL) { w = w->other; }
+    return w != NULL;
+}
+
 redco_status redco_weights_parse(const void *bytes, size_t size, const char *name, const redco_task *task,
                                  redco_weights **weights_out, redco_error *err)
 {
@@ -245,6 +314,7 @@ redco_status redco_weights_parse(const void *bytes, size_t size, const char *nam
 void redco_weights_close(redco_weights *w)
 {
     if (w == NULL) { return; }
+    redco_weights_close(w->other);
     if (w->last != NULL) { close_source(w->last); }
     free(w->last);
     redco_safetensors_free(w->tensors);
@@ -422,6 +492,7 @@ redco_status redco_weights_read(const redco_weights *w, size_t parameter, const 
                                 void *out, redco_error *err)
 {
     rows r;
+    while (w->found[parameter] == NULL && w->other != NULL) { w = w->other; }
     source s = {.w = w, .tensor = w->found[parameter], .descriptor = -1};
     redco_status st = rows_of(&w->task->parameters[parameter], box, &r, err);
     if (st == REDCO_OK) { st = open_source(&s, err); }
@@ -451,6 +522,7 @@ static redco_status keep_source(redco_weights *w, const redco_safetensor *tensor
 redco_status redco_weights_read_run(redco_weights *w, size_t parameter, uint64_t begin, uint64_t count,
                                     redco_dtype dtype, void *out, redco_error *err)
 {
+    while (w->found[parameter] == NULL && w->other != NULL) { w = w->other; }
     const redco_safetensor *const tensor = w->found[parameter];
     const redco_tensor_type type = redco_task_parameter_type(&w->task->parameters[parameter], dtype);
     const uint64_t elements = redco_type_elements(&type);

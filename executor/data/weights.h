@@ -7,6 +7,8 @@
 #include "costmodel/models/task.h"
 #include "executor/data/initial.h"
 
+#include <stdbool.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -22,15 +24,27 @@ typedef struct redco_weights redco_weights;
  *                be there too; NULL: names are exact */
 redco_status redco_weights_open(const char *path, const redco_task *task, const redco_model *model,
                                 redco_weights **weights_out, redco_error *err);
+/** Files that have a part of the parameters each. */
+typedef struct redco_weights_part {
+    const char *prefix; /**< beginning of the parameters' names, which the file's names lack; "" of all */
+    const char *path;   /**< as above */
+} redco_weights_part;
+
+/** Each file must have all parameters of its prefix and nothing else; parameters of no part are not read. A prefix that
+ *  no parameter has, and two files for one parameter, are errors.
+ *  @param parts  at least one */
+redco_status redco_weights_open_parts(const redco_weights_part *parts, size_t count, const redco_task *task,
+                                      redco_weights **weights_out, redco_error *err);
+/** True if a file has the parameter. redco_weights_open()'s has all, but for those that are trained beside frozen ones:
+ *  adapters. @param weights  NULL: none has */
+bool redco_weights_has(const redco_weights *weights, size_t parameter);
+
 /** From memory, which is borrowed until it is closed; no index. */
 redco_status redco_weights_parse(const void *bytes, size_t size, const char *name, const redco_task *task,
                                  redco_weights **weights_out, redco_error *err);
 void redco_weights_close(redco_weights *weights); /**< NULL is accepted */
 
-/** @return whether the files have a parameter: they have all but those trained beside frozen ones (adapters). */
-bool redco_weights_has(const redco_weights *weights, size_t parameter);
-
-/** @param parameter  its number in the task
+/** @param parameter  its number in the task, which a file must have
  *  @param box        in the executor's storage; NULL: all of it
  *  @param dtype      of @p out, rounded to nearest even where the file has more digits
  *  @return REDCO_EVALUE if the file ends before, or holds what is not a number */

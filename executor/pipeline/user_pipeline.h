@@ -33,6 +33,14 @@ typedef struct redco_user_pipeline_shape redco_user_pipeline_shape;
  *  @param rank  1 to 4 */
 void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char *name, uint32_t rank,
                                    const uint64_t *dim, redco_initial initial);
+/** All parameters of a language model of redco's families, with the shapes, first values and names that transformers
+ *  has for it, behind @p prefix: "" of one that is trained as it is, "teacher." of another. --weights-of PREFIX=DIR
+ * reads what transformers saved.
+ *  @param config  JSON as of HuggingFace's config.json: {"model_type": "gpt2", "n_embd": 64, ...} */
+void redco_user_pipeline_language_model(redco_user_pipeline_shape *shape, const char *prefix, const char *config);
+/** Logits [sequences, length, vocabulary] of tokens, I32 [sequences, length], by the described model of that prefix, in
+ *  the compute type; of decoder-only models. */
+redco_value redco_user_pipeline_logits(redco_scope *scope, const char *prefix, redco_value tokens);
 /** Says how steps change the parameters described so far whose names begin with @p prefix: REDCO_TRAINED, as they are
  * without this; REDCO_FROZEN, never: they take no memory for gradients and optimizer states; or REDCO_ASSIGNED, to what
  * step() gives them. Parameters of one module are frozen together. */
@@ -93,6 +101,10 @@ typedef struct redco_user_pipeline {
     /** Builds the prediction, [examples, ...] of a floating type or I32; NULL: nothing is. Inputs that an example to
      * predict does not have are still collated: collate() must do without them. */
     redco_value (*predict)(redco_scope *scope);
+    /** The prefix of a language model by which --predict continues prompts, as it does of redco's own models: with
+     * those options, caches, and {"tokens": [...]} or {"text": "..."} as examples. predict() then serves metric()
+     * alone. NULL: --predict tells what predict() builds. */
+    const char *generates;
     /** Makes the text that --predict writes for an example; NULL: the numbers, one alone as a number, more as a list. A
      * new reference.
      */

@@ -2,6 +2,7 @@
 
 #include "costmodel/graph/names.h"
 #include "costmodel/graph/transform.h"
+#include "executor/pipeline/pipeline_models.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ struct redco_user_pipeline_file {
     size_t parameter_count, parameter_room;
     redco_task_input *inputs; /* dim[0] is 0 until there is a batch */
     size_t input_count;
+    redcoi_pipeline_models models;
 };
 
 static void refuse(redco_user_pipeline_shape *shape, const char *name, const char *why)
@@ -71,16 +73,9 @@ static bool good_shape(redco_user_pipeline_shape *shape, const char *name, uint3
     return true;
 }
 
-void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char *name, uint32_t rank,
-                                   const uint64_t *dim, redco_initial initial)
+static void add_parameter(redco_user_pipeline_shape *shape, const char *name, const redco_task_parameter *parameter)
 {
     redco_user_pipeline_file *const f = shape->file;
-    if (shape->error.status != REDCO_OK || !good_name(shape, name)) { return; }
-    if (rank < 1 || rank > 4) {
-        refuse(shape, name, "is no parameter of 1 to 4 dimensions");
-        return;
-    }
-    if (!good_shape(shape, name, rank, dim)) { return; }
     if (f->parameter_count == f->parameter_room) {
         const size_t room = 2 * f->parameter_room + 32;
         redco_task_parameter *const more = room > PARAMETERS_MAX ? NULL : realloc(f->parameters, room * sizeof *more);
@@ -92,14 +87,70 @@ void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char 
         f->parameter_room = room;
     }
     redco_task_parameter *const p = &f->parameters[f->parameter_count];
-    *p = (redco_task_parameter){
-        .name = strdup(name), .layer = layer_name, .rank = rank, .blocks = 1, .initial = initial};
-    memcpy(p->dim, dim, rank * sizeof *dim);
+    *p = *parameter;
+    p->name = strdup(name);
+    p->layer = layer_name;
     if (p->name == NULL) {
         refuse(shape, name, "does not fit into memory");
         return;
     }
     f->parameter_count++;
+}
+
+void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char *name, uint32_t rank,
+                                   const uint64_t *dim, redco_initial initial)
+{
+    if (shape->error.status != REDCO_OK || !good_name(shape, name)) { return; }
+    if (rank < 1 || rank > 4) {
+        refuse(shape, name, "is no parameter of 1 to 4 dimensions");
+        return;
+    }
+    if (!good_shape(shape, name, rank, dim)) { return; }
+    add_parameter(
+        shape, name,
+        &(redco_task_parameter){.rank = rank,
+                                .dim = {dim[0], rank > 1 ? dim[1] : 0, rank > 2 ? dim[2] : 0, rank > 3 ? dim[3] : 0},
+                                .blocks = 1,
+                                .initial = initial});
+}
+
+void redco_user_pipeline_language_model(redco_user_pipeline_shape *shape, const char *prefix, const char *config)
+{
+    redco_user_pipeline_file *const f = shape->file;
+    if (shape->error.status != REDCO_OK) { return; }
+    if (prefix == NULL || config == NULL) {
+        refuse(shape, prefix, "is a model without prefix or config");
+        return;
+    }
+    if (redcoi_pipeline_models_add(&f->models, prefix, config, f->path, &shape->error) != REDCO_OK) { return; }
+    const redco_task *const task = redco_language_model_task(redcoi_pipeline_models_find(&f->models, prefix));
+    for (size_t i = 0; i < task->parameter_count && shape->error.status == REDCO_OK; i++) {
+        const char *const name = task->parameters[i].name;
+        if (good_name(shape, name)) { add_parameter(shape, name, &task->parameters[i]); }
+    }
+}
+
+redco_value redco_user_pipeline_logits(redco_scope *scope, const char *prefix, redco_value tokens)
+{
+    const redco_user_pipeline_file *const f = scope->owner;
+    const redco_language_model *const lm =
+        f != NULL && prefix != NULL ? redcoi_pipeline_models_find(&f->models, prefix) : NULL;
+    if (lm == NULL) {
+        (void)redco_fail(&scope->error, REDCO_EVALUE, f != NULL ? f->path : "",
+                         "describe() gave no language model with the prefix \"%.80s\"", prefix != NULL ? prefix : "");
+        return REDCO_NO_VALUE;
+    }
+    const uint64_t most = redco_model_get_dims(redco_language_model_of(lm))->max_positions;
+    if (tokens < redco_graph_value_count(scope->graph)) {
+        const redco_tensor_type *const type = redco_value_type(scope->graph, tokens);
+        if (type->rank == 2 && most > 0 && type->dim[1] > most) {
+            (void)redco_fail(&scope->error, REDCO_EVALUE, f->path,
+                             "model \"%.80s\": sequences of %llu tokens; its table has %llu positions", prefix,
+                             (unsigned long long)type->dim[1], (unsigned long long)most);
+            return REDCO_NO_VALUE;
+        }
+    }
+    return redco_language_model_logits(scope, lm, tokens);
 }
 
 void redco_user_pipeline_input(redco_user_pipeline_shape *shape, const char *name, redco_dtype dtype, uint32_t rank,
@@ -234,6 +285,11 @@ redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, cons
     if (shape.error.status == REDCO_OK) { check_training(&shape); }
     if (shape.error.status != REDCO_OK) {
         st = redco_fail(err, shape.error.status, shape.error.place, "%s", shape.error.text);
+    } else if (table->generates != NULL && redcoi_pipeline_models_find(&f->models, table->generates) == NULL) {
+        st = redco_fail(err, REDCO_EVALUE, name,
+                        "its " SYMBOL " has .generates = \"%.80s\"; describe() gave no such "
+                        "language model",
+                        table->generates);
     } else if (f->parameter_count == 0 || f->input_count == 0) {
         st = redco_fail(err, REDCO_EVALUE, name, "describe() gave no %s",
                         f->parameter_count == 0 ? "parameter" : "input");
@@ -277,6 +333,7 @@ void redco_user_pipeline_close(redco_user_pipeline_file *f)
     free(f->parameters);
     free(f->inputs);
     free(f->path);
+    redcoi_pipeline_models_free(&f->models);
     if (f->library != NULL) { (void)dlclose(f->library); }
     free(f);
 }
@@ -287,20 +344,43 @@ const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file
 }
 
 /* All operators are the one layer's product, which the simulator has. */
+static void begin(const redco_user_pipeline_file *f, redco_scope *scope)
+{
+    scope->owner = f;
+    redco_graph_set_layer(scope->graph, layer_name);
+    redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
+    redco_graph_hold_label(scope->graph, true); /* a language model sets labels, too */
+}
+
 static redco_value loss_of(redco_scope *scope, const void *context)
 {
     const redco_user_pipeline_file *const f = context;
-    redco_graph_set_layer(scope->graph, layer_name);
-    redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
-    return f->table->loss(scope, NULL);
+    begin(f, scope);
+    const redco_value loss = f->table->loss(scope, NULL);
+    redco_graph_hold_label(scope->graph, false);
+    return loss;
+}
+
+redco_value redco_user_pipeline_predict(const redco_user_pipeline_file *f, redco_scope *scope)
+{
+    begin(f, scope);
+    const redco_value predicted = f->table->predict(scope);
+    redco_graph_hold_label(scope->graph, false);
+    return predicted;
+}
+
+const redco_language_model *redco_user_pipeline_generator(const redco_user_pipeline_file *f)
+{
+    return f->table->generates != NULL ? redcoi_pipeline_models_find(&f->models, f->table->generates) : NULL;
 }
 
 static redco_value step_of(redco_scope *scope, const void *context)
 {
     const redco_user_pipeline_file *const f = context;
-    redco_graph_set_layer(scope->graph, layer_name);
-    redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
-    return f->table->step(scope, NULL);
+    begin(f, scope);
+    const redco_value loss = f->table->step(scope, NULL);
+    redco_graph_hold_label(scope->graph, false);
+    return loss;
 }
 
 redco_status redco_user_pipeline_task(const redco_user_pipeline_file *f, uint32_t examples, redco_task *task_out,

@@ -3,6 +3,7 @@
 #ifndef REDCO_USER_PIPELINE_FILE_H
 #define REDCO_USER_PIPELINE_FILE_H
 
+#include "costmodel/models/language_model.h"
 #include "executor/pipeline/user_pipeline.h"
 #include "topology/base/json.h"
 
@@ -22,6 +23,11 @@ redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, cons
 void redco_user_pipeline_close(redco_user_pipeline_file *file); /**< NULL is accepted */
 
 const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file *file);
+
+/** Adds what predict() builds, which the table has. */
+redco_value redco_user_pipeline_predict(const redco_user_pipeline_file *file, redco_scope *scope);
+/** The language model that continues prompts; NULL: none does. Borrowed. */
+const redco_language_model *redco_user_pipeline_generator(const redco_user_pipeline_file *file);
 
 /** The task of micro-batches of @p examples.
  *  @param file      must outlive the task

@@ -30,13 +30,12 @@ static redco_status start(redco_baseline *b, const redco_plan *plan, const char 
     const redco_task *const task = b->subject.task;
     redco_weights *weights = NULL;
     st = redco_reference_create(b->backend, task, &options, &b->reference, err);
-    if (st == REDCO_OK && b->options.weights != NULL) {
-        st = redco_weights_open(b->options.weights, task, b->subject.lm != NULL ? b->subject.model : NULL, &weights,
-                                err);
+    if (st == REDCO_OK) {
+        st = redcoi_weights_open(&b->options, task, b->subject.lm != NULL ? b->subject.model : NULL, &weights, err);
     }
     for (size_t i = 0; i < task->parameter_count && st == REDCO_OK; i++) {
         void *const to = redco_reference_master(b->reference, i);
-        st = weights != NULL && redco_weights_has(weights, i)
+        st = redco_weights_has(weights, i)
                  ? redco_weights_read(weights, i, NULL, master, to, err)
                  : redco_initial_fill(b->backend, &task->parameters[i], NULL, b->options.seed, master, to, err);
     }

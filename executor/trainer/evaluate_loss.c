@@ -153,7 +153,7 @@ static redco_status open_evaluation(struct evaluation *e, uint32_t batch, redco_
 redco_examples_options redco_trainer_examples(const redco_trainer *t, bool prompts, uint32_t max_tokens)
 {
     enum { LONGEST_PROMPT = 1 << 20 };
-    const redco_model_dims *const dims = redco_model_get_dims(t->model);
+    const redco_model_dims *const dims = redco_model_get_dims(redco_language_model_of(redco_trainer_generator(t)));
     const bool encoder_decoder = dims->encoder_layers > 0;
     redco_examples_options o = {dims->vocab, t->plan->seq_len, encoder_decoder, prompts, false};
     if (!prompts) { return o; }

@@ -27,6 +27,7 @@ struct cache {
 
 struct generation {
     redco_trainer *t;
+    const redco_language_model *lm;
     const redco_examples *examples;
     const redco_generation_options *o;
     bool encoder_decoder;
@@ -97,7 +98,7 @@ static redco_status make_step(struct generation *g, bool decoding, uint32_t prom
     redco_generation_graph graph = {.graph = NULL};
     g->shape.prompt = prompt;
     redco_status st =
-        redco_language_model_generation(t->lm, &g->shape, decoding, t->options.dtype, t->options.dtype, &graph, err);
+        redco_language_model_generation(g->lm, &g->shape, decoding, t->options.dtype, t->options.dtype, &graph, err);
     if (st != REDCO_OK) { return st; }
     g->out->graphs++;
     redcoi_kept *const kept = calloc((size_t)graph.cache_count + 1, sizeof *kept);
@@ -231,7 +232,7 @@ static redco_status run_round(struct generation *g, uint64_t round, redco_error 
     const uint64_t batch = round * redco_mesh_ranks(g->t->mesh.dp) + redco_replica_at(g->t->mesh, g->t->at);
     const uint32_t length = redcoi_rounds_length(&g->rounds, batch);
     struct step *const prompt = &g->prompts[redcoi_rounds_number(&g->rounds, length)];
-    const int32_t start = redco_language_model_start_token(g->t->lm);
+    const int32_t start = redco_language_model_start_token(g->lm);
     bool busy = true;
     redco_status st = prompt->forward == NULL ? make_step(g, false, length, prompt, err) : REDCO_OK;
     if (st == REDCO_OK && g->next.forward == NULL) { st = make_step(g, true, length, &g->next, err); }
@@ -260,7 +261,7 @@ static redco_status take_memory(struct generation *g, redco_error *err)
 {
     const size_t rows = g->rounds.batch, count = g->rounds.count;
     const size_t longest = (size_t)g->rounds.unit * (PROMPT_LENGTHS + 1);
-    g->cache_count = redco_model_get_dims(g->t->model)->layers * REDCO_GENERATION_CACHES;
+    g->cache_count = redco_model_get_dims(redco_language_model_of(g->lm))->layers * REDCO_GENERATION_CACHES;
     g->caches = calloc(g->cache_count, sizeof *g->caches);
     g->tokens = calloc(rows * longest, sizeof *g->tokens);
     g->last = calloc(4 * rows, sizeof *g->last);
@@ -324,13 +325,23 @@ static void close_generation(struct generation *g)
     free(g->order);
 }
 
+const redco_language_model *redco_trainer_generator(const redco_trainer *t)
+{
+    return t->lm == NULL && t->options.pipeline != NULL ? redco_user_pipeline_generator(t->options.pipeline) : t->lm;
+}
+
 redco_status redco_trainer_generate(redco_trainer *t, const redco_examples *examples, const redco_generation_options *o,
                                     redco_predictions *out, redco_error *err)
 {
     if (t->replay) { return redcoi_trainer_real(t, "a prediction", err); }
-    const redco_model_dims *const dims = redco_model_get_dims(t->model);
+    const redco_language_model *const lm = redco_trainer_generator(t);
+    if (lm == NULL) {
+        return redco_fail(err, REDCO_EVALUE, t->task->name, "has no language model that continues prompts");
+    }
+    const redco_model_dims *const dims = redco_model_get_dims(redco_language_model_of(lm));
     redco_predictions made = {.max_tokens = o->max_tokens, .count = redco_examples_count(examples)};
     struct generation g = {.t = t,
+                           .lm = lm,
                            .examples = examples,
                            .o = o,
                            .encoder_decoder = dims->encoder_layers > 0,

@@ -24,8 +24,8 @@ struct judging {
 /* Values that predict() adds to the graph, and the loss. */
 struct values {
     const redco_task *task;
-    const redco_user_pipeline *table;
-    bool with_loss;
+    const redco_user_pipeline_file *file;
+    bool with_loss, predicts;
     redco_value results[2];
     uint32_t count;
 };
@@ -34,7 +34,7 @@ static void build(redco_scope *scope, void *context)
 {
     struct values *const v = context;
     if (v->with_loss) { v->results[v->count++] = redco_task_loss(v->task, scope); }
-    if (v->table->predict != NULL) { v->results[v->count++] = v->table->predict(scope); }
+    if (v->predicts) { v->results[v->count++] = redco_user_pipeline_predict(v->file, scope); }
 }
 
 static redco_status no_memory(const redco_trainer *t, redco_error *err)
@@ -84,7 +84,8 @@ static redco_status open_batch(struct judging *j, uint32_t batch, redco_error *e
     const redco_user_pipeline_file *const file = t->options.pipeline;
     const redco_task_options options = {t->options.dtype, t->options.dtype, false, false, 1};
     redco_task_graph built = {.graph = NULL};
-    struct values v = {.table = redco_user_pipeline_of(file), .with_loss = j->with_loss};
+    struct values v = {
+        .file = file, .with_loss = j->with_loss, .predicts = redco_user_pipeline_of(file)->predict != NULL};
     redco_status st = redco_user_pipeline_task(file, batch, &j->task, err);
     if (st != REDCO_OK) { return st; }
     v.task = &j->task;
@@ -101,7 +102,7 @@ static redco_status open_batch(struct judging *j, uint32_t batch, redco_error *e
         j->inputs[i] = calloc(1, redco_type_bytes(&j->task.inputs[i].type));
         enough = j->inputs[i] != NULL;
     }
-    if (v.table->predict != NULL) {
+    if (v.predicts) {
         j->raw = calloc(1, redco_type_bytes(&j->predicted_type));
         enough = enough && j->raw != NULL;
     }

@@ -19,14 +19,14 @@ static redco_state_matrix matrix_of(const redco_task_parameter *p, const redco_t
     return m;
 }
 
-static void add_tensor(redcoi_modules *m, const redco_task *task, size_t i, const redco_tp_layout *layout, uint32_t tp,
-                       bool first, bool decay_matrices)
+/* A module begins with each tensor that is no bias. */
+static void add_tensor(redcoi_modules *m, const redco_task_parameter *p, const redco_param *param,
+                       const redco_tp_layout *layout, uint32_t tp, bool decay_matrices)
 {
-    const redco_task_parameter *const p = &task->parameters[i];
     const redco_tensor_type type = redco_task_parameter_type(p, REDCO_F32);
     const redco_tensor_type part = redco_tp_local(*layout, &type, tp);
     redco_state_layer *const layer = &m->layers[m->model.layer_count - 1];
-    if (first || !redco_same_module(task->parameters[i - 1].name, p->name)) {
+    if (layer->module_count == 0 || param->role != REDCO_PARAM_BIAS) {
         char *const name = m->module_names[m->model.module_count];
         m->modules[m->model.module_count++] = (redco_state_module){name, m->model.tensor_count, 0};
         layer->module_count++;
@@ -85,33 +85,33 @@ static bool take_memory(redcoi_modules *m, const redco_model *model, const redco
            m->tensors != NULL && m->matrices != NULL;
 }
 
+/* The tensors of each layer are the task's next parameters. */
 redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, const redco_model *model,
                                  const redco_task *task, const redco_tp_layout *layouts, bool decay_matrices,
                                  redco_error *err)
 {
     const redco_layer_class *classes = NULL;
-    const size_t class_count = redco_model_classes(model, &classes);
+    const redco_param *params = NULL;
+    const size_t class_count = redco_model_classes(model, &classes), count = redco_model_tensors(model, &params);
     redco_status st = REDCO_OK;
-    redco_names layers = {.count = 0};
-    size_t next = 0;
+    size_t next = 0, wanted = 0;
+    for (size_t i = 0; i < count; i++) { wanted += params[i].count; }
+    if (wanted != task->parameter_count) {
+        return redco_fail(err, REDCO_EVALUE, task->name, "has %zu parameters; its model has %zu", task->parameter_count,
+                          wanted);
+    }
     if (!take_memory(m, model, task)) { return redco_fail(err, REDCO_ENOMEM, task->name, "no memory for its modules"); }
     for (size_t c = 0; c < class_count && st == REDCO_OK; c++) {
         for (uint32_t l = 0; l < classes[c].layers && st == REDCO_OK; l++) {
-            st = add_layer(m, plan, classes[c].name, l, err);
-            const uint32_t layer = redco_names_add(&layers, m->layer_names[m->model.layer_count - 1]);
-            const size_t first = next;
-            while (st == REDCO_OK && next < task->parameter_count &&
-                   redco_names_find(&layers, task->parameters[next].layer) == layer) {
-                add_tensor(m, task, next, &layouts[next], plan->tp, next == first, decay_matrices);
+            if ((st = add_layer(m, plan, classes[c].name, l, err)) != REDCO_OK) { break; }
+            for (size_t i = 0; i < count; i++) {
+                if (params[i].class_index != c) { continue; }
+                add_tensor(m, &task->parameters[next], &params[i], &layouts[next], plan->tp, decay_matrices);
                 next++;
             }
-            if (st == REDCO_OK) { st = name_modules(m, &m->layers[m->model.layer_count - 1], err); }
+            st = name_modules(m, &m->layers[m->model.layer_count - 1], err);
         }
     }
-    if (st == REDCO_OK && next != task->parameter_count) {
-        st = redco_fail(err, REDCO_EVALUE, task->parameters[next].name, "is in no layer of the model");
-    }
-    redco_names_free(&layers);
     m->model.layers = m->layers;
     m->model.modules = m->modules;
     m->model.tensors = m->tensors;

@@ -7,6 +7,7 @@
 #ifndef REDCO_PREDICT_H
 #define REDCO_PREDICT_H
 
+#include "costmodel/models/language_model.h"
 #include "executor/data/examples.h"
 #include "executor/trainer/sampling.h"
 #include "executor/trainer/trainer.h"
@@ -15,7 +16,10 @@
 extern "C" {
 #endif
 
-/** The form of examples for the trainer's model. @param prompts  to be continued by @p max_tokens */
+/** The language model that continues prompts: the plan's, or a pipeline's; NULL: there is none. Borrowed. */
+const redco_language_model *redco_trainer_generator(const redco_trainer *trainer);
+
+/** The form of examples for that model. @param prompts  to be continued by @p max_tokens */
 redco_examples_options redco_trainer_examples(const redco_trainer *trainer, bool prompts, uint32_t max_tokens);
 
 typedef struct redco_evaluation {

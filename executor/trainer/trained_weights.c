@@ -1,7 +1,16 @@
-/* Weights of all modules at once, between steps. */
+/* First weights from files, and weights of all modules at once, between steps. */
 #include "executor/trainer/trainer_internal.h"
 
 #include <stdlib.h>
+
+redco_status redcoi_weights_open(const redco_trainer_options *options, const redco_task *task, const redco_model *model,
+                                 redco_weights **weights_out, redco_error *err)
+{
+    if (options->weights != NULL) { return redco_weights_open(options->weights, task, model, weights_out, err); }
+    return options->weights_part_count > 0
+               ? redco_weights_open_parts(options->weights_parts, options->weights_part_count, task, weights_out, err)
+               : REDCO_OK;
+}
 
 const void *redcoi_weights_of(const redco_trainer *t, uint32_t module)
 {

@@ -267,14 +267,10 @@ static redco_status draw(void *context, uint64_t begin, uint64_t count, void *to
 static redco_status first_weights(redco_trainer *t, redco_error *err)
 {
     redco_drawer *drawer = NULL;
-    redco_weights *const file = t->file_weights;
-    const redco_checkpoint_states states = redcoi_checkpoint_states(t);
-    redco_status st = file != NULL ? redco_weights_import(file, &states, err) : REDCO_OK;
-    if (st != REDCO_OK) { return st; }
-    st = redco_drawer_open(t->backend, redco_states_worker_stream(t->worker), t->options.seed,
-                           redco_states_master_dtype(t->states), &drawer, err);
+    redco_status st = redco_drawer_open(t->backend, redco_states_worker_stream(t->worker), t->options.seed,
+                                        redco_states_master_dtype(t->states), &drawer, err);
     for (size_t i = 0; i < t->task->parameter_count && st == REDCO_OK; i++) {
-        if (file != NULL && redco_weights_has(file, i)) { continue; }
+        if (redco_weights_has(t->file_weights, i)) { continue; }
         struct drawn drawn = {drawer, &t->task->parameters[i],
                               redcoi_part_drawn(t->layouts[i], &t->task->parameters[i], t->mesh.tp, t->at.tp)};
         const redco_states_maker maker = {&drawn, draw};
@@ -282,7 +278,11 @@ static redco_status first_weights(redco_trainer *t, redco_error *err)
     }
     if (st == REDCO_OK) { st = redco_states_worker_finish(t->worker, err); }
     redco_drawer_close(drawer);
-    redco_weights_close(file);
+    if (st == REDCO_OK && t->file_weights != NULL) {
+        const redco_checkpoint_states states = redcoi_checkpoint_states(t);
+        st = redco_weights_import(t->file_weights, &states, err);
+    }
+    redco_weights_close(t->file_weights);
     t->file_weights = NULL;
     return st;
 }
@@ -319,8 +319,8 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
         goto out;
     }
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
-    if (options->weights != NULL && (st = redco_weights_open(options->weights, t->task, t->lm != NULL ? t->model : NULL,
-                                                             &t->file_weights, err)) != REDCO_OK) {
+    if ((st = redcoi_weights_open(options, t->task, t->lm != NULL ? t->model : NULL, &t->file_weights, err)) !=
+        REDCO_OK) {
         goto out;
     }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }

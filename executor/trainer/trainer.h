@@ -14,6 +14,7 @@
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/comm/device_comm.h"
 #include "executor/data/examples.h"
+#include "executor/data/weights.h"
 #include "executor/optimizer/optimizer.h"
 #include "executor/optimizer/rate.h"
 #include "executor/pipeline/records.h"
@@ -65,7 +66,9 @@ typedef struct redco_trainer_options {
      * place of data; both borrowed until the trainer is freed. NULL: a language model. */
     const redco_user_pipeline_file *pipeline;
     const redco_records *records;
-    const char *weights;     /**< first weights: a file, index or folder (executor/data/weights.h); NULL: drawn */
+    const char *weights; /**< first weights: a file, index or folder (executor/data/weights.h); NULL: drawn */
+    const redco_weights_part *weights_parts; /**< instead: first weights of some parameters; borrowed */
+    size_t weights_part_count;
     const redco_step *steps; /**< the simulator's step of the plan: all micro-batches; borrowed */
     bool emulate;            /**< computation is timed waits, weights are zeros: redco_schedule_options */
     redco_trainer_fusing fuse;

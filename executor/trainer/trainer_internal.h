@@ -145,6 +145,9 @@ redco_status redcoi_trainer_fuse(redco_trainer *trainer, redco_error *err);
 
 /** All modules' weights as this rank computes with them, between steps. */
 redco_status redcoi_weights_gather(redco_trainer *trainer, redco_error *err);
+/** First weights that the options name. @param weights_out  stays NULL where all are drawn */
+redco_status redcoi_weights_open(const redco_trainer_options *options, const redco_task *task, const redco_model *model,
+                                 redco_weights **weights_out, redco_error *err);
 const void *redcoi_weights_of(const redco_trainer *trainer, uint32_t module); /**< gathered before */
 /** Into the program's memory. */
 redco_status redcoi_weights_read(const redco_trainer *trainer, uint32_t module, void *to, redco_error *err);

@@ -147,12 +147,13 @@ static const redco_operator *product_of(const struct builder *b, const redco_lay
     return NULL;
 }
 
-/* @return whether an even cut of the outputs leaves heads whole and parts in place. */
+/* @return whether an even cut of the outputs leaves heads whole and parts in place. Frameworks cut a matrix of three
+ * parts as one; redco-exec cuts each part. */
 static bool is_aligned(const struct builder *b, const redco_layer_node *node)
 {
     const bool q = b->dims->heads % b->ranks == 0, kv = b->dims->kv_heads % b->ranks == 0;
     switch (redco_extent_split(&node->columns)) {
-    case REDCO_AXIS_HEADS: return q && node->blocks == 1;
+    case REDCO_AXIS_HEADS: return q && (node->blocks == 1 || plans_memory(b));
     case REDCO_AXIS_KV_HEADS: return kv;
     case REDCO_AXIS_QKV_HEADS: return q && kv;
     default: return true;
@@ -298,13 +299,15 @@ static void add_core(const struct builder *b, const redco_layer_node *node, uint
 }
 
 /* Activations; or softmax and cross entropy where the logits are: three sums of one number per token are left out, as
- * in the closed form. */
+ * in the closed form. With sequence parallelism redco-exec scatters partial sums along the sequence rather than adding
+ * them up on every rank, whatever the rules. */
 static void add_elements(const struct builder *b, const redco_layer_node *node, uint32_t at)
 {
     for (int size = SPLIT; size < SIZES; size++) {
         if (size == ROWS && !b->rows) { continue; }
         redcoi_tp_option *const option = add_option(b, at, form_of[size], form_of[size], node_seconds(b, node, size));
         option->reference = size == SPLIT;
+        option->by_rules = size != WHOLE || !b->rows || !plans_memory(b);
         option->bytes =
             node->kind != REDCO_NODE_LOSS
                 ? kept_bytes(b, node, size)

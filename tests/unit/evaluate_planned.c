@@ -1,4 +1,3 @@
-/* A graph from an arena, on its own: what tests compare schedules with. */
 #include "evaluate_planned.h"
 
 #include <stdlib.h>
@@ -86,10 +85,10 @@ static redco_status read_results(const run *r, const redco_result *results, uint
     return st == REDCO_OK ? calls->stream_finish(r->backend, r->stream, r->err) : st;
 }
 
-redco_status evaluate_planned(redco_backend *backend, const redco_collectives *collectives, const redco_graph *graph,
-                              const redco_lifetimes_options *options, const redco_binding *bindings,
-                              uint32_t binding_count, const redco_result *results, uint32_t result_count, bool poison,
-                              redco_memory_plan *plan_out, redco_error *err)
+redco_status redco_evaluate_planned(redco_backend *backend, const redco_collectives *collectives,
+                                    const redco_graph *graph, const redco_lifetimes_options *options,
+                                    const redco_binding *bindings, uint32_t binding_count, const redco_result *results,
+                                    uint32_t result_count, bool poison, redco_memory_plan *plan_out, redco_error *err)
 {
     const redco_backend_calls *const calls = backend->calls;
     run r = {.backend = backend, .collectives = collectives, .graph = graph, .err = err};

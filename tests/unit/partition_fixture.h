@@ -27,6 +27,16 @@ typedef struct rig_input {
     void *data;
 } rig_input;
 
+/** A collective of a rank's graph. */
+typedef struct rig_traffic {
+    uint32_t op; /**< in the rank's graph; its name is redco_op_name() */
+    redco_op_kind kind;
+    redco_rank_group group;
+    /** The whole tensor: the buffer of an all-reduce, the output of an all-gather, the input of a reduce-scatter. */
+    uint64_t size_bytes;
+    uint64_t sent_bytes; /**< by one rank in a ring: (n-1)/n of it, an all-reduce twice that; rounded up */
+} rig_traffic;
+
 typedef struct rig {
     redco_graph *g;
     redco_backend *backend;
@@ -40,11 +50,16 @@ typedef struct rig {
     bool sequence_parallel;
     uint64_t batch, sequences[2];
     /* the last partition's, rank 0 */
-    redco_tp_traffic *traffic;
+    rig_traffic *traffic;
     uint32_t traffic_count;
     char (*names)[120]; /**< names of the collectives */
     double worst;       /**< relative error */
 } rig;
+
+/** The collectives of a rank's graph, in order, as the cost model counts them.
+ *  @param traffic_out  the caller frees it with free(); NULL if there are none */
+redco_status rig_list_traffic(const redco_graph *local, rig_traffic **traffic_out, uint32_t *count_out,
+                              redco_error *err);
 
 void rig_open(rig *r, uint64_t seed);
 void rig_clear(rig *r); /**< another model */

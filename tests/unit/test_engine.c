@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRESETS = 16 };
+enum { PRESETS = 17 };
 
 static redco_engine_file read_preset(const char *name)
 {
@@ -367,10 +367,28 @@ static const struct {
 };
 enum { GPUS = sizeof sets / sizeof sets[0] };
 
+/* Engines whose rows of traces/data suffice for a set of their own (tools/fit-presets.sh), on GPUs with such names. */
+static const struct {
+    const char *engine, *gpus, *set;
+} own_sets[] = {
+    {"aleph-alpha", "A100", "a100-aleph-alpha"},
+    {"megatron-lm", "A100", "a100-megatron-lm"},
+    {"nemo", "H100", "h100-nemo"},
+    {"maxtext", "H100", "h100-maxtext"},
+    {"megatron-bridge", "B200", "blackwell-megatron-bridge"},
+    {"megatron-bridge", "B300", "blackwell-megatron-bridge"},
+    {"megatron-bridge", "GB200", "blackwell-megatron-bridge"},
+    {"megatron-bridge", "GB300", "blackwell-megatron-bridge"},
+};
+
 static const char *wanted_set(size_t gpu, const redco_engine_file *file)
 {
     if (strcmp(file->engine.name, "redco-exec") == 0) { return "cuda"; }
     if (strcmp(file->engine.name, "amsp") == 0) { return sets[gpu].amsp; }
+    for (size_t i = 0; i < sizeof own_sets / sizeof own_sets[0]; i++) {
+        const bool here = strncmp(sets[gpu].gpu, own_sets[i].gpus, strlen(own_sets[i].gpus)) == 0;
+        if (here && strcmp(file->engine.name, own_sets[i].engine) == 0) { return own_sets[i].set; }
+    }
     switch (file->engine.software) {
     case REDCO_SOFTWARE_MEGATRON: return sets[gpu].megatron;
     case REDCO_SOFTWARE_TE_XLA: return sets[gpu].te_xla;

@@ -13,7 +13,6 @@
 #include "costmodel/graph/transform.h"
 #include "costmodel/kept/recompute.h"
 #include "executor/backend/host/host.h"
-#include "executor/memory_plan/planned_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,7 +178,8 @@ static void run(redco_backend *backend, const language *l, const redco_graph *gr
         o->results[i] = (redco_result){outputs[i], malloc(redco_type_bytes(redco_value_type(graph, outputs[i])) + 1)};
     }
     const uint32_t bound = language_rebind(l, graph, bindings);
-    must(evaluate_planned(backend, NULL, graph, &lifetimes, bindings, bound, o->results, o->count, true, &plan, &err),
+    must(redco_evaluate_planned(backend, NULL, graph, &lifetimes, bindings, bound, o->results, o->count, true, &plan,
+                                &err),
          &err);
     o->arena_bytes = plan.arena.live_bytes;
     redco_memory_plan_free(&plan);
@@ -641,7 +641,8 @@ static void check_random(redco_backend *backend, uint64_t seed, tally *t)
     }
     const redco_lifetimes_options lifetimes = {.order = NULL};
     must(redco_evaluate(backend, m.g, m.bindings, ELEMENTWISE_INPUTS, want, results, &err), &err);
-    must(evaluate_planned(backend, NULL, fused, &lifetimes, rebound, bound, have, results, true, NULL, &err), &err);
+    must(redco_evaluate_planned(backend, NULL, fused, &lifetimes, rebound, bound, have, results, true, NULL, &err),
+         &err);
     for (uint32_t i = 0; i < results; i++) {
         const size_t bytes = redco_type_bytes(redco_value_type(m.g, outputs[i]));
         if (memcmp(want[i].data, have[i].data, bytes) != 0) {

@@ -8,7 +8,6 @@
 #include "costmodel/graph/transform.h"
 #include "costmodel/kept/recompute.h"
 #include "executor/backend/host/host.h"
-#include "executor/memory_plan/planned_memory.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -151,7 +150,7 @@ static uint64_t run(redco_backend *host, const language *l, const redco_graph *g
         o->results[i] = (redco_result){outputs[i], malloc(redco_type_bytes(redco_value_type(graph, outputs[i])) + 1)};
     }
     const uint32_t bound = language_rebind(l, graph, bindings);
-    if (evaluate_planned(host, NULL, graph, &none, bindings, bound, o->results, o->count, true, NULL, &err) !=
+    if (redco_evaluate_planned(host, NULL, graph, &none, bindings, bound, o->results, o->count, true, NULL, &err) !=
             REDCO_OK ||
         redco_memory_plan_make(graph, &bare, &plan, &err) != REDCO_OK) {
         fail_msg("%s: %s", err.place, err.text);

@@ -255,7 +255,8 @@ static const struct bad_row bad[] = {
      "\"mixtral\" is not a model type that redco knows; known: llama, mistral, qwen2, qwen3, internlm2, gemma, gpt2, "
      "gptj, "
      "gpt_neox, opt, bloom, mpt, t5, mt5, bart, generic"},
-    {"{\"model_type\":\"generic\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":4}",
+    {"{\"model_type\":\"generic\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":4,\"vocab_size\":"
+     "9}",
      "config.json:/intermediate_size", "is missing; a model of type \"generic\" is known by its dimensions alone"},
     {"{\"model_type\":\"generic\",\"num_hidden_layers\":2,\"hidden_size\":64,\"intermediate_size\":256,"
      "\"num_attention_heads\":3,\"vocab_size\":100}",

@@ -97,10 +97,10 @@ static void test_one_rank(void **state)
     rig *r = *state;
     redco_value outputs[RIG_INPUTS + 1];
     redco_graph *local = NULL;
-    redco_tp_traffic *traffic = NULL;
+    rig_traffic *traffic = NULL;
     uint32_t count = 1;
     assert_int_equal(rig_partition(r, 1, 0, &local, outputs, NULL), REDCO_OK);
-    assert_int_equal(redco_partition_traffic(local, &traffic, &count, NULL), REDCO_OK);
+    assert_int_equal(rig_list_traffic(local, &traffic, &count, NULL), REDCO_OK);
     assert_int_equal(count, 0);
     assert_null(traffic);
     redco_graph_free(local);
@@ -141,10 +141,10 @@ static void test_precision(void **state)
                                        {.name = "b", .layout = redco_tp_split(0)}};
     const redco_partition_options options = {.group = {0, 2}, .rank = 1, .inputs = layouts, .input_count = 2};
     redco_error err = {0};
-    redco_tp_traffic *traffic = NULL;
+    rig_traffic *traffic = NULL;
     uint32_t count = 0;
     if (redco_partition(g, wanted, 4, &options, &local, outputs, &err) != REDCO_OK) { fail_msg("%s", err.text); }
-    assert_int_equal(redco_partition_traffic(local, &traffic, &count, NULL), REDCO_OK);
+    assert_int_equal(rig_list_traffic(local, &traffic, &count, NULL), REDCO_OK);
     assert_int_equal(count, 2); /* y, and the gradient of x: 8 × 4 × 2 bytes */
     for (uint32_t i = 0; i < count; i++) { assert_int_equal(traffic[i].size_bytes, 64); }
     assert_int_equal(redco_value_type(local, outputs[2])->dim[1], 8);

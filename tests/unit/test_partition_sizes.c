@@ -1,6 +1,8 @@
 /* Models of real sizes, as graphs only: choices must not turn with the sizes. LLaMA-2-70B's shapes (grouped heads),
  * OPT-6.7B's (biases, tied table, learned places) and GPT-J-6B's (parallel block), in bf16 with f32 weights, at 2 to 16
  * ranks and at short and long sequences: the bytes of RedCoast's table. */
+#include "partition_fixture.h"
+
 #include "costmodel/graph/differentiate.h"
 #include "costmodel/layouts/partition.h"
 
@@ -153,7 +155,7 @@ static uint64_t partition_cost(site *m, redco_value loss, uint32_t ranks, bool s
     static redco_partition_output outputs[PARAMETERS + 1];
     static redco_tp_input inputs[PARAMETERS];
     redco_graph *local = NULL;
-    redco_tp_traffic *traffic = NULL;
+    rig_traffic *traffic = NULL;
     redco_error err = {0};
     uint32_t count = 0;
     uint64_t cost = 0;
@@ -174,7 +176,7 @@ static uint64_t partition_cost(site *m, redco_value loss, uint32_t ranks, bool s
     if (redco_partition(m->g, outputs, m->count + 1, &options, &local, outputs_out, &err) != REDCO_OK) {
         fail_msg("%s: %s", err.place, err.text);
     }
-    assert_int_equal(redco_partition_traffic(local, &traffic, &count, NULL), REDCO_OK);
+    assert_int_equal(rig_list_traffic(local, &traffic, &count, NULL), REDCO_OK);
     for (uint32_t i = 0; i < count; i++) {
         cost += traffic[i].size_bytes * (traffic[i].kind == REDCO_OP_ALL_REDUCE ? 2 : 1);
     }

@@ -7,7 +7,6 @@
 #include "costmodel/kept/recompute.h"
 #include "executor/backend/host/host.h"
 #include "executor/comm/graph_collectives.h"
-#include "executor/memory_plan/planned_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,8 +81,8 @@ static uint32_t compare(const job *j, const language *l, const outcome *want, ui
     prepare(&have, graph, outputs, l->output_count);
     const uint32_t bound = language_rebind(l, graph, bindings);
     const redco_lifetimes_options lifetimes = {.order = NULL};
-    if (evaluate_planned(j->backend, j->collectives, graph, &lifetimes, bindings, bound, have.results, have.count, true,
-                         NULL, &err) != REDCO_OK) {
+    if (redco_evaluate_planned(j->backend, j->collectives, graph, &lifetimes, bindings, bound, have.results, have.count,
+                               true, NULL, &err) != REDCO_OK) {
         goto out;
     }
     repeated = 0;

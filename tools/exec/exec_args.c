@@ -28,6 +28,7 @@ enum key {
     KEY_KEEP,
     KEY_RESUME,
     KEY_WEIGHTS,
+    KEY_WEIGHTS_OF,
     KEY_SAVE_WEIGHTS,
     KEY_SAVE_DTYPE,
     KEY_OPTIMIZER,
@@ -115,6 +116,7 @@ static const struct argp_option flags[] = {
     {"keep", KEY_KEEP, "K", 0, "Checkpoints that are kept, the newest ones (default: 2)", 2},
     {"resume", KEY_RESUME, NULL, 0, "Go on from the newest whole checkpoint of DIR, on any plan of the same model and global batch, to step --steps", 2},
     {"weights", KEY_WEIGHTS, "DIR|FILE", 0, "Begin with these: a safetensors file, an index of several, or a folder that transformers wrote", 2},
+    {"weights-of", KEY_WEIGHTS_OF, "PREFIX=DIR|FILE", 0, "Instead: begin parameters whose names begin with PREFIX with these, which lack it; may be repeated; others are drawn", 2},
     {"save-weights", KEY_SAVE_WEIGHTS, "DIR", 0, "After the last step, write weights and config there as transformers loads them; a folder that is new or empty", 2},
     {"save-dtype", KEY_SAVE_DTYPE, "TYPE", 0, "In which type: bf16 or f32 (default: bf16 where that is computed in, else f32)", 2},
     {"evaluate", KEY_EVALUATE, "FILE", 0, "Tell the loss over all examples of FILE after the last step: JSON lines (*.jsonl) with \"tokens\" or \"text\", or token ids as --data", 3},
@@ -157,6 +159,7 @@ static error_t check_replay(struct exec_args *args)
                   {args->folder != NULL, "--checkpoint"},
                   {args->resume, "--resume"},
                   {args->weights != NULL, "--weights"},
+                  {args->weights_part_count > 0, "--weights-of"},
                   {args->evaluate != NULL, "--evaluate"},
                   {args->predict != NULL, "--predict"},
                   {args->save_weights != NULL, "--save-weights"},
@@ -236,9 +239,6 @@ static error_t check_together(struct exec_args *args)
         return cli_bad_option(&args->cli, "--skip-bad", "needs --data, --evaluate or --predict with JSON lines");
     }
     if (exec_course_check(args) != 0) { return EINVAL; }
-    if (args->pipeline_path != NULL && args->generates) {
-        return cli_bad_option(&args->cli, "--max-new-tokens and its kin", "are for language models");
-    }
     if (!args->has_steps && args->course.epochs == 0 && (args->evaluate != NULL || args->predict != NULL)) {
         args->steps = 0;
     }
@@ -257,8 +257,15 @@ static error_t check_together(struct exec_args *args)
         return cli_bad_option(&args->cli, args->weights != NULL ? "--weights" : "--save-weights",
                               "needs real computation, not --emulate-compute");
     }
-    if (args->resume && args->weights != NULL) {
-        return cli_bad_option(&args->cli, "--weights", "a run that is resumed has its checkpoint's weights");
+    if (args->weights != NULL && args->weights_part_count > 0) {
+        return cli_bad_option(&args->cli, "--weights-of", "does not go with --weights, which has all parameters");
+    }
+    if (args->emulate && args->weights_part_count > 0) {
+        return cli_bad_option(&args->cli, "--weights-of", "needs real computation, not --emulate-compute");
+    }
+    if (args->resume && (args->weights != NULL || args->weights_part_count > 0)) {
+        return cli_bad_option(&args->cli, args->weights != NULL ? "--weights" : "--weights-of",
+                              "a run that is resumed has its checkpoint's weights");
     }
     if (args->save_dtype >= 0 && args->save_weights == NULL) {
         return cli_bad_option(&args->cli, "--save-dtype", "needs --save-weights DIR");
@@ -328,6 +335,25 @@ static error_t read_use(struct exec_args *args, int key, const char *text)
     }
 }
 
+/* PREFIX=PATH. */
+static error_t read_weights_of(struct exec_args *args, const char *text)
+{
+    const char *const sign = strchr(text, '=');
+    const uint32_t at = args->weights_part_count;
+    if (sign == NULL || sign[1] == '\0' || sign - text >= EXEC_PREFIX_SIZE) {
+        return cli_bad_option(&args->cli, "--weights-of",
+                              "\"%.80s\" is not PREFIX=DIR or PREFIX=FILE with a prefix of at most %d bytes", text,
+                              EXEC_PREFIX_SIZE - 1);
+    }
+    if (at == EXEC_PARTS_MAX) {
+        return cli_bad_option(&args->cli, "--weights-of", "is given more than %d times", EXEC_PARTS_MAX);
+    }
+    (void)snprintf(args->prefixes[at], EXEC_PREFIX_SIZE, "%.*s", (int)(sign - text), text);
+    args->weights_parts[at] = (redco_weights_part){args->prefixes[at], sign + 1};
+    args->weights_part_count++;
+    return 0;
+}
+
 static error_t read_flag(int key, char *text, struct argp_state *state)
 {
     struct exec_args *const args = state->input;
@@ -346,6 +372,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_KEEP: args->has_keep = true; return cli_u64(&args->cli, "--keep", text, 1, MOST_KEPT, &args->keep);
     case KEY_RESUME: args->resume = true; return 0;
     case KEY_WEIGHTS: return cli_name(&args->cli, "--weights", text, &args->weights);
+    case KEY_WEIGHTS_OF: return read_weights_of(args, text);
     case KEY_SAVE_WEIGHTS: return cli_name(&args->cli, "--save-weights", text, &args->save_weights);
     case KEY_SAVE_DTYPE: return cli_word(&args->cli, "--save-dtype", text, save_words, &args->save_dtype);
     case KEY_TIMEOUT: return cli_u64(&args->cli, "--timeout", text, 1, MOST_TIMEOUT_S, &args->timeout_s);
@@ -469,6 +496,10 @@ redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts 
               (unsigned long long)args->top_k, args->top_p);
     exec_fact(facts, "--weights", "%s%.100s", args->weights != NULL ? "" : "not given",
               args->weights != NULL ? args->weights : "");
+    exec_fact(facts, "number of --weights-of", "%u", args->weights_part_count);
+    for (uint32_t i = 0; i < args->weights_part_count; i++) {
+        exec_fact(facts, "--weights-of", "%s=%.100s", args->weights_parts[i].prefix, args->weights_parts[i].path);
+    }
     exec_fact(facts, "--timeout", "%llu s", (unsigned long long)args->timeout_s);
     exec_fact(facts, "number of --profile", "%u", args->profile_count);
     exec_course_facts(args, facts);

@@ -9,7 +9,7 @@
 #include "tools/exec/exec_report.h"
 #include "tools/exec/exec_start.h"
 
-enum { EXEC_PROFILES_MAX = 64 };
+enum { EXEC_PROFILES_MAX = 64, EXEC_PARTS_MAX = 8, EXEC_PREFIX_SIZE = 65 };
 
 /** Options of exec_course.h. */
 enum { EXEC_KEY_EPOCHS = 0x200, EXEC_KEY_EVALUATE_EVERY, EXEC_KEY_ORDER, EXEC_KEY_KEEP_BEST, EXEC_KEY_LOG };
@@ -38,6 +38,9 @@ struct exec_args {
     const char *weights, *save_weights;
     const char *pipeline_path; /* path of a shared library; NULL: the plan's language model */
     const char *new_pipeline;  /* the name of one to be written */
+    redco_weights_part weights_parts[EXEC_PARTS_MAX];
+    char prefixes[EXEC_PARTS_MAX][EXEC_PREFIX_SIZE];
+    uint32_t weights_part_count;
     bool skip_bad;
     struct exec_course course;
     redco_user_pipeline_file *pipeline;

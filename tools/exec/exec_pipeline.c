@@ -128,12 +128,17 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
     if (st == REDCO_OK && args->data == NULL && args->steps > 0 && !collects) {
         st = redco_fail(err, REDCO_EVALUE, "--data", "is missing; a pipeline is trained on JSON lines");
     }
-    if (st == REDCO_OK && args->predict != NULL && redco_user_pipeline_of(args->pipeline)->predict == NULL) {
+    const bool continues = st == REDCO_OK && redco_user_pipeline_of(args->pipeline)->generates != NULL;
+    if (st == REDCO_OK && args->predict != NULL && !continues &&
+        redco_user_pipeline_of(args->pipeline)->predict == NULL) {
         st = redco_fail(err, REDCO_EVALUE, args->pipeline_path, "has no .predict, which --predict needs");
+    }
+    if (st == REDCO_OK && args->generates && !continues) {
+        st = redco_fail(err, REDCO_EVALUE, "--max-new-tokens and its kin", "are for language models");
     }
     if (st == REDCO_OK) { st = open_records(args, args->data, &args->records, err); }
     if (st == REDCO_OK) { st = open_records(args, args->evaluate, &args->evaluated, err); }
-    return st == REDCO_OK ? open_records(args, args->predict, &args->predicted, err) : st;
+    return st == REDCO_OK && !continues ? open_records(args, args->predict, &args->predicted, err) : st;
 }
 
 void exec_pipeline_close(struct exec_args *args)

@@ -26,8 +26,8 @@ redco_status exec_files_open(const struct exec_args *args, const redco_trainer *
                              struct exec_files *files, redco_error *err)
 {
     redco_status st = REDCO_OK;
-    if (args->pipeline != NULL) { return args->predictions != NULL ? cli_writable(args->predictions, err) : st; }
-    if (args->evaluate != NULL) {
+    const bool continues = args->pipeline == NULL || redco_user_pipeline_of(args->pipeline)->generates != NULL;
+    if (args->pipeline == NULL && args->evaluate != NULL) {
         redco_examples_options options = redco_trainer_examples(trainer, false, 0);
         options.skip_bad = args->skip_bad;
         st = redco_examples_open(args->evaluate, &options, &files->evaluated, err);
@@ -35,7 +35,7 @@ redco_status exec_files_open(const struct exec_args *args, const redco_trainer *
             exec_files_skipped(args, args->evaluate, redco_examples_skipped(files->evaluated));
         }
     }
-    if (st == REDCO_OK && args->predict != NULL) {
+    if (st == REDCO_OK && continues && args->predict != NULL) {
         redco_examples_options options = redco_trainer_examples(trainer, true, (uint32_t)args->max_new_tokens);
         options.skip_bad = args->skip_bad;
         st = redco_examples_open(args->predict, &options, &files->prompts, err);
@@ -53,9 +53,9 @@ void exec_files_close(struct exec_files *files)
 }
 
 /* "eos_token_id" of the config: a number, or a list of them. */
-static uint32_t read_ends(const redco_plan *plan, int32_t ends[ENDS_MAX])
+static uint32_t read_ends(const redco_language_model *lm, int32_t ends[ENDS_MAX])
 {
-    const json_t *const value = json_object_get(plan->model_config, "eos_token_id");
+    const json_t *const value = json_object_get(redco_model_config(redco_language_model_of(lm)), "eos_token_id");
     uint32_t count = 0;
     if (json_is_integer(value)) { ends[count++] = (int32_t)json_integer_value(value); }
     for (size_t i = 0; i < json_array_size(value) && count < ENDS_MAX; i++) {
@@ -179,7 +179,7 @@ static redco_status predict(const struct exec_args *args, const struct exec_file
                                               .max_tokens = (uint32_t)args->max_new_tokens,
                                               .sampling = {args->temperature, args->top_k, args->top_p, args->seed},
                                               .ends = ends,
-                                              .end_count = read_ends(args->plan, ends)};
+                                              .end_count = read_ends(redco_trainer_generator(trainer), ends)};
     redco_predictions p = {.tokens = NULL};
     const double begin_s = exec_now_s();
     redco_status st = redco_trainer_generate(trainer, files->prompts, &options, &p, err);
@@ -241,6 +241,7 @@ redco_status exec_files_evaluate(const struct exec_args *args, const struct exec
     redco_status st = REDCO_OK;
     use->metric = (double)NAN;
     if (args->evaluate == NULL) { return st; }
+    use->by_token = args->pipeline == NULL;
     st = args->pipeline != NULL
              ? evaluate_pipeline(args, trainer, pairs, use, err)
              : redco_trainer_evaluate(trainer, files->evaluated, (uint32_t)args->batch, &use->evaluation, err);
@@ -254,7 +255,7 @@ redco_status exec_files_predict(const struct exec_args *args, const struct exec_
 {
     redco_judgement j = {.predictions = NULL};
     if (args->predict == NULL) { return REDCO_OK; }
-    if (args->pipeline == NULL) { return predict(args, files, trainer, what, use, err); }
+    if (files->prompts != NULL) { return predict(args, files, trainer, what, use, err); }
     const double begin_s = exec_now_s();
     redco_status st = redco_trainer_judge(trainer, args->predicted, (uint32_t)args->batch, false, &j, err);
     use->prediction_s = exec_now_s() - begin_s;

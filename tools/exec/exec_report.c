@@ -136,6 +136,7 @@ void exec_print_tail(const struct exec_run *run)
         (void)printf(": loss %.6f over %llu targets of %llu examples, %.3g s\n", run->use.evaluation.loss,
                      (unsigned long long)run->use.evaluation.targets, (unsigned long long)run->use.evaluation.examples,
                      run->use.evaluation_s);
+        if (run->use.by_token) { (void)printf("perplexity %.6g\n", exp(run->use.evaluation.loss)); }
         if (isfinite(run->use.metric)) { (void)printf("metric %.6f\n", run->use.metric); }
     }
     if (run->best.step > 0) {
@@ -273,10 +274,11 @@ static json_t *evaluations_json(const struct exec_use *use)
 static json_t *evaluation_json(const struct exec_use *use)
 {
     if (use->evaluate == NULL) { return json_null(); }
-    return json_pack("{s:o, s:f, s:o, s:I, s:I, s:f}", "file", cli_json_text(use->evaluate), "loss",
-                     use->evaluation.loss, "metric", number_json(use->metric), "examples",
-                     (json_int_t)use->evaluation.examples, "targets", (json_int_t)use->evaluation.targets, "time_s",
-                     use->evaluation_s);
+    const double perplexity = use->by_token ? exp(use->evaluation.loss) : (double)NAN;
+    return json_pack("{s:o, s:f, s:o, s:o, s:I, s:I, s:f}", "file", cli_json_text(use->evaluate), "loss",
+                     use->evaluation.loss, "perplexity", number_json(perplexity), "metric", number_json(use->metric),
+                     "examples", (json_int_t)use->evaluation.examples, "targets", (json_int_t)use->evaluation.targets,
+                     "time_s", use->evaluation_s);
 }
 
 static json_t *prediction_json(const struct exec_use *use)

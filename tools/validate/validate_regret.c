@@ -3,6 +3,7 @@
 #include "tools/cli/text_table.h"
 #include "tools/validate/validate_rows.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,13 @@ struct group {
     double regret_ratio; /* 1 - measured(chosen) / measured(best) */
 };
 
+/* The groups of one source. */
+struct source {
+    const char *name;
+    size_t groups;
+    double mean_ratio, worst_ratio;
+};
+
 struct report {
     struct validate_rows rows;
     size_t *tasks; /* task of each row */
@@ -30,6 +38,8 @@ struct report {
     size_t choice_count;
     struct group *groups;
     size_t group_count;
+    struct source *sources;
+    size_t source_count;
     double mean_ratio, median_ratio, worst_ratio;
     json_t *json;
 };
@@ -85,6 +95,29 @@ static int by_regret(const void *left, const void *right)
     return a->best->row < b->best->row ? -1 : 1;
 }
 
+static struct source *source_of(struct report *report, const char *name)
+{
+    for (size_t i = 0; i < report->source_count; i++) {
+        struct source *const s = &report->sources[i];
+        assert(s->name != NULL);
+        if (strcmp(s->name, name) == 0) { return s; }
+    }
+    struct source *const added = &report->sources[report->source_count++];
+    added->name = name;
+    return added;
+}
+
+/* Sums by source: those with many small groups must not hide the others. */
+static void sum_sources(struct report *report)
+{
+    for (size_t i = 0; i < report->group_count; i++) {
+        const struct group *const g = &report->groups[i];
+        struct source *const s = source_of(report, g->best->row->run->source);
+        s->mean_ratio += (g->regret_ratio - s->mean_ratio) / (double)++s->groups;
+        if (g->regret_ratio > s->worst_ratio) { s->worst_ratio = g->regret_ratio; }
+    }
+}
+
 static void judge_groups(struct report *report)
 {
     const size_t count = report->rows.files.count;
@@ -103,6 +136,7 @@ static void judge_groups(struct report *report)
     const size_t groups = report->group_count;
     if (groups == 0) { return; }
     qsort(report->groups, groups, sizeof *report->groups, by_regret);
+    sum_sources(report);
     for (size_t i = 0; i < groups; i++) { report->mean_ratio += report->groups[i].regret_ratio / (double)groups; }
     report->worst_ratio = report->groups[0].regret_ratio;
     report->median_ratio =
@@ -128,8 +162,16 @@ static redco_status fill(struct report *report, redco_error *err)
                               run->framework, "layouts", (json_int_t)g->layouts, "regret", g->regret_ratio, "chosen",
                               choice_json(g->chosen), "best", choice_json(g->best)));
     }
-    report->json = json_pack("{s:s,s:i,s:o,s:f,s:f,s:f}", "format", "redco-regret", "version", 1, "groups", groups,
-                             "mean", report->mean_ratio, "median", report->median_ratio, "worst", report->worst_ratio);
+    json_t *const sources = json_array();
+    for (size_t i = 0; i < report->source_count; i++) {
+        const struct source *const s = &report->sources[i];
+        (void)json_array_append_new(sources,
+                                    json_pack("{s:s,s:I,s:f,s:f}", "source", s->name, "groups", (json_int_t)s->groups,
+                                              "mean", s->mean_ratio, "worst", s->worst_ratio));
+    }
+    report->json =
+        json_pack("{s:s,s:i,s:o,s:o,s:f,s:f,s:f}", "format", "redco-regret", "version", 1, "groups", groups, "sources",
+                  sources, "mean", report->mean_ratio, "median", report->median_ratio, "worst", report->worst_ratio);
     return report->json != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
 }
 
@@ -141,7 +183,8 @@ static redco_status run(const struct validate_arguments *arguments, struct repor
     report->tasks = calloc(most, sizeof *report->tasks);
     report->choices = calloc(most, sizeof *report->choices);
     report->groups = calloc(most, sizeof *report->groups);
-    if (report->tasks == NULL || report->choices == NULL || report->groups == NULL) {
+    report->sources = calloc(most, sizeof *report->sources);
+    if (report->tasks == NULL || report->choices == NULL || report->groups == NULL || report->sources == NULL) {
         return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }
     st = redco_measured_tasks(report->rows.files.runs, report->rows.files.count, report->tasks, err);
@@ -187,6 +230,11 @@ static void print_report(const void *shown)
     printf("\ngroups of %d layouts or more: %zu; regret in mean %.2f %%, median %.2f %%, worst %.1f %%\n",
            LEAST_LAYOUTS, report->group_count, 100.0 * report->mean_ratio, 100.0 * report->median_ratio,
            100.0 * report->worst_ratio);
+    for (size_t i = 0; i < report->source_count && report->source_count > 1; i++) {
+        const struct source *const s = &report->sources[i];
+        printf("  %s: %zu groups, mean %.2f %%, worst %.1f %%\n", s->name, s->groups, 100.0 * s->mean_ratio,
+               100.0 * s->worst_ratio);
+    }
 }
 
 int validate_regret(const struct validate_arguments *arguments)
@@ -200,6 +248,7 @@ int validate_regret(const struct validate_arguments *arguments)
     free(report.tasks);
     free(report.choices);
     free(report.groups);
+    free(report.sources);
     validate_rows_free(&report.rows);
     return code;
 }

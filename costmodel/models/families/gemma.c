@@ -5,34 +5,29 @@
 
 #include <math.h>
 
-static void build_gemma(redcoi_build *build)
-{
-    redcoi_llama_dims(build, &(redcoi_llama_defaults){.vocab = 256000,
-                                                      .hidden = 3072,
-                                                      .ffn = 24576,
-                                                      .layers = 28,
-                                                      .heads = 16,
-                                                      .kv_heads = 16,
-                                                      .head_dim = 256,
-                                                      .tied = true});
-    const bool bias = redcoi_config_bool(build, "attention_bias", false);
-    redcoi_llama_tensors(build, (redcoi_llama_biases){.qkv = bias, .out = bias});
-}
-
 static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
 {
-    redcoi_llama_read(config, dims, s);
-    const redcoi_activation older = redcoi_config_activation(config, "hidden_act", REDCOI_ACTIVATION_GELU_TANH);
-    s->activation = redcoi_config_activation(config, "hidden_activation", older);
+    s->activation = redcoi_config_activation(config, "hidden_activation", s->activation);
     s->embedding_scale = sqrt((double)dims->hidden);
 }
 
-const redcoi_family redcoi_family_gemma = {.type = "gemma",
-                                           .norm = REDCO_NORM_RMS,
-                                           .positions = REDCO_POSITIONS_ROTARY,
-                                           .build = build_gemma,
-                                           .graph = {.read = read_settings,
-                                                     .embed = redcoi_lm_tokens,
-                                                     .block = redcoi_llama_block,
-                                                     .head = redcoi_lm_head,
-                                                     .gain_is_added = true}};
+const redcoi_family redcoi_family_gemma = {
+    .type = "gemma",
+    .dims = {.norm = REDCO_NORM_RMS, .positions = REDCO_POSITIONS_ROTARY, .gated = true, .tied = true},
+    .keys = redcoi_llama_keys,
+    .defaults = {[REDCOI_SIZE_VOCAB] = 256000,
+                 [REDCOI_SIZE_HIDDEN] = 3072,
+                 [REDCOI_SIZE_FFN] = 24576,
+                 [REDCOI_SIZE_LAYERS] = 28,
+                 [REDCOI_SIZE_HEADS] = 16,
+                 [REDCOI_SIZE_KV_HEADS] = 16,
+                 [REDCOI_SIZE_HEAD_DIM] = 256},
+    .layers = redcoi_llama_layers,
+    .bias_keys = {{"attention_bias", false, REDCOI_ATTENTION_BIASES}},
+    .gain_is_added = true,
+    .epsilon = {"rms_norm_eps", 1e-6},
+    .deviation = {"initializer_range", 0.02},
+    .theta = {"rope_theta", 10000.0},
+    .active = {"hidden_act", REDCOI_ACTIVATION_GELU_TANH}, /* older configs; "hidden_activation" wins */
+    .read_settings = read_settings,
+};

@@ -3,46 +3,26 @@
  * for. */
 #include "costmodel/models/family.h"
 
-/* There is no architecture whose default an absent dimension could take. */
-static uint32_t dimension(redcoi_build *build, const char *key, uint32_t max)
+static void read_generic(redcoi_build *build)
 {
-    if (redcoi_building(build) && !redco_json_has(&build->config, key)) {
-        redcoi_build_fail(build, key, "is missing; a model of type \"generic\" is known by its dimensions alone");
-    }
-    return redcoi_config_u32(build, key, NULL, 1, max);
+    build->model->dims.gated = redcoi_config_bool(build, "gated", true);
 }
 
-static void read_dims(redcoi_build *build)
-{
-    redco_model_dims *const dims = &build->model->dims;
-    dims->layers = dimension(build, "num_hidden_layers", REDCOI_MAX_LAYERS);
-    dims->hidden = dimension(build, "hidden_size", REDCOI_MAX_WIDTH);
-    dims->ffn = dimension(build, "intermediate_size", REDCOI_MAX_FFN);
-    dims->heads = dimension(build, "num_attention_heads", REDCOI_MAX_HEADS);
-    dims->vocab = dimension(build, "vocab_size", REDCOI_MAX_ROWS);
-    dims->kv_heads = redcoi_config_derived(build, "num_key_value_heads", NULL, dims->heads, REDCOI_MAX_HEADS);
-    redcoi_config_divides(build, "num_key_value_heads", dims->kv_heads, "num_attention_heads", dims->heads);
-    if (!redco_json_has(&build->config, "head_dim")) {
-        redcoi_config_divides(build, "num_attention_heads", dims->heads, "hidden_size", dims->hidden);
-    }
-    dims->head_dim = redcoi_config_derived(build, "head_dim", NULL, dims->hidden / dims->heads, REDCOI_MAX_WIDTH);
-    dims->gated = redcoi_config_bool(build, "gated", true);
-    dims->tied = redcoi_config_bool(build, "tie_word_embeddings", false);
-}
-
-static void build_generic(redcoi_build *build)
-{
-    read_dims(build);
-    redcoi_llama_tensors(build, (redcoi_llama_biases){.qkv = false});
-}
-
-/* No settings are read: its layers are known, but not the numbers with which one would train it. */
+/* There is no architecture whose default an absent dimension could take. No settings are read: its layers are known,
+ * but not the numbers with which one would train it. */
 const redcoi_family redcoi_family_generic = {
     .type = "generic",
-    .norm = REDCO_NORM_RMS,
-    .positions = REDCO_POSITIONS_ROTARY,
-    .build = build_generic,
-    .graph = {.embed = redcoi_lm_tokens, .block = redcoi_llama_block, .head = redcoi_lm_head}};
+    .dims = {.norm = REDCO_NORM_RMS, .positions = REDCO_POSITIONS_ROTARY},
+    .keys = redcoi_llama_keys,
+    .defaults = {[REDCOI_SIZE_VOCAB] = REDCOI_SIZE_REQUIRED,
+                 [REDCOI_SIZE_HIDDEN] = REDCOI_SIZE_REQUIRED,
+                 [REDCOI_SIZE_FFN] = REDCOI_SIZE_REQUIRED,
+                 [REDCOI_SIZE_LAYERS] = REDCOI_SIZE_REQUIRED,
+                 [REDCOI_SIZE_HEADS] = REDCOI_SIZE_REQUIRED},
+    .layers = redcoi_llama_layers,
+    .untrained = true,
+    .read = read_generic,
+};
 
 static json_t *config_of(const redco_model_dims *dims, const char *name)
 {

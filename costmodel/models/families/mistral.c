@@ -2,23 +2,26 @@
  * Source: modeling_mistral.py and configuration_mistral.py of HuggingFace transformers 4.48. */
 #include "costmodel/models/family.h"
 
-static void build_mistral(redcoi_build *build)
-{
-    redcoi_llama_dims(build,
-                      &(redcoi_llama_defaults){
-                          .vocab = 32000, .hidden = 4096, .ffn = 14336, .layers = 32, .heads = 32, .kv_heads = 8});
-    redcoi_llama_tensors(build, (redcoi_llama_biases){.qkv = false});
-}
-
 static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
 {
-    redcoi_llama_read(config, dims, s);
+    (void)dims;
     s->window = redcoi_config_window(config, "sliding_window", 4096);
 }
 
 const redcoi_family redcoi_family_mistral = {
     .type = "mistral",
-    .norm = REDCO_NORM_RMS,
-    .positions = REDCO_POSITIONS_ROTARY,
-    .build = build_mistral,
-    .graph = {.read = read_settings, .embed = redcoi_lm_tokens, .block = redcoi_llama_block, .head = redcoi_lm_head}};
+    .dims = {.norm = REDCO_NORM_RMS, .positions = REDCO_POSITIONS_ROTARY, .gated = true},
+    .keys = redcoi_llama_keys,
+    .defaults = {[REDCOI_SIZE_VOCAB] = 32000,
+                 [REDCOI_SIZE_HIDDEN] = 4096,
+                 [REDCOI_SIZE_FFN] = 14336,
+                 [REDCOI_SIZE_LAYERS] = 32,
+                 [REDCOI_SIZE_HEADS] = 32,
+                 [REDCOI_SIZE_KV_HEADS] = 8},
+    .layers = redcoi_llama_layers,
+    .epsilon = {"rms_norm_eps", 1e-6},
+    .deviation = {"initializer_range", 0.02},
+    .theta = {"rope_theta", 10000.0},
+    .active = {"hidden_act", REDCOI_ACTIVATION_SILU},
+    .read_settings = read_settings,
+};

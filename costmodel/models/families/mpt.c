@@ -5,7 +5,33 @@
 
 #include <string.h>
 
-/* Refuses attention whose tensors differ from those built here. @return whether it uses ALiBi */
+static const redcoi_key keys[REDCOI_SIZES] = {
+    [REDCOI_SIZE_VOCAB] = {"vocab_size", NULL},
+    [REDCOI_SIZE_HIDDEN] = {"d_model", "hidden_size"},
+    [REDCOI_SIZE_LAYERS] = {"n_layers", "num_hidden_layers"},
+    [REDCOI_SIZE_HEADS] = {"n_heads", "num_attention_heads"},
+};
+
+static const redcoi_module embedding[] = {{REDCO_USE_TABLE, "wte", 0}, {REDCO_USE_POSITIONS, "wpe", 0}, {0}};
+static const redcoi_module block[] = {
+    {REDCO_USE_ATTENTION_NORM, "norm_1", 0},
+    {REDCO_USE_QKV, "attn.Wqkv", 0},
+    {REDCO_USE_OUTPUT, "attn.out_proj", 0},
+    {REDCO_USE_FFN_NORM, "norm_2", 0},
+    {REDCO_USE_UP, "ffn.up_proj", 0},
+    {REDCO_USE_DOWN, "ffn.down_proj", 0},
+    {0},
+};
+static const redcoi_module head[] = {
+    {REDCO_USE_FINAL_NORM, "transformer.norm_f", 0}, {REDCO_USE_HEAD, "lm_head", 0}, {0}};
+
+static const redcoi_layer_modules layers[REDCOI_MODEL_CLASSES] = {
+    [REDCO_CLASS_EMBEDDING] = {"transformer.", embedding},
+    [REDCO_CLASS_BLOCK] = {"transformer.blocks.{}.", block},
+    [REDCO_CLASS_HEAD] = {"", head},
+};
+
+/* Refuses attention whose tensors differ from those built here. @return true if it uses ALiBi */
 static bool read_attention(redcoi_build *build)
 {
     redcoi_build inner = *build;
@@ -27,46 +53,23 @@ static bool read_attention(redcoi_build *build)
     return alibi;
 }
 
-static void build_mpt(redcoi_build *build)
+static void read_mpt(redcoi_build *build)
 {
-    redco_model_dims *dims = &build->model->dims;
-    dims->vocab = redcoi_config_u32(build, "vocab_size", NULL, 50368, REDCOI_MAX_ROWS);
-    dims->hidden = redcoi_config_u32(build, "d_model", "hidden_size", 2048, REDCOI_MAX_WIDTH);
-    dims->layers = redcoi_config_u32(build, "n_layers", "num_hidden_layers", 24, REDCOI_MAX_LAYERS);
-    dims->heads = redcoi_config_u32(build, "n_heads", "num_attention_heads", 16, REDCOI_MAX_HEADS);
-    redcoi_plain_heads(build, "n_heads", "d_model");
+    redco_model_dims *const dims = &build->model->dims;
     dims->ffn = redcoi_config_u32(build, "expansion_ratio", NULL, 4, 8) * dims->hidden;
-    dims->dropout = redcoi_config_dropout(build, "resid_pdrop", 0.0);
-    dims->tied = redcoi_config_bool(build, "tie_word_embeddings", true);
     if (!redcoi_config_bool(build, "no_bias", true)) {
         redcoi_build_fail(build, "no_bias", "is false; redco reads MPT without biases, as transformers builds it");
     }
-    const bool alibi = read_attention(build);
-    const bool learned = redcoi_config_bool(build, "learned_pos_emb", true);
+    const bool alibi = read_attention(build), learned = redcoi_config_bool(build, "learned_pos_emb", true);
     dims->positions = alibi ? REDCO_POSITIONS_ALIBI : learned ? REDCO_POSITIONS_LEARNED : REDCO_POSITIONS_NONE;
-    redcoi_class(build, "embedding", REDCO_CLASS_EMBEDDING, 1, "transformer.");
-    redcoi_table(build, REDCO_USE_TABLE, "wte", dims->vocab, dims->hidden);
     if (dims->positions == REDCO_POSITIONS_LEARNED) {
         dims->max_positions = redcoi_config_u32(build, "max_seq_len", NULL, 2048, REDCOI_MAX_ROWS);
-        redcoi_table(build, REDCO_USE_POSITIONS, "wpe", dims->max_positions, dims->hidden);
     }
-    redcoi_class(build, "block", REDCO_CLASS_BLOCK, dims->layers, "transformer.blocks.{}.");
-    redcoi_norm(build, REDCO_USE_ATTENTION_NORM, "norm_1", dims->hidden, false);
-    redcoi_linear(build, REDCO_USE_QKV, "attn.Wqkv", 3 * (uint64_t)dims->hidden, dims->hidden, false);
-    redcoi_linear(build, REDCO_USE_OUTPUT, "attn.out_proj", dims->hidden, dims->hidden, false);
-    redcoi_norm(build, REDCO_USE_FFN_NORM, "norm_2", dims->hidden, false);
-    redcoi_linear(build, REDCO_USE_UP, "ffn.up_proj", dims->ffn, dims->hidden, false);
-    redcoi_linear(build, REDCO_USE_DOWN, "ffn.down_proj", dims->hidden, dims->ffn, false);
-    redcoi_class(build, "head", REDCO_CLASS_HEAD, 1, "");
-    redcoi_norm(build, REDCO_USE_FINAL_NORM, "transformer.norm_f", dims->hidden, false);
-    redcoi_untied_head(build, "lm_head");
 }
 
 static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
 {
     redcoi_build inner = *config;
-    s->norm_epsilon = redcoi_config_number(config, "layer_norm_epsilon", 1e-5, 0.0, 1.0);
-    s->activation = REDCOI_ACTIVATION_GELU; /* every MPT has it; its config has no key */
     if (dims->positions != REDCO_POSITIONS_ALIBI) {
         redcoi_build_fail(config, "attn_config", "\"alibi\" is false; the executor builds MPT with ALiBi");
     }
@@ -79,33 +82,18 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
     config->status = inner.status;
 }
 
-static redco_value embed(redcoi_pass *p, redco_value tokens)
-{
-    redco_value x = redcoi_lm_tokens(p, tokens);
-    if (redcoi_lm_has(p, REDCO_USE_POSITIONS)) {
-        x = redco_add(p->g, x, redcoi_lm_rows(p, REDCO_USE_POSITIONS, redcoi_lm_positions(p, 0)));
-    }
-    if (p->dims->positions == REDCO_POSITIONS_ALIBI) { redcoi_lm_alibi(p); }
-    return x;
-}
-
-static redco_value attend(redcoi_pass *p, redco_value y)
-{
-    redco_value qkv[3];
-    const redco_value product = redcoi_lm_product(p, REDCO_USE_QKV, y);
-    redco_graph_set_role(p->g, REDCO_OP_ROLE_SPLIT_HEADS);
-    redcoi_lm_split_in_thirds(p, product, qkv);
-    return redcoi_lm_attention(p, qkv[0], qkv[1], qkv[2]);
-}
-
-static redco_value block(redcoi_pass *p, redco_value x)
-{
-    return redcoi_lm_block(p, x, attend);
-}
-
 const redcoi_family redcoi_family_mpt = {
     .type = "mpt",
-    .norm = REDCO_NORM_LAYER,
-    .positions = REDCO_POSITIONS_ALIBI,
-    .build = build_mpt,
-    .graph = {.read = read_settings, .embed = embed, .block = block, .head = redcoi_lm_head, .qkv_in_thirds = true}};
+    .dims = {.norm = REDCO_NORM_LAYER, .positions = REDCO_POSITIONS_ALIBI, .tied = true},
+    .keys = keys,
+    .defaults =
+        {[REDCOI_SIZE_VOCAB] = 50368, [REDCOI_SIZE_HIDDEN] = 2048, [REDCOI_SIZE_LAYERS] = 24, [REDCOI_SIZE_HEADS] = 16},
+    .dropout_key = "resid_pdrop",
+    .layers = layers,
+    .qkv = REDCOI_QKV_IN_THIRDS,
+    .epsilon = {"layer_norm_epsilon", 1e-5},
+    .deviation = {"initializer_range", 0.02},
+    .active = {NULL, REDCOI_ACTIVATION_GELU}, /* every MPT has it; its config has no key */
+    .read = read_mpt,
+    .read_settings = read_settings,
+};

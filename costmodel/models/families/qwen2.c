@@ -2,26 +2,29 @@
  * window in the upper layers. Source: modeling_qwen2.py and configuration_qwen2.py of HuggingFace transformers 4.48. */
 #include "costmodel/models/family.h"
 
-static void build_qwen2(redcoi_build *build)
+void redcoi_qwen2_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings)
 {
-    redcoi_llama_dims(build,
-                      &(redcoi_llama_defaults){
-                          .vocab = 151936, .hidden = 4096, .ffn = 22016, .layers = 32, .heads = 32, .kv_heads = 32});
-    redcoi_llama_tensors(build, (redcoi_llama_biases){.qkv = true});
-}
-
-void redcoi_qwen2_read(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
-{
-    redcoi_llama_read(config, dims, s);
+    (void)dims;
     if (!redcoi_config_bool(config, "use_sliding_window", false)) { return; }
-    s->window = redcoi_config_window(config, "sliding_window", 4096);
-    s->first_window = (uint32_t)redcoi_config_count(config, "max_window_layers", 28, UINT32_MAX);
+    settings->window = redcoi_config_window(config, "sliding_window", 4096);
+    settings->first_window = (uint32_t)redcoi_config_count(config, "max_window_layers", 28, UINT32_MAX);
 }
 
 const redcoi_family redcoi_family_qwen2 = {
     .type = "qwen2",
-    .norm = REDCO_NORM_RMS,
-    .positions = REDCO_POSITIONS_ROTARY,
-    .build = build_qwen2,
-    .graph = {
-        .read = redcoi_qwen2_read, .embed = redcoi_lm_tokens, .block = redcoi_llama_block, .head = redcoi_lm_head}};
+    .dims = {.norm = REDCO_NORM_RMS, .positions = REDCO_POSITIONS_ROTARY, .gated = true},
+    .keys = redcoi_llama_keys,
+    .defaults = {[REDCOI_SIZE_VOCAB] = 151936,
+                 [REDCOI_SIZE_HIDDEN] = 4096,
+                 [REDCOI_SIZE_FFN] = 22016,
+                 [REDCOI_SIZE_LAYERS] = 32,
+                 [REDCOI_SIZE_HEADS] = 32,
+                 [REDCOI_SIZE_KV_HEADS] = 32},
+    .layers = redcoi_llama_layers,
+    .biases = REDCOI_QKV_BIASES,
+    .epsilon = {"rms_norm_eps", 1e-6},
+    .deviation = {"initializer_range", 0.02},
+    .theta = {"rope_theta", 10000.0},
+    .active = {"hidden_act", REDCOI_ACTIVATION_SILU},
+    .read_settings = redcoi_qwen2_settings,
+};

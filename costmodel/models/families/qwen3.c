@@ -3,21 +3,22 @@
  * Source: modeling_qwen3.py and configuration_qwen3.py of HuggingFace transformers 4.51. */
 #include "costmodel/models/family.h"
 
-static void build_qwen3(redcoi_build *build)
-{
-    redcoi_llama_dims(
-        build,
-        &(redcoi_llama_defaults){
-            .vocab = 151936, .hidden = 4096, .ffn = 22016, .layers = 32, .heads = 32, .kv_heads = 32, .head_dim = 128});
-    build->model->dims.head_norms = true;
-    const bool bias = redcoi_config_bool(build, "attention_bias", false);
-    redcoi_llama_tensors(build, (redcoi_llama_biases){.qkv = bias, .out = bias});
-}
-
 const redcoi_family redcoi_family_qwen3 = {
     .type = "qwen3",
-    .norm = REDCO_NORM_RMS,
-    .positions = REDCO_POSITIONS_ROTARY,
-    .build = build_qwen3,
-    .graph = {
-        .read = redcoi_qwen2_read, .embed = redcoi_lm_tokens, .block = redcoi_llama_block, .head = redcoi_lm_head}};
+    .dims = {.norm = REDCO_NORM_RMS, .positions = REDCO_POSITIONS_ROTARY, .gated = true, .head_norms = true},
+    .keys = redcoi_llama_keys,
+    .defaults = {[REDCOI_SIZE_VOCAB] = 151936,
+                 [REDCOI_SIZE_HIDDEN] = 4096,
+                 [REDCOI_SIZE_FFN] = 22016,
+                 [REDCOI_SIZE_LAYERS] = 32,
+                 [REDCOI_SIZE_HEADS] = 32,
+                 [REDCOI_SIZE_KV_HEADS] = 32,
+                 [REDCOI_SIZE_HEAD_DIM] = 128},
+    .layers = redcoi_llama_layers,
+    .bias_keys = {{"attention_bias", false, REDCOI_ATTENTION_BIASES}},
+    .epsilon = {"rms_norm_eps", 1e-6},
+    .deviation = {"initializer_range", 0.02},
+    .theta = {"rope_theta", 10000.0},
+    .active = {"hidden_act", REDCOI_ACTIVATION_SILU},
+    .read_settings = redcoi_qwen2_settings,
+};

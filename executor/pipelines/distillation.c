@@ -1,0 +1,119 @@
+/* Distillation (Hinton et al., arXiv 1503.02531): a student with 32 hidden units learns what digits.c's network, the
+ * frozen teacher (--weights-of teacher.=DIR), says of the images. Examples are digits.c's; where one has "alone": true,
+ * the student learns its digit and not from the teacher, so that both can be compared. */
+#include "executor/pipeline/user_pipeline.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PIXELS = 64, TEACHER = 256, STUDENT = 32, DIGITS = 10 };
+static const double temperature = 3.0;
+
+static void network(redco_user_pipeline_shape *shape, const char *who, uint64_t hidden)
+{
+    const struct {
+        const char *name;
+        uint32_t rank;
+        uint64_t dim[2];
+        double deviation;
+    } parts[] = {{"hidden.weight", 2, {PIXELS, hidden}, 0.18},
+                 {"hidden.bias", 1, {hidden, 0}, 0.0},
+                 {"out.weight", 2, {hidden, DIGITS}, 0.18},
+                 {"out.bias", 1, {DIGITS, 0}, 0.0}};
+    for (uint32_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char name[64];
+        const redco_initial_kind kind = parts[i].deviation > 0.0 ? REDCO_INITIAL_NORMAL : REDCO_INITIAL_ZERO;
+        (void)snprintf(name, sizeof name, "%s.%s", who, parts[i].name);
+        redco_user_pipeline_parameter(shape, name, parts[i].rank, parts[i].dim,
+                                      (redco_initial){kind, parts[i].deviation});
+    }
+}
+
+static void describe(redco_user_pipeline_shape *shape)
+{
+    network(shape, "teacher", TEACHER);
+    network(shape, "student", STUDENT);
+    redco_user_pipeline_training(shape, "teacher.", REDCO_FROZEN);
+    redco_user_pipeline_input(shape, "pixels", REDCO_F32, 1, (const uint64_t[]){PIXELS});
+    redco_user_pipeline_input(shape, "digit", REDCO_I32, 0, NULL);
+    redco_user_pipeline_input(shape, "taught", REDCO_F32, 0, NULL); /* 1, or 0 alone */
+}
+
+static redco_status collate(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err)
+{
+    float *const pixels = data[0], *const taught = data[2];
+    int32_t *const digits = data[1];
+    for (uint32_t i = 0; i < count; i++) {
+        const json_t *const digit = json_object_get(examples[i], "digit");
+        const char *const text = json_string_value(json_object_get(examples[i], "pixels"));
+        if (text == NULL || strspn(text, "abcdefghijklmnopq") != PIXELS || strlen(text) != PIXELS) {
+            return redco_fail(err, REDCO_EVALUE, "", "\"pixels\" is no text of %d letters from a to q", PIXELS);
+        }
+        for (uint32_t p = 0; p < PIXELS; p++) { pixels[i * PIXELS + p] = (float)(text[p] - 'a') / 16.0F; }
+        digits[i] = (int32_t)json_integer_value(digit); /* 0 where none is given */
+        taught[i] = json_is_true(json_object_get(examples[i], "alone")) ? 0.0F : 1.0F;
+        if (digit != NULL && (!json_is_integer(digit) || digits[i] < 0 || digits[i] >= DIGITS)) {
+            return redco_fail(err, REDCO_EVALUE, "", "\"digit\" is no whole number from 0 to 9");
+        }
+    }
+    return REDCO_OK;
+}
+
+static redco_value layer(redco_scope *scope, redco_value x, const char *who, const char *part)
+{
+    redco_graph *const g = scope->graph;
+    char weight[64], bias[64];
+    (void)snprintf(weight, sizeof weight, "%s.%s.weight", who, part);
+    (void)snprintf(bias, sizeof bias, "%s.%s.bias", who, part);
+    return redco_add(g, redco_matmul(g, x, redco_scope_weight(scope, weight), false, false),
+                     redco_scope_weight(scope, bias));
+}
+
+static redco_value logits(redco_scope *scope, const char *who)
+{
+    const redco_value x = redco_scope_weight(scope, "pixels");
+    return layer(scope, redco_relu(scope->graph, layer(scope, x, who, "hidden")), who, "out");
+}
+
+static redco_value students(redco_scope *scope)
+{
+    return logits(scope, "student");
+}
+
+/* At a temperature, gradients shrink by its square: multiplied by it, they weigh as much as those of the digits. */
+static redco_value loss(redco_scope *scope, const void *context)
+{
+    redco_graph *const g = scope->graph;
+    const redco_value own = students(scope), taught = redco_scope_weight(scope, "taught");
+    (void)context;
+    const redco_value soft = redco_softmax(g, redco_scale(g, logits(scope, "teacher"), 1.0 / temperature));
+    const redco_value said = redco_log_softmax(g, redco_scale(g, own, 1.0 / temperature));
+    const redco_value as_taught =
+        redco_scale(g, redco_sum_axis(g, redco_mul(g, soft, said), 1, false), -temperature * temperature);
+    const redco_value alone =
+        redco_cast(g, redco_cross_entropy(g, own, redco_scope_value(scope, "digit"), false), scope->compute);
+    const redco_value both = redco_add(g, alone, redco_mul(g, taught, redco_sub(g, as_taught, alone)));
+    return redco_cast(g, redco_mean_all(g, both), redco_dtype_statistic(scope->compute));
+}
+
+static json_t *likeliest(const json_t *example, const double *values, uint32_t count)
+{
+    uint32_t best = 0;
+    (void)example;
+    for (uint32_t i = 1; i < count; i++) { best = values[i] > values[best] ? i : best; }
+    return json_integer(best);
+}
+
+static double accuracy(const json_t *example, const json_t *prediction)
+{
+    return json_equal(json_object_get(example, "digit"), prediction) ? 1.0 : 0.0;
+}
+
+const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELINE_ABI,
+                                                       .name = "distillation",
+                                                       .describe = describe,
+                                                       .collate = collate,
+                                                       .loss = loss,
+                                                       .predict = students,
+                                                       .output = likeliest,
+                                                       .metric = accuracy};
