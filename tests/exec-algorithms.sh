@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/exec-algorithms.sh TOOLS PIPELINES [few|full]: example pipelines that train in ways of their own. Each has the
+# tests/exec-algorithms.sh TOOLS PIPELINES CC [few|full]: example pipelines that train in ways of their own. Each has the
 # losses of one rank on an AMSP plan of 2 x 2 and on ZeRO-3 of four (f64: 1e-10), goes on behind a checkpoint to the same
 # bits, and, with "full", reaches its figure on one rank and on four.
 # Checks are "all of these, or report": the report never runs after a success.
@@ -8,12 +8,13 @@ set -u
 tests=$(cd "$(dirname "$0")" && pwd) || exit 2
 PATH=$(cd "$1" && pwd):$PATH
 pipelines=$(cd "$2" && pwd) || exit 2
-size=${3:-few}
+compiler=$3
+size=${4:-few}
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
 data=$tests/../executor/pipelines/data
-failures=0 runs=0
+failures=0 refused=0 runs=0
 bad() {
     echo "$*"
     cat out err
@@ -31,14 +32,15 @@ train() { # PLAN PIPELINE OPTION...
     runs=$((runs + 1))
     redco-exec "$of" --pipeline "$with" "$@" >out 2>err
 }
-# Plans of one rank, AMSP's of 2 x 2 and ZeRO-3 of four; the losses of the three.
+# Plans of one rank, AMSP's and ZeRO-3 of four; the losses of the three. Few: AMSP's for one pipeline alone.
 alike() { # PIPELINE GLOBAL MICRO STEPS OPTION...
     pipeline=$1 steps=$4
     plan one "$1" "$2" "$3" --gpus 1
-    plan amsp "$1" "$2" "$3" --gpus 4 --fix p=2x1,g=2x1,os=4x1
+    [ "$size" != full ] && [ "$1" != ddpg ] || plan amsp "$1" "$2" "$3" --gpus 4 --fix p=2x1,g=2x1,os=4x1
     plan zero3 "$1" "$2" "$3" --gpus 4 --strategy zero3
     shift 4
     for name in amsp zero3; do
+        [ "$size" = full ] || [ $name = zero3 ] || [ "$pipeline" = ddpg ] || continue
         train $name "$pipeline" --steps "$steps" --dtype f64 --check --quiet "$@" && grep -q 'the same' out ||
             bad "$pipeline: $name is not as one rank"
     done
@@ -93,6 +95,12 @@ PY
             --save-weights adapted.$name --json && metric 0.95 >/dev/null || bad "lora: $name"
         [ "$size" = full ] || break
     done
+    if python3 -c 'import peft, torch, safetensors' 2>/dev/null; then
+        train zero3 lora $digits --quiet --steps 40 --weights base --save-weights adapters --predict "$data/digits-test.jsonl" \
+            --predictions predicted.jsonl && python3 "$tests/lora_peft.py" base adapters predicted.jsonl >out 2>err || bad 'lora: PEFT'
+    else
+        echo 'adapters are not loaded in PEFT: Python has no peft, torch and safetensors'
+    fi
     first='--weights base'
     resumed lora 30 13 $digits
     first=
@@ -130,6 +138,50 @@ private='--data private.jsonl'
     alike ddpg 64 16 4
     resumed ddpg 8 3
 }
+# What these functions can get wrong is one line, before the first step where it can be known.
+refuse() { # CODE TEXT COMMAND...
+    want=$1 text=$2
+    shift 2
+    refused=$((refused + 1))
+    "$@" >out 2>err
+    got=$?
+    [ $got -eq "$want" ] && [ "$(wc -l <err)" -eq 1 ] && grep -q -e "$text" err && ! grep -q '^step' out ||
+        bad "$*: exit $got, not $want with \"$text\""
+}
+wrong() { # NAME PIPELINE SED TEXT [CODE]: seen when it is planned, or with a code when it is run
+    sed "$3" "$tests/../executor/pipelines/$2.c" >"$1.c"
+    "$compiler" -std=c11 -shared -fPIC -I"$tests/.." "$1.c" -o "$1.so" -lm >out 2>err || bad "$1 does not compile"
+    if [ $# -eq 4 ]; then
+        refuse 2 "$4" redco-plan --pipeline "$1.so" --gpus 1
+    else
+        redco-plan --quiet --pipeline "$1.so" --cluster "$tests/data/exec/quad.json" --gpus 2 --global-batch 64 \
+            --micro-batch 16 --precision fp32 -o "$1.json" >out 2>err || bad "plan $1"
+        refuse "$5" "$4" redco-exec "$1.json" --pipeline "$1.so" --steps 2
+    fi
+}
+
+wrong prefix ddpg 's/minimize(scope, critic, "critic.")/minimize(scope, critic, "judge.")/' 'minimizes for "judge."; no trained parameter'
+wrong left ddpg '/redco_scope_minimize(scope, critic/d' 'critic.first.weight: the train step gives it no gradient'
+wrong unassigned ddpg '/"target.", REDCO_ASSIGNED/d' 'target.actor.first.weight: the train step assigns it; it is described as trained'
+wrong shape fedavg 's/(const uint32_t\[\]){0}, false/(const uint32_t[]){0}, true/' 'its gradient is f32\[1,64,64\]; the parameter is f32\[64,64\]'
+wrong module lora 's/shape, "", REDCO_FROZEN/shape, "hidden.w", REDCO_FROZEN/' '"hidden.bias" is not frozen, but its module'
+wrong stepless fedavg 's/\.loss = loss,//; s/\.step = step,//' 'its redco_user_pipeline_table has no .loss'
+wrong none ddpg 's/BATCH = 64/BATCH = 0/' 'collect() added no example' 2
+wrong differs ddpg 's/^static double move/#include <unistd.h>\n&/; s/        s->total += reward;/        s->total += reward + 0 * (m->next[0] = getpid());/' 'collect() made other examples here than on rank 0' 2
+wrong words ddpg 's/"--learning-rate 0.002/"--steps 3 --learning-rate 0.002/' 'its .options has --steps' 2
+[ "$size" != full ] || {
+    wrong vector ddpg 's/redco_mean_all(g, redco_mul(g, error, error))/redco_mul(g, error, error)/' 'must be a scalar'
+    wrong frozen ddpg 's/REDCO_ASSIGNED/REDCO_FROZEN/' 'the train step assigns it; it is described as frozen'
+    wrong whole lora 's/shape, "pixels"/shape, "pixels"/; s/^    redco_user_pipeline_input(shape, "pixels"/    redco_user_pipeline_training(shape, "", REDCO_FROZEN);\n&/' 'and all other parameters are not trained'
+    wrong nobody lora 's/shape, "", REDCO_FROZEN/shape, "dense", REDCO_FROZEN/' '"dense" begins no parameter'
+    wrong rate ddpg 's/"actor.", 0.2/"actor.", 0.0/' 'has a rate factor that is not between 0 and 10^6'
+    wrong passes fedavg 's/\.step = step,/.step = step, .collect_epochs = 2,/' 'has .collect_epochs, but no .collect'
+    wrong memory ddpg 's/sizeof(struct state)/(uint64_t)1 << 40/' '.state_bytes is 1099511627776; at most 2^30'
+    wrong odd ddpg 's/BATCH = 64/BATCH = 60/' 'collect() added 60 examples; 1 times these are no whole number of steps of 64' 2
+    wrong size ppo 's/predicted\[t\]\[0\], ACTIONS + 1/predicted[t][0], ACTIONS/' 'predict() gave f32\[16,3\] for 16 examples; collect() wants 2 numbers of each' 2
+}
+refuse 2 '--data: is not read: ' redco-exec zero3.json --pipeline "$pipelines/ddpg.so" --data private.jsonl
+
 # On one rank and on four. @param e, r  in the expression: the evaluation, and what the pipeline reports
 reaches() { # PIPELINE GLOBAL MICRO EXPRESSION OPTION...
     pipeline=$1 expression=$4
@@ -167,5 +219,5 @@ PY
     reaches ppo 512 128 'r["mean_return"] >= 475' --steps 1280
     reaches ddpg 64 16 'r["mean_return"] >= -200' --steps 8000
 }
-echo "$runs runs, $failures failures"
+echo "$runs runs, $refused refused, $failures failures"
 exit $((failures > 0))

@@ -319,6 +319,18 @@ p = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 assert p.stderr == b"" and b"\r" not in p.stdout
 PY
 
+# An evaluation that fails: among the first examples before any step, later with what was trained saved.
+sed 's/^const redco_user_pipeline redco/static double judge(const json_t *example, const json_t *prediction)\n{\n    (void)prediction;\n    return 0.0 \/ json_number_value(json_object_get(example, "x"));\n}\n\n&/; s/\.predict = line/.predict = line, .metric = judge/' \
+    first/first.c >judged.c
+"$compiler" -std=c11 -shared -fPIC -I"$tests/.." judged.c -o judged.so >out 2>err || bad judged.c
+yes '{"x": 1, "y": 1}' | head -n 7 >late.jsonl
+echo '{"x": 0, "y": 1}' | cat - late.jsonl >early.jsonl && echo '{"x": 0, "y": 1}' >>late.jsonl
+plan judged ./judged.so 6 3 --gpus 2
+refuse 1 'early.jsonl: the metric is not a finite number' judged.json --pipeline ./judged.so --data late.jsonl --evaluate early.jsonl --steps 3 --checkpoint early.ck
+run judged.json --pipeline ./judged.so --data late.jsonl --evaluate late.jsonl --steps 3 --checkpoint late.ck
+[ $? -eq 1 ] && grep -q 'late.jsonl: the metric is not a finite number' err && [ -e late.ck/step-0000000003/checkpoint.json ] ||
+    bad 'an evaluation that fails behind the last step'
+
 # Bad input.
 refuse 2 '--epochs: and --steps' one.json $train --epochs 2 --steps 3
 refuse 2 '--epochs: needs --data' ids.json --epochs 2

@@ -1,11 +1,12 @@
 #!/bin/sh
-# tests/exec-mpi.sh TOOLS MPIRUN: a plan of 4 ranks under mpirun is trained as one rank trains it, and one rank that does
-# something else is noticed; checkpoints; a rank that hangs, one that is killed and a full disk end all; a world of another size is refused once, with both numbers; nothing of the planner's
-# libraries is linked.
+# tests/exec-mpi.sh TOOLS MPIRUN PIPELINES: a plan of 4 ranks under mpirun is trained as one rank trains it, and one rank that does
+# something else is noticed; checkpoints; a pipeline, at explicit addresses, too; a rank that hangs, one that is killed and a
+# full disk end all; a world of another size is refused once, with both numbers; nothing of the planner's libraries is linked.
 set -u
 tests=$(cd "$(dirname "$0")" && pwd) || exit 2
 tools=$(cd "$1" && pwd) || exit 2
 mpirun=$2
+pipelines=$(cd "$3" && pwd) || exit 2
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
@@ -91,6 +92,36 @@ if [ -e /proc/self/task ]; then
         bad "a rank that is killed: exit $code"
     fi
 fi
+# A pipeline: the losses of one rank under mpirun, and where ranks are told numbers and rank 0's address. Nothing else differs.
+head -n 40 "$tests/../executor/pipelines/data/digits-test.jsonl" >digits.jsonl
+for gpus in 1 4; do
+    "$tools/redco-plan" --quiet --pipeline "$pipelines/digits.so" --cluster "$tests/data/exec/quad.json" --global-batch 16 --micro-batch 4 \
+        --precision fp32 --gpus $gpus --strategy "$([ $gpus -eq 1 ] && echo ddp || echo zero3)" -o "digits$gpus.json" >out 2>err || bad "plan for $gpus"
+done
+train="--pipeline $pipelines/digits.so --data digits.jsonl --evaluate digits.jsonl --epochs 2 --dtype f64 --json --keep-best loss --checkpoint"
+# shellcheck disable=SC2086 # words
+{
+    "$tools/redco-exec" digits1.json $train one.ck >one.json 2>err || bad 'a pipeline on one rank'
+    "$tests/mpirun.sh" "$mpirun" 4 "$tools/redco-exec" digits4.json $train mpi.ck --log mpi.log >mpi.json 2>err || bad 'a pipeline under mpirun'
+    address=127.0.0.1:$((20000 + $$ % 10000))
+    for rank in 3 2 1 0; do
+        REDCO_RANK=$rank REDCO_RANKS=4 REDCO_ADDRESS=$address REDCO_SECRET=known-to-these-ranks \
+            "$tools/redco-exec" digits4.json $train own.ck >"own$rank.json" 2>"own$rank.err" &
+        last=$!
+    done
+    wait $last || { cat own*.err && bad 'a pipeline at explicit addresses'; }
+    wait
+}
+[ "$(wc -l <mpi.log/metrics.jsonl)" -eq 7 ] || bad 'a log under mpirun'
+python3 - <<'PY' || bad 'a pipeline has other losses'
+import json
+one, mpi, own = (json.load(open(f + ".json")) for f in ("one", "mpi", "own0"))
+assert mpi["world"] == own["world"] == 4 and len(one["steps"]) == 5 and len(one["evaluations"]) == 2
+for run in (mpi, own):
+    assert run["checkpoint"]["best"]["step"] == one["checkpoint"]["best"]["step"]
+    for a, b in zip(one["steps"] + one["evaluations"], run["steps"] + run["evaluations"]):
+        assert abs(a["loss"] / b["loss"] - 1) < 1e-10, (a, b)
+PY
 mkdir disk
 if mount -t tmpfs -o size=100k tmpfs disk 2>/dev/null; then
     "$tests/mpirun.sh" "$mpirun" 4 "$tools/redco-exec" plan.json --steps 2 --checkpoint disk/ck >out 2>err

@@ -126,7 +126,7 @@ wrong unresolved 's/redco_sub(/no_such_call(/; s/^#include.*/&\nredco_value no_s
     'unresolved.so: cannot be loaded: .*no_such_call'
 wrong twice 's/"line.bias"/"line.weight"/' 'describe(): "line.weight" is there already'
 wrong shape 's/redco_matmul(g, x, weight, false, false)/redco_matmul(g, x, weight, true, false)/' 'inner'
-wrong vector 's/redco_mean_all(g, \(.*\)), redco_dtype/\1, redco_dtype/' 'the loss is f32\[8,1\]; it must be a scalar'
+wrong vector 's/redco_mean_all(g, \(.*\)), redco_dtype/\1, redco_dtype/' 'the loss is f32\[[38],1\]; it must be a scalar'
 wrong missing 's/"line.bias"));/"line.offset"));/' 'line.offset: the loss function asks for it'
 wrong none 's/redco_user_pipeline_parameter/(void)/' 'describe() gave no parameter'
 build nan 's/return redco_cast(g, redco_mean_all(g, /return redco_cast(g, redco_mean_all(g, redco_log(g, redco_neg(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error))))/'

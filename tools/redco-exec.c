@@ -183,7 +183,11 @@ static redco_status after_step(struct rank_run *r, const redco_trainer_step *don
     exec_progress_step(&r->progress, &r->run, r->at, r->args->steps, done);
     exec_log_step(&r->log, r->at, exec_course_epoch(r->args, r->at), done);
     if (exec_course_evaluates(r->args, r->at)) { st = evaluate(r, r->at, &best, whose); }
-    if (st == REDCO_OK) { st = save(r, best, whose); }
+    /* All ranks see such an evaluation fail alike: what was trained until then is saved all the same. */
+    if (st == REDCO_OK || st == REDCO_EVALUE || st == REDCO_EINFEASIBLE) {
+        const redco_status saved = save(r, best, whose);
+        st = st == REDCO_OK ? saved : st;
+    }
     return last ? REDCO_OK : st;
 }
 
@@ -462,6 +466,7 @@ static int run_launched(struct exec_args *args, const redco_world_options *optio
 {
     struct exec_line line = {.pipe = -1, .timeout_s = (double)args->timeout_s};
     struct exec_facts *const facts = calloc(1, sizeof *facts);
+    args->follows = options->rank > 0;
     redco_error err = {.status = REDCO_OK};
     redco_status st =
         facts != NULL ? prepare(args, ranks, facts, &err) : redco_fail(&err, REDCO_ENOMEM, args->path, "out of memory");

@@ -4,6 +4,7 @@
 #include "tools/launch/launched.h"
 #include "tools/profile/profile_check.h"
 #include "tools/profile/profile_device.h"
+#include "tools/profile/profile_pipeline.h"
 #include "topology/base/file.h"
 #include "topology/base/json.h"
 #include "topology/base/units.h"
@@ -31,6 +32,9 @@ struct arguments {
     redco_measure_shapes shapes;
     const char *models[MOST_MODELS];
     size_t model_count;
+    const char *pipelines[MOST_MODELS];
+    size_t pipeline_count;
+    struct profile_pipeline of; /* pipelines */
     const char *output, *cluster, *check;
 };
 
@@ -46,6 +50,8 @@ enum {
     KEY_MODEL,
     KEY_TOKENS,
     KEY_CHECK,
+    KEY_PIPELINE,
+    KEY_MICRO_BATCH,
     KEY_LIBRARIES
 };
 
@@ -82,9 +88,36 @@ static error_t read_model(struct arguments *a, const char *name)
     return cli_name(&a->cli, "--model", name, &a->models[a->model_count++]);
 }
 
+static error_t read_pipeline(struct arguments *a, const char *path)
+{
+    if (a->pipeline_count == MOST_MODELS) {
+        return cli_bad_option(&a->cli, "--pipeline", "is given more than %d times", MOST_MODELS);
+    }
+    return cli_name(&a->cli, "--pipeline", path, &a->pipelines[a->pipeline_count++]);
+}
+
+static error_t read_micro_batch(struct arguments *a, const char *text)
+{
+    uint64_t examples = 0;
+    const error_t failed = cli_u64(&a->cli, "--micro-batch", text, 1, MOST_TOKENS, &examples);
+    if (failed != 0 || a->cli.err.status != REDCO_OK) { return failed; }
+    if (a->of.micro_batch_count == PROFILE_BATCHES_MAX) {
+        return cli_bad_option(&a->cli, "--micro-batch", "is given more than %d times", PROFILE_BATCHES_MAX);
+    }
+    a->of.micro_batches[a->of.micro_batch_count++] = (uint32_t)examples;
+    return 0;
+}
+
 static error_t check_end(struct arguments *a)
 {
     if (a->cli.err.status != REDCO_OK) { return 0; }
+    if (a->of.micro_batch_count > 0 && a->pipeline_count == 0) {
+        return cli_bad_option(&a->cli, "--micro-batch", "needs --pipeline FILE.so");
+    }
+    if (a->pipeline_count > 0 && (a->backend == CUDA || a->collectives)) {
+        return cli_bad_option(&a->cli, "--pipeline", "measures operators of processors: %s does not go with it",
+                              a->collectives ? "--collectives" : "--backend cuda");
+    }
     if (a->check != NULL && a->measures) {
         return cli_bad_option(&a->cli, "--check", "only looks at a profile: options of measuring do not go with it");
     }
@@ -124,6 +157,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_CLUSTER: a->measures = true; return cli_name(&a->cli, "--cluster", arg, &a->cluster);
     case KEY_MODEL: a->measures = true; return read_model(a, arg);
     case KEY_TOKENS: a->measures = true; return read_tokens(a, arg);
+    case KEY_PIPELINE: a->measures = true; return read_pipeline(a, arg);
+    case KEY_MICRO_BATCH: a->measures = true; return read_micro_batch(a, arg);
     case KEY_LIBRARIES: a->libraries = true; return 0;
     case KEY_CHECK: return cli_name(&a->cli, "--check", arg, &a->check);
     case 'o': a->measures = true; return cli_name(&a->cli, "-o", arg, &a->output);
@@ -231,30 +266,44 @@ static redco_measure_shapes shapes_of(const struct arguments *a)
     return shapes;
 }
 
+/* Degrees of tensor parallelism are those that the ranks may have. */
+static redco_status read_pipelines(const struct arguments *a, uint32_t ranks, redco_measure_ops *ops, redco_error *err)
+{
+    struct profile_pipeline of = a->of;
+    redco_status st = REDCO_OK;
+    of.most_tp = ranks;
+    for (size_t i = 0; i < a->pipeline_count && st == REDCO_OK; i++) {
+        st = profile_pipeline_add(a->pipelines[i], &of, ops, err);
+    }
+    return st;
+}
+
 static int measure(const struct arguments *a, const redco_world_options *launched)
 {
     const uint32_t mpi = launched == NULL ? mpi_ranks() : launched->size; /* 0: ranks are started here */
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     const uint32_t here = processors > 2 ? (uint32_t)processors : 2;
     const bool cuda = a->backend == CUDA;
-    const struct profile_job job = {.ranks = a->ranks > 0 ? (uint32_t)a->ranks
-                                             : cuda       ? 1
-                                                          : here,
-                                    .nodes = (uint32_t)a->nodes,
-                                    .mpi = launched == NULL && mpi > 0,
-                                    .launched = launched,
-                                    .cuda = cuda,
-                                    .shapes = shapes_of(a),
-                                    .quick = a->quick,
-                                    .collectives = a->collectives,
-                                    .largest_bytes = a->largest_bytes,
-                                    .seconds = (double)a->seconds,
-                                    .progress = !a->cli.quiet && isatty(STDERR_FILENO)};
+    redco_measure_ops ops = {.count = 0};
+    struct profile_job job = {.ranks = a->ranks > 0 ? (uint32_t)a->ranks
+                                       : cuda       ? 1
+                                                    : here,
+                              .nodes = (uint32_t)a->nodes,
+                              .mpi = launched == NULL && mpi > 0,
+                              .launched = launched,
+                              .cuda = cuda,
+                              .shapes = shapes_of(a),
+                              .quick = a->quick,
+                              .collectives = a->collectives,
+                              .largest_bytes = a->largest_bytes,
+                              .seconds = (double)a->seconds,
+                              .progress = !a->cli.quiet && isatty(STDERR_FILENO)};
     struct profile_result result = {0};
     json_t *profile = NULL;
     redco_error err = {0};
     bool leader = true;
-    redco_status st = REDCO_OK;
+    redco_status st = read_pipelines(a, mpi > 0 ? mpi : job.ranks, &ops, &err);
+    job.ops = &ops;
     if (mpi > 0 && a->ranks > 0 && a->ranks != mpi) {
         st = redco_fail(&err, REDCO_EVALUE, "--ranks", "is %llu, but the launcher's ranks are %u: leave it out",
                         (unsigned long long)a->ranks, mpi);
@@ -279,6 +328,7 @@ static int measure(const struct arguments *a, const redco_world_options *launche
     }
     json_decref(profile);
     profile_result_free(&result);
+    redco_measure_ops_free(&ops);
     return code;
 }
 
@@ -303,6 +353,13 @@ int main(int argc, char **argv)
          0},
         {"tokens", KEY_TOKENS, "N", 0,
          "Of a micro-batch on one GPU, for those products; may be repeated; without it 2048, 4096, 8192 and 16384", 0},
+        {"pipeline", KEY_PIPELINE, "FILE.so", 0,
+         "The operators of a pipeline's loss and gradients (executor/pipeline), too, for plans of redco-plan "
+         "--pipeline; "
+         "may be repeated",
+         0},
+        {"micro-batch", KEY_MICRO_BATCH, "N", 0,
+         "Examples of a rank at a time in those plans, and two and three times as many; may be repeated; 8", 0},
         {"cluster", KEY_CLUSTER, "FILE", 0, "Write this machine as a cluster file for redco-plan", 0},
         {"check", KEY_CHECK, "FILE", 0,
          "Time small models and compare with what that profile predicts; exit code 1 if the median error is above 10 %",

@@ -198,6 +198,27 @@ static redco_status check_degrees(const redco_costs *costs, const redco_setting 
     return redco_parallel_check(&p, &limits, err);
 }
 
+/* A user's graph is laid out for some numbers of ranks, and may be one of a single micro-batch. */
+static redco_status check_graph(const redco_costs *costs, const redco_setting *setting, redco_error *err)
+{
+    const redco_graph_work *const work = redco_model_graph_work(costs->model);
+    const char *const name = redco_model_name(costs->model);
+    if (work == NULL) { return REDCO_OK; }
+    if (redco_graph_work_of(work, setting->tp) == NULL) {
+        return redco_fail(err, REDCO_EVALUE, "tp", "%u ranks: the graph of %s is not laid out for them", setting->tp,
+                          name);
+    }
+    if (work->examples > 0 && setting->micro_batch != work->examples) {
+        return redco_fail(err, REDCO_EVALUE, "micro-batch", "%u: the graph of %s is one of %u examples",
+                          setting->micro_batch, name, work->examples);
+    }
+    if (setting->sequence_parallel) {
+        return redco_fail(err, REDCO_EVALUE, "sequence parallelism", "%s is a pipeline: its examples are not sequences",
+                          name);
+    }
+    return REDCO_OK;
+}
+
 redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err)
 {
     const redco_setting *const s = setting;
@@ -206,6 +227,7 @@ redco_status redco_setting_check(const redco_costs *costs, const redco_setting *
         return redco_fail(err, REDCO_EVALUE, "setting", "tp, pp, cp, dp, micro-batch and their number are at least 1");
     }
     redco_status st = check_positions(costs, err);
+    if (st == REDCO_OK) { st = check_graph(costs, s, err); }
     if (st != REDCO_OK || (st = check_degrees(costs, s, err)) != REDCO_OK) { return st; }
     const uint64_t batch = costs->workload.global_batch, dp = redco_mesh_ranks(s->dp);
     if (s->micro_batch > LARGEST_MICRO_BATCH || batch % dp != 0 || batch / dp % s->micro_batch != 0 ||
@@ -430,8 +452,13 @@ static double pipeline_s(redco_costs *costs, const redco_setting *setting)
 
 /* 6 N + 12 L a d s per token: attention in full, nothing recomputed (the convention of AMSP and most others); causal
  * counting halves attention where it is causal. */
-static double model_flops_per_token(const redco_costs *costs)
+static double model_flops_per_token(const redco_costs *costs, uint32_t examples)
 {
+    const redco_graph_work *const work = redco_model_graph_work(costs->model);
+    if (work != NULL) { /* those of an example are counted in the graph */
+        const redco_degree_work *const whole = redco_graph_work_of(work, 1);
+        return (redco_degree_flops(whole, false, examples) + redco_degree_flops(whole, true, examples)) / examples;
+    }
     const double pair = 12.0 * costs->dims->heads * costs->dims->head_dim * costs->workload.seq_len;
     double flops = 6.0 * (double)redco_model_params(costs->model);
     for (uint32_t i = 0; i < costs->class_count; i++) {
@@ -467,7 +494,7 @@ redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setti
                               .capacity_bytes = redco_usable_memory_bytes(&costs->machine.gpu, c),
                               .window_hidden_factor = least_contention + redcoi_hidden_residue_ratio,
                               .window_use = (1.0 - least_contention) * c->overlap_window_ratio,
-                              .model_flops_per_token = model_flops_per_token(costs),
+                              .model_flops_per_token = model_flops_per_token(costs, setting->micro_batch),
                               .peak_flops_per_s = costs->compute.peak_flops_per_s};
 }
 

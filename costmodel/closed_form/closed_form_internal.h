@@ -49,6 +49,7 @@ typedef struct redcoi_times {
     double cp_forward_s;          /**< context-parallel traffic, the exposed share; backward has twice that */
     double clock_ratio;           /**< clock of all classes' products (power.h) */
     double forward_j, backward_j; /**< above idle */
+    double graph_tp_s;            /**< that of a user's graph, part of its operators' seconds in both passes */
     redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
     uint32_t group_count;
     redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< on one rank; parameters beyond the room are in none */

@@ -1,4 +1,5 @@
 #include "costmodel/closed_form/closed_form_internal.h"
+#include "costmodel/closed_form/memory_graph.h"
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/closed_form/memory_planned.h"
 #include "costmodel/closed_form/nccl_buffers.h"
@@ -406,6 +407,7 @@ static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh, bool trai
 redcoi_states redcoi_layer_states(const redcoi_job *job)
 {
     const redco_state_bytes bytes = job->costs->state_bytes;
+    if (redco_model_graph_work(job->costs->model) != NULL) { return redcoi_graph_states(job); }
     uint64_t params = sharded_params(job, job->shards.parameters, false);
     if (redcoi_has_secondary(job)) {
         params += redco_share_up(job->times->params, 1, redco_mesh_ranks(job->setting->secondary));
@@ -446,7 +448,7 @@ static void add_memory(const redcoi_job *job, const redcoi_states *states, redco
     cost->activation_bytes = redco_share_up(job->times->activation_bytes[job->recompute], job->stage.kept, of);
     if (job->stage.late > 0 && job->recompute == REDCO_RECOMPUTE_FULL) { add_late(job, cost); }
     cost->transient_bytes[REDCO_TRANSIENT_NCCL] = redcoi_nccl_sharded_bytes(job);
-    if (job->costs->workload.engine.planned_memory) {
+    if (job->costs->workload.engine.planned_memory || redco_model_graph_work(job->costs->model) != NULL) {
         redcoi_planned_transients(job, cost);
         return;
     }
@@ -582,7 +584,7 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_setting *set
     redco_layer_cost cost = {.forward_s = times->forward_s,
                              .backward_s = times->backward_s + redcoi_keep_gradients_s(&job)};
     const bool block = job.class->kind == REDCO_CLASS_BLOCK || job.class->kind == REDCO_CLASS_CROSS;
-    double tp_s = times->tp_forward_s + times->tp_backward_s;
+    double tp_s = times->tp_forward_s + times->tp_backward_s + times->graph_tp_s;
     if (block) {
         cost.recompute_s = times->recompute_s[config->recompute];
         tp_s += times->recompute_tp_s[config->recompute];

@@ -229,7 +229,7 @@ uint64_t redcoi_tensor_params(const redco_param *tensor, uint32_t tp)
 {
     uint64_t params = 1;
     for (uint32_t i = 0; i < tensor->rank; i++) { params *= tensor->shape[i]; } /* the model's reader bounds it */
-    return tensor->rank >= 2 ? redco_share_up(params, 1, tp) : params;
+    return redco_param_is_cut(tensor, tp) ? redco_share_up(params, 1, tp) : params;
 }
 
 static void add_module(redcoi_times *times, uint64_t params)
@@ -250,7 +250,7 @@ static void fill_modules(const redco_costs *costs, uint32_t class_index, uint32_
     uint64_t params = 0;
     for (size_t i = 0; i < count; i++) {
         if (tensors[i].class_index != class_index) { continue; }
-        if (tensors[i].role != REDCO_PARAM_BIAS) {
+        if (!tensors[i].joined) {
             add_module(times, params);
             params = 0;
         }
@@ -286,6 +286,20 @@ static void fill_tp(redco_costs *costs, const redco_shape *shape, const redco_op
         }
         times->tp_forward_s += tp->forward_before_s + tp->forward_after_s;
         times->tp_backward_s += tp->backward_before_s + tp->backward_after_s;
+    }
+}
+
+/* Collectives of a user's graph stand between its operators, which are one: they are part of its seconds. */
+static void add_graph_traffic(redco_costs *costs, const redco_operator *op, double ratio, double *forward_s,
+                              double *backward_s, redcoi_times *times)
+{
+    for (uint32_t i = 0; i < op->work->op_count && op->work->tp > 1; i++) {
+        const redco_work_op *const one = &op->work->ops[i];
+        if (one->kind != REDCO_GRAPH_COLLECTIVE) { continue; }
+        const double bytes = redco_count_at(&one->elements, op->examples) * costs->compute.element_bytes;
+        const double s = ratio * one->times * redco_costs_tp_s(costs, op->work->tp, one->collective, bytes);
+        *(one->backward ? backward_s : forward_s) += costs->calibration.tp_exposed_ratio * s;
+        times->graph_tp_s += s;
     }
 }
 
@@ -347,6 +361,9 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     }
     const double async_ratio = shape->engine.async_tp ? c->tp_async_ratio : 1.0;
     fill_tp(costs, shape, ops, count, async_ratio, times);
+    if (ops[0].kind == REDCO_OPERATOR_GRAPH) {
+        add_graph_traffic(costs, &ops[0], async_ratio, &forward_s, &backward_s, times);
+    }
     add_layout_traffic(layout, async_ratio, count, times);
     forward_s += layout->forward_s;
     backward_s += layout->backward_s;

@@ -1,5 +1,6 @@
 #include "costmodel/closed_form/memory_model.h"
 
+#include "costmodel/closed_form/memory_graph.h"
 #include "costmodel/closed_form/memory_kept.h"
 #include "costmodel/closed_form/memory_planned.h"
 
@@ -47,7 +48,7 @@ static uint64_t tensor_params(const redco_param *tensor, uint32_t tp)
 {
     uint64_t params = 1;
     for (uint32_t i = 0; i < tensor->rank; i++) { params = times(params, tensor->shape[i]); }
-    return tensor->rank >= 2 ? redco_share_up(params, 1, tp) : params;
+    return redco_param_is_cut(tensor, tp) ? redco_share_up(params, 1, tp) : params;
 }
 
 /* Attentions of one member whose keys and values are replicated when there are fewer heads than ranks. */
@@ -293,6 +294,8 @@ static bool by_operator(const redco_engine *engine)
 uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                 redco_recompute recompute)
 {
+    const redco_graph_work *const work = redco_model_graph_work(model);
+    if (work != NULL) { return redcoi_graph_activation_bytes(work, shape); }
     if (shape->engine.planned_memory) { return redcoi_planned_activation_bytes(model, class_index, shape, recompute); }
     const redco_model_dims *const dims = redco_model_get_dims(model);
     const redco_layer_class *classes = NULL;
@@ -326,6 +329,7 @@ uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, 
 uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                redco_recompute recompute)
 {
+    if (redco_model_graph_work(model) != NULL) { return 0; }
     if (shape->engine.planned_memory) { return redcoi_planned_recompute_bytes(model, class_index, shape, recompute); }
     const redco_model_dims *const dims = redco_model_get_dims(model);
     const redco_layer_class *classes = NULL;
@@ -342,6 +346,7 @@ uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, c
 
 uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
 {
+    if (redco_model_graph_work(model) != NULL) { return 0; } /* they are values of its graph */
     if (shape->engine.planned_memory) { return redcoi_planned_logits_bytes(model, shape); }
     /* 16-bit logits and their gradient, 32-bit copy and its gradient; in fp32 one copy less: 12 bytes either way. */
     if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {

@@ -58,6 +58,7 @@ struct redco_model {
     uint32_t group_counts[REDCOI_MODEL_CLASSES];
     redco_layer_node nodes[REDCOI_MODEL_CLASSES][REDCO_NODES_MAX];
     uint32_t node_counts[REDCOI_MODEL_CLASSES];
+    redco_graph_work *work; /**< a pipeline's; else NULL */
     json_t *config;
     json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
     char *warnings[REDCOI_MODEL_WARNINGS]; /**< about the config; NULL behind the last */
@@ -275,8 +276,15 @@ void redcoi_class(redcoi_build *build, const char *name, redco_class_kind kind, 
 /** The name of a tensor in a layer: "{}" replaced. @return @p name */
 const char *redcoi_param_name(const redco_param *param, uint32_t layer, char name[REDCOI_MODEL_NAME_SIZE]);
 
+/** What a program says of a tensor. */
+typedef struct redcoi_tensor_kind {
+    bool table;  /**< rows of it are looked up */
+    bool frozen; /**< it is not trained */
+} redcoi_tensor_kind;
+
 /** A tensor of any shape and name, which the model's layers are known to use in no particular way. */
-void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape, bool frozen);
+void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape,
+                   redcoi_tensor_kind kind);
 
 /** @return whether some class uses a tensor so */
 bool redcoi_model_has(const redco_model *model, redco_param_use use);

@@ -104,19 +104,21 @@ static void add_param(redcoi_build *build, const char *name, const redco_param *
     class->params += elements;
     if (param->frozen) { class->frozen_params += elements; }
     class->tensors++;
-    if (param->role != REDCO_PARAM_BIAS) { class->modules++; }
+    added->joined = param->joined || param->role == REDCO_PARAM_BIAS;
+    if (!added->joined) { class->modules++; }
     if (elements > class->largest_tensor_params) { class->largest_tensor_params = elements; }
 }
 
-void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape, bool frozen)
+void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape, redcoi_tensor_kind kind)
 {
     const redco_model *const model = build->model;
     uint64_t elements = 1;
     if (!redcoi_building(build)) { return; }
-    /* Whatever a module has behind its first tensor counts with that, as biases do. */
     const bool more = model->param_count > 0 && redco_same_module(model->params[model->param_count - 1].name, name);
-    const redco_param_role alone = rank == 2 ? REDCO_PARAM_CONV1D : REDCO_PARAM_RMS_NORM;
-    redco_param param = {.role = more ? REDCO_PARAM_BIAS : alone, .use = REDCO_USE_UP, .rank = rank, .frozen = frozen};
+    const redco_param_role vector = more ? REDCO_PARAM_BIAS : REDCO_PARAM_RMS_NORM;
+    const redco_param_role matrix = kind.table ? REDCO_PARAM_TABLE : REDCO_PARAM_KERNEL;
+    redco_param param = {
+        .role = rank < 2 ? vector : matrix, .use = REDCO_USE_UP, .rank = rank, .joined = more, .frozen = kind.frozen};
     for (uint32_t i = 0; i < rank; i++) {
         param.shape[i] = shape[i];
         elements *= shape[i];

@@ -22,6 +22,7 @@ static redco_status not_built(const redco_model *model, redco_error *err)
 static redco_initial initial_of(const redco_language_model *lm, const redco_param *param)
 {
     switch (param->role) {
+    case REDCO_PARAM_KERNEL:
     case REDCO_PARAM_BIAS: return (redco_initial){.kind = REDCO_INITIAL_ZERO};
     case REDCO_PARAM_LAYER_NORM:
     case REDCO_PARAM_RMS_NORM:

@@ -155,6 +155,7 @@ void redco_model_free(redco_model *model)
     for (size_t i = 0; i < model->param_count; i++) { free((char *)(uintptr_t)model->params[i].name); }
     free(model->params);
     for (size_t i = 0; i < REDCOI_MODEL_WARNINGS; i++) { free(model->warnings[i]); }
+    redco_graph_work_free(model->work);
     json_decref(model->config);
     json_decref(model->defaults);
     free(model->name);
@@ -212,6 +213,23 @@ const char *redco_model_warning(const redco_model *model, size_t index)
 const json_t *redco_model_defaults(const redco_model *model)
 {
     return model->defaults;
+}
+
+const redco_graph_work *redco_model_graph_work(const redco_model *model)
+{
+    return model->work;
+}
+
+static uint32_t log2_of(uint32_t tp)
+{
+    uint32_t log = 0;
+    while (log < 31 && UINT32_C(1) << log < tp) { log++; }
+    return log;
+}
+
+bool redco_param_is_cut(const redco_param *param, uint32_t tp)
+{
+    return (param->rank >= 2) != ((param->odd_degrees >> log2_of(tp) & 1) != 0);
 }
 
 const json_t *redco_model_config(const redco_model *model)

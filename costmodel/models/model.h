@@ -4,6 +4,7 @@
 #define REDCO_MODEL_H
 
 #include "costmodel/graph/op_roles.h"
+#include "costmodel/models/graph_work.h"
 #include "topology/base/json.h"
 #include "topology/base/status.h"
 
@@ -44,7 +45,8 @@ typedef enum redco_param_role {
     REDCO_PARAM_TABLE,      /**< [rows, width]: embedding, positions, relative attention bias */
     REDCO_PARAM_LAYER_NORM, /**< gain of a norm with mean */
     REDCO_PARAM_RMS_NORM,   /**< gain of a norm without mean */
-    REDCO_PARAM_BIAS        /**< a linear's or a layer norm's */
+    REDCO_PARAM_BIAS,       /**< a linear's or a layer norm's */
+    REDCO_PARAM_KERNEL      /**< a pipeline's matrix: [..., in, out], as Flax has kernels */
 } redco_param_role;
 
 /** The purpose for which a layer uses a tensor; a bias has the use of its weight, from which its role tells it apart.
@@ -100,8 +102,14 @@ typedef struct redco_param {
     uint64_t shape[4];
     uint32_t class_index;
     uint32_t count; /**< members of its class */
+    bool joined;    /**< it is gathered with the tensor before it: biases, and what a pipeline's module has more */
     bool frozen;    /**< it is not trained: no gradient, no optimizer state */
+    /** Where tensor parallelism of 2^i ranks does otherwise than cut matrices and leave vectors whole, bit i. */
+    uint32_t odd_degrees;
 } redco_param;
+
+/** @return whether tensor parallelism of @p tp ranks cuts the tensor. */
+bool redco_param_is_cut(const redco_param *param, uint32_t tp);
 
 typedef enum redco_norm_kind {
     REDCO_NORM_LAYER, /**< subtracts the mean */
@@ -184,6 +192,8 @@ const char *redco_model_warning(const redco_model *model, size_t index);
 /** Sizes that the config leaves out and that do not follow from others, with the values of the family that were taken:
  *  {"hidden_size": 4096}, by the family's own names. Borrowed; empty where it leaves out none, as of all presets. */
 const json_t *redco_model_defaults(const redco_model *model);
+/** The work of a pipeline's graph; NULL of a family, whose layers have groups (layer_groups.h). */
+const redco_graph_work *redco_model_graph_work(const redco_model *model);
 /** The config as read, of a model from dimensions the one that says them: borrowed. */
 const json_t *redco_model_config(const redco_model *model);
 

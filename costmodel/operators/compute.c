@@ -193,12 +193,27 @@ static redco_operator casts_of(const struct rank *rank)
     return op;
 }
 
+/* A pipeline's graph, as its one layer's product. */
+static redco_operator graph_of(const redco_graph_work *work, const redco_shape *shape)
+{
+    const redco_degree_work *const degree = redco_graph_work_of(work, shape->tp);
+    redco_operator op = {.role = REDCO_OP_ROLE_FFN_IN, .kind = REDCO_OPERATOR_GRAPH, .examples = shape->micro_batch};
+    op.work = degree != NULL ? degree : redco_graph_work_of(work, 1);
+    op.flops = redco_degree_flops(op.work, false, op.examples);
+    return op;
+}
+
 uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                redco_operator operators_out[REDCO_OPERATORS_MAX])
 {
     const redco_layer_class *classes = NULL;
     const redco_layer_group *groups = NULL;
+    const redco_graph_work *const work = redco_model_graph_work(model);
     (void)redco_model_classes(model, &classes);
+    if (work != NULL) {
+        operators_out[0] = graph_of(work, shape);
+        return 1;
+    }
     const struct rank rank = rank_of(model, classes[class_index].kind, shape);
     uint32_t count = redco_model_groups(model, class_index, &groups);
     for (uint32_t i = 0; i < count; i++) { operators_out[i] = operator_of(&rank, &groups[i]); }
@@ -302,9 +317,71 @@ static double scores_s(const redco_compute *compute, const redco_operator *op, r
     return 0.0;
 }
 
+/* A product of the graph: by its sizes, and in the layout of the pass that has it so. */
+static double graph_product_s(const redco_compute *compute, const redco_work_op *op, uint64_t examples)
+{
+    const uint64_t m = (uint64_t)redco_count_at(&op->m, examples), n = (uint64_t)redco_count_at(&op->n, examples),
+                   k = (uint64_t)redco_count_at(&op->k, examples);
+    const redco_pass pass = op->transpose_a   ? REDCO_PASS_GRAD_WEIGHT
+                            : op->transpose_b ? REDCO_PASS_GRAD_INPUT
+                                              : REDCO_PASS_FORWARD;
+    double each_s = 0.0;
+    if (m == 0 || n == 0 || k == 0) { return 0.0; }
+    if (!redco_compute_profile_gemm_s(compute->measured, m, n, k, pass, compute->precision, &each_s)) {
+        each_s = gemm_at_s(compute, compute->peak_flops_per_s, m, n, k);
+    }
+    return redco_count_at(&op->batch, examples) * each_s;
+}
+
+static double graph_attention_s(const redco_compute *compute, const redco_work_op *op, uint64_t examples)
+{
+    const double square_flops = 4.0 * redco_count_at(&op->batch, examples) * redco_count_at(&op->m, examples) *
+                                redco_count_at(&op->n, examples) * redco_count_at(&op->k, examples);
+    const redco_operator core = {.kind = REDCO_OPERATOR_ATTENTION,
+                                 .flops = op->causal ? square_flops / 2.0 : square_flops,
+                                 .keys = (uint32_t)redco_count_at(&op->n, examples),
+                                 .head_dim = (uint32_t)redco_count_at(&op->k, examples),
+                                 .causal = op->causal};
+    return redco_operator_s(compute, &core, op->backward ? REDCO_PASS_GRAD_INPUT : REDCO_PASS_FORWARD);
+}
+
+/* One that a profile knows takes what was measured; else products by their FLOPs, others by their bytes. */
+static double graph_op_s(const redco_compute *compute, const redco_work_op *op, uint64_t examples)
+{
+    const double elements = redco_count_at(&op->elements, examples);
+    const redco_operator known = {.kind = REDCO_OPERATOR_MEMORY, .measured_as = op->measured_as, .elements = elements};
+    double each_s = 0.0;
+    if (!redco_compute_profile_s(compute->measured, &known, REDCO_PASS_FORWARD, compute->precision, &each_s)) {
+        switch (op->kind) {
+        case REDCO_GRAPH_PRODUCT: each_s = graph_product_s(compute, op, examples); break;
+        case REDCO_GRAPH_ATTENTION: each_s = graph_attention_s(compute, op, examples); break;
+        case REDCO_GRAPH_COLLECTIVE: break;
+        case REDCO_GRAPH_ELEMENTS: {
+            const double bytes = redco_count_at(&op->moved, examples) * compute->element_bytes;
+            each_s = compute->calibration.memory_traffic_factor * bytes / compute->memory_bandwidth_bytes_per_s +
+                     compute->calibration.kernel_s;
+            break;
+        }
+        }
+    }
+    return op->times * each_s;
+}
+
+/* Both gradients are in the graph: all of backward counts as that of inputs. */
+static double graph_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
+{
+    double seconds = 0.0;
+    for (uint32_t i = 0; i < op->work->op_count && pass != REDCO_PASS_GRAD_WEIGHT; i++) {
+        const redco_work_op *const one = &op->work->ops[i];
+        if (one->backward == (pass == REDCO_PASS_GRAD_INPUT)) { seconds += graph_op_s(compute, one, op->examples); }
+    }
+    return seconds;
+}
+
 double redco_operator_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
 {
     const redco_calibration *const c = &compute->calibration;
+    if (op->kind == REDCO_OPERATOR_GRAPH) { return graph_s(compute, op, pass); }
     const double peak = compute->peak_flops_per_s;
     double traffic = op->bytes, measured_s = 0.0;
     /* Products in the engine's own format were not measured. */
@@ -327,6 +404,7 @@ double redco_operator_s(const redco_compute *compute, const redco_operator *op, 
     case REDCO_OPERATOR_MEMORY: traffic *= c->memory_traffic_factor; break;
     case REDCO_OPERATOR_LOSS: traffic *= c->head_traffic_factor; break;
     case REDCO_OPERATOR_CAST:
+    case REDCO_OPERATOR_GRAPH:
     case REDCO_OPERATOR_EMBEDDING: break;
     }
     const double passes = pass == REDCO_PASS_FORWARD ? 1.0 : pass == REDCO_PASS_GRAD_INPUT ? 2.0 : 0.0;
@@ -383,6 +461,12 @@ double redco_operator_at_s(const redco_compute *compute, const redco_operator *o
 
 double redco_operator_j(const redco_compute *compute, const redco_operator *op, redco_pass pass, double clock_ratio)
 {
+    if (op->kind == REDCO_OPERATOR_GRAPH) {
+        const double flops = pass == REDCO_PASS_GRAD_WEIGHT
+                                 ? 0.0
+                                 : redco_degree_flops(op->work, pass != REDCO_PASS_FORWARD, op->examples);
+        return clock_ratio * compute->power.product_j_per_flop * flops;
+    }
     if (clocked(op)) { return clock_ratio * compute->power.product_j_per_flop * pass_flops(op, pass); }
     return compute->power.memory_w * redco_operator_s(compute, op, pass);
 }

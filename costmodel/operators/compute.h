@@ -35,7 +35,8 @@ typedef enum redco_operator_kind {
     REDCO_OPERATOR_EMBEDDING, /**< table look-up */
     REDCO_OPERATOR_SCORES,    /**< attention core that writes its scores to memory */
     REDCO_OPERATOR_NORM,      /**< norm of several kernels; bytes are those of a fused one */
-    REDCO_OPERATOR_CAST       /**< conversions to and from 8-bit formats */
+    REDCO_OPERATOR_CAST,      /**< conversions to and from 8-bit formats */
+    REDCO_OPERATOR_GRAPH      /**< all operators of a user's loss graph, one by one; no collectives */
 } redco_operator_kind;
 
 typedef enum redco_pass {
@@ -49,7 +50,9 @@ enum { REDCO_OPERATOR_PARTS = 4 };
 /** One operator of one rank, forward. A GEMM multiplies [m][k] by [k][n]; m, n, k are 0 for other kinds. */
 typedef struct redco_operator {
     redco_op_role role;
-    const redco_layer_group *group; /**< that it prices; NULL: an engine's own */
+    const redco_layer_group *group; /**< that it prices; NULL: an engine's own, or a graph */
+    const redco_degree_work *work;  /**< graph: its operators, of so many examples */
+    uint64_t examples;
     redco_operator_kind kind;
     uint64_t m, n, k;
     uint64_t parts[REDCO_OPERATOR_PARTS]; /**< GEMM of several weights that one input meets (q, k, v; gate, up), by an

@@ -30,14 +30,14 @@ static void find_modules(const redcoi_job *job, uint32_t class_index, struct mat
     match->count = 0;
     for (size_t i = 0; i < count; i++) {
         if (tensors[i].class_index != class_index) { continue; }
-        const bool bias = tensors[i].role == REDCO_PARAM_BIAS;
-        if (!bias && match->count < REDCOI_MODULES_MAX) {
+        const bool joined = tensors[i].joined;
+        if (!joined && match->count < REDCOI_MODULES_MAX) {
             match->names[match->count] = tensors[i].name;
             match->tensors[match->count++] = &tensors[i];
         }
         if (match->count == 0) { continue; }
         const uint32_t at = match->count - 1;
-        if (!bias) { match->held[at] = 0; }
+        if (!joined) { match->held[at] = 0; }
         match->held[at] += redcoi_tensor_params(&tensors[i], job->setting->tp);
     }
 }

@@ -181,6 +181,10 @@ static redco_status read_records(const redco_record_file *file, const redco_exam
             e->line = object;
             st = read_object(&l, object, e);
             for (uint32_t t = 0; st == REDCO_OK && t < e->target_count; t++) { e->asked += e->targets[t] >= 0 ? 1 : 0; }
+            if (!options->prompts) { /* predictions alone tell the line */
+                json_decref(object);
+                e->line = NULL;
+            }
         }
         if (st == REDCO_EVALUE && options->skip_bad) {
             drop(&examples->list[--examples->count]);

@@ -43,7 +43,7 @@ typedef struct redco_example {
     uint32_t token_count, target_count; /**< alike, unless of an encoder-decoder model; no targets of prompts */
     uint32_t asked;                     /**< targets that are asked for */
     bool text;                          /**< its ids are bytes */
-    const json_t *line;                 /**< as it was given; NULL of a window */
+    const json_t *line;                 /**< a prompt's, as it was given; else NULL */
 } redco_example;
 
 uint64_t redco_examples_count(const redco_examples *examples);   /**< at least 1 */

@@ -149,6 +149,11 @@ static redco_status build(const redco_measure_case *one, bool fused, redcoi_comp
                                      composite_out, err);
     case REDCO_MEASURE_ATTENTION: return redcoi_composite_attention(one->dtype, &shape, composite_out, err);
     case REDCO_MEASURE_OPERATOR: return redcoi_composite_create(one->name, one->dtype, &size, composite_out, err);
+    case REDCO_MEASURE_GRAPH: {
+        *composite_out = (redcoi_composite){.graph = one->graph, .result_count = one->result_count};
+        for (uint32_t i = 0; i < one->result_count; i++) { composite_out->results[i] = one->results[i]; }
+        return REDCO_OK;
+    }
     }
     return REDCO_OK;
 }
@@ -156,6 +161,7 @@ static redco_status build(const redco_measure_case *one, bool fused, redcoi_comp
 /* Below the classes of the smallest loss, and the rows of the smallest table. */
 static uint64_t index_bound(const redco_measure_case *one, const redcoi_composite *composite)
 {
+    if (one->kind == REDCO_MEASURE_GRAPH) { return one->index_bound; }
     if (one->kind != REDCO_MEASURE_OPERATOR) { return 0; }
     return composite->looks_up ? one->table_rows : LOSS_CLASSES;
 }
@@ -165,7 +171,7 @@ static redco_status build_fused(const redco_measurer *measurer, const redco_meas
                                 redcoi_composite *composite_out, redco_error *err)
 {
     const redco_status st = build(one, measurer->options.fused, composite_out, err);
-    if (st != REDCO_OK || !measurer->options.fused) { return st; }
+    if (st != REDCO_OK || !measurer->options.fused || one->kind == REDCO_MEASURE_GRAPH) { return st; }
     return redcoi_measure_fuse(redco_backend_fuse_choice(measurer->backend), &composite_out->graph,
                                composite_out->results, composite_out->result_count, err);
 }
@@ -186,7 +192,7 @@ redco_status redco_measure_case_sustained(redco_measurer *measurer, const redco_
     measurer->load = NULL;
     measurer->sustained = NULL;
     measurer->numbers = REDCO_NUMBERS_UNIFORM;
-    redco_graph_free(composite.graph);
+    if (one->kind != REDCO_MEASURE_GRAPH) { redco_graph_free(composite.graph); }
     return st;
 }
 
@@ -225,6 +231,6 @@ redco_status redco_measure_case_run(redco_measurer *measurer, redco_measure_case
     one->rounds++;
 out:
     free(op_s);
-    redco_graph_free(composite.graph);
+    if (one->kind != REDCO_MEASURE_GRAPH) { redco_graph_free(composite.graph); }
     return st;
 }

@@ -11,7 +11,8 @@ extern "C" {
 typedef enum redco_measure_kind {
     REDCO_MEASURE_GEMM,
     REDCO_MEASURE_ATTENTION,
-    REDCO_MEASURE_OPERATOR
+    REDCO_MEASURE_OPERATOR,
+    REDCO_MEASURE_GRAPH /**< one operator, of a user's graph: graph_ops.h */
 } redco_measure_kind;
 
 /** A case, and the least seconds so far (infinity before the first run). */
@@ -29,6 +30,11 @@ typedef struct redco_measure_case {
     double average_s;               /**< average of all runs, both together */
     uint32_t rounds;                /**< so far */
     uint64_t workspace_bytes;       /**< the largest of its operators */
+    redco_graph *graph;             /**< graph: with that operator alone; borrowed */
+    redco_value results[REDCO_OUTPUTS_MAX];
+    uint32_t result_count;
+    uint64_t index_bound;
+    char measured_as[24]; /**< graph: its name in the profile; rows are the elements of its results */
 } redco_measure_case;
 
 /** @param quick  few and small ones, for tests

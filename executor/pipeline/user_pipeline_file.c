@@ -1,7 +1,6 @@
 #include "executor/pipeline/collector.h"
 
 #include "costmodel/graph/names.h"
-#include "costmodel/graph/transform.h"
 #include "executor/pipeline/pipeline_models.h"
 
 #include <dlfcn.h>
@@ -408,122 +407,51 @@ void redco_user_pipeline_task_free(redco_task *task)
     *task = (redco_task){.name = NULL};
 }
 
-/* Work of a graph forward: operations of products, elements that are written. */
-struct work {
-    double flops, elements, kept;
-};
-
-static void measure(const redco_graph *g, const bool *live, uint32_t forward_ops, struct work *w)
+redco_status redco_user_pipeline_try(const redco_user_pipeline_file *f, uint32_t examples, redco_error *err)
 {
-    for (uint32_t i = 0; i < forward_ops; i++) {
-        const redco_op *const op = redco_graph_op(g, i);
-        if (!live[i] || op->kind == REDCO_OP_INPUT || redco_op_is_view(op->kind)) { continue; }
-        const redco_tensor_type *const out = redco_value_type(g, op->first_output);
-        w->elements += (double)redco_type_elements(out);
-        if (op->kind != REDCO_OP_MATMUL) { continue; }
-        const redco_tensor_type *const a = redco_value_type(g, op->inputs[0]);
-        const bool turned = (op->attributes.flags & REDCO_FLAG_TRANSPOSE_A) != 0;
-        w->flops += 2.0 * (double)a->dim[a->rank - (turned ? 2 : 1)] * (double)redco_type_elements(out);
-    }
-}
-
-/* Forward values that gradients read, each once. */
-static redco_status measure_kept(const redco_graph *g, const bool *live, uint32_t forward_ops, struct work *w,
-                                 redco_error *err)
-{
-    bool *const seen = calloc((size_t)redco_graph_value_count(g) + 1, sizeof *seen);
-    if (seen == NULL) { return redco_fail(err, REDCO_ENOMEM, "graph", "out of memory"); }
-    for (uint32_t i = forward_ops; i < redco_graph_op_count(g); i++) {
-        const redco_op *const op = redco_graph_op(g, i);
-        for (uint32_t k = 0; live[i] && k < op->input_count; k++) {
-            const redco_op *const maker = redco_value_op(g, op->inputs[k]);
-            if (maker->id >= forward_ops || maker->kind == REDCO_OP_INPUT || seen[op->inputs[k]]) { continue; }
-            seen[op->inputs[k]] = true;
-            w->kept += (double)redco_type_elements(redco_value_type(g, op->inputs[k]));
-        }
-    }
-    free(seen);
-    return REDCO_OK;
-}
-
-/* Counts the work of a micro-batch of so many examples. */
-enum { PROBED = 8 };
-
-static redco_status probe(const redco_user_pipeline_file *f, struct work *w, redco_error *err)
-{
-    redco_task task = {.name = NULL};
-    redco_task_graph forward = {.graph = NULL}, built = {.graph = NULL};
     const redco_task_options options = {REDCO_F32, REDCO_F32, true, true, 1};
-    const redco_task_options without = {REDCO_F32, REDCO_F32, true, false, 1};
-    bool *live = NULL;
-    redco_status st = redco_user_pipeline_task(f, PROBED, &task, err);
-    if (st == REDCO_OK) { st = redco_task_build(&task, &without, &forward, err); }
+    redco_task task = {.name = NULL};
+    redco_task_graph built = {.graph = NULL};
+    redco_status st = redco_user_pipeline_task(f, examples, &task, err);
     if (st == REDCO_OK) { st = redco_task_build(&task, &options, &built, err); }
-    if (st != REDCO_OK) { goto out; }
-    const uint32_t forward_ops = redco_graph_op_count(forward.graph);
-    live = calloc((size_t)redco_graph_op_count(built.graph) + 1, sizeof *live);
-    if (live == NULL) {
-        st = redco_fail(err, REDCO_ENOMEM, f->path, "out of memory");
-        goto out;
-    }
-    for (size_t i = 0; i < task.parameter_count; i++) {
+    for (size_t i = 0; i < task.parameter_count && st == REDCO_OK; i++) {
         if (built.gradients[i] != REDCO_NO_VALUE || task.parameters[i].training == REDCO_FROZEN) { continue; }
         st = redco_fail(err, REDCO_EVALUE, f->path, "the loss does not depend on the parameter %s",
                         task.parameters[i].name);
-        goto out;
     }
-    uint32_t gradients = 0; /* those that there are, from the front */
-    for (size_t i = 0; i < task.parameter_count; i++) {
-        if (built.gradients[i] != REDCO_NO_VALUE) { built.gradients[gradients++] = built.gradients[i]; }
-    }
-    redco_graph_live(built.graph, built.gradients, gradients, live);
-    measure(built.graph, live, forward_ops, w);
-    st = measure_kept(built.graph, live, forward_ops, w, err);
-out:
-    free(live);
-    redco_task_graph_free(&forward);
     redco_task_graph_free(&built);
     redco_user_pipeline_task_free(&task);
     return st;
 }
 
-static json_t *parameters_json(const redco_user_pipeline_file *f)
+const char *redco_user_pipeline_path(const redco_user_pipeline_file *f)
 {
-    json_t *const list = json_array();
-    for (size_t i = 0; i < f->parameter_count; i++) {
-        json_t *const shape = json_array();
-        for (uint32_t d = 0; d < f->parameters[i].rank; d++) {
-            (void)json_array_append_new(shape, json_integer((json_int_t)f->parameters[i].dim[d]));
-        }
-        json_t *const item = json_pack("{s:s, s:o}", "name", f->parameters[i].name, "shape", shape);
-        if (f->parameters[i].training == REDCO_FROZEN) { (void)json_object_set_new(item, "frozen", json_true()); }
-        (void)json_array_append_new(list, item);
-    }
-    return list;
+    return f->path;
 }
 
-redco_status redco_user_pipeline_model(const redco_user_pipeline_file *f, json_t **config_out, redco_error *err)
+/* @return whether a list of a config says these names and shapes, and what is frozen. */
+static bool says_parameters(const redco_user_pipeline_file *f, const json_t *list)
 {
-    struct work w = {0};
-    const redco_status st = probe(f, &w, err);
-    if (st != REDCO_OK) { return st; }
-    *config_out = json_pack("{s:s, s:s, s:o, s:f, s:f, s:f}", "model_type", "pipeline", "_name", f->table->name,
-                            "parameters", parameters_json(f), "flops", w.flops / PROBED, "elements",
-                            w.elements / PROBED, "kept_elements", w.kept / PROBED);
-    return *config_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, f->path, "out of memory");
+    bool same = json_array_size(list) == f->parameter_count;
+    for (size_t i = 0; same && i < f->parameter_count; i++) {
+        const redco_task_parameter *const p = &f->parameters[i];
+        const json_t *const one = json_array_get(list, i), *const shape = json_object_get(one, "shape");
+        const char *const name = json_string_value(json_object_get(one, "name"));
+        same = name != NULL && strcmp(name, p->name) == 0 && json_array_size(shape) == p->rank &&
+               json_is_true(json_object_get(one, "frozen")) == (p->training == REDCO_FROZEN);
+        for (uint32_t d = 0; same && d < p->rank; d++) {
+            same = json_integer_value(json_array_get(shape, d)) == (json_int_t)p->dim[d];
+        }
+    }
+    return same;
 }
 
 redco_status redco_user_pipeline_check_model(const redco_user_pipeline_file *f, const json_t *config, const char *place,
                                              redco_error *err)
 {
-    json_t *const own = parameters_json(f);
     const char *const name = json_string_value(json_object_get(config, "_name"));
-    redco_status st = own != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, f->path, "out of memory");
-    if (st == REDCO_OK && !json_equal(own, json_object_get(config, "parameters"))) {
-        st = redco_fail(err, REDCO_EVALUE, place,
-                        "is a plan for other parameters (of %.80s) than %.80s has; plan with redco-plan --pipeline",
-                        name != NULL ? name : "another model", f->table->name);
-    }
-    json_decref(own);
-    return st;
+    if (says_parameters(f, json_object_get(config, "parameters"))) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, place,
+                      "is a plan for other parameters (of %.80s) than %.80s has; plan with redco-plan --pipeline",
+                      name != NULL ? name : "another model", f->table->name);
 }

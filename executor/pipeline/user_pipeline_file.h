@@ -36,10 +36,9 @@ redco_status redco_user_pipeline_task(const redco_user_pipeline_file *file, uint
                                       redco_error *err);
 void redco_user_pipeline_task_free(redco_task *task); /**< an all-zero one is accepted */
 
-/** The model that redco-plan plans: a config of type "pipeline", with the parameters and how much work the loss and its
- * gradients are. Builds the graph: the first place where a loss function's errors are seen.
- *  @param config_out  new reference */
-redco_status redco_user_pipeline_model(const redco_user_pipeline_file *file, json_t **config_out, redco_error *err);
+/** Builds loss and gradients once: the first place where a loss function's errors are seen. */
+redco_status redco_user_pipeline_try(const redco_user_pipeline_file *file, uint32_t examples, redco_error *err);
+const char *redco_user_pipeline_path(const redco_user_pipeline_file *file); /**< as it was opened */
 /** Checks that a plan's model is this pipeline's. @param place  path of the plan, for errors */
 redco_status redco_user_pipeline_check_model(const redco_user_pipeline_file *file, const json_t *config,
                                              const char *place, redco_error *err);

@@ -26,7 +26,7 @@ static void add_tensor(redcoi_modules *m, const redco_task_parameter *p, const r
     const redco_tensor_type type = redco_task_parameter_type(p, REDCO_F32);
     const redco_tensor_type part = redco_tp_local(*layout, &type, tp);
     redco_state_layer *const layer = &m->layers[m->model.layer_count - 1];
-    if (layer->module_count == 0 || param->role != REDCO_PARAM_BIAS) {
+    if (layer->module_count == 0 || !param->joined) {
         char *const name = m->module_names[m->model.module_count];
         m->modules[m->model.module_count++] = (redco_state_module){name, m->model.tensor_count, 0};
         layer->module_count++;

@@ -143,8 +143,8 @@ static void put_examples(const redcoi_subject *s, const redco_batch_place *place
     const bool lengths = s->task->input_count == 4;
     for (uint32_t row = 0; row < place->sequences; row++) {
         const redco_example e = redco_examples_get(s->examples, example_of(s, first + row));
-        int32_t *const tokens = (int32_t *)inputs[0] + row * length, *const targets =
-                                                                         (int32_t *)inputs[1] + row * length;
+        int32_t *const tokens = (int32_t *)inputs[0] + row * length;
+        int32_t *const targets = (int32_t *)inputs[1] + row * length;
         for (uint64_t i = 0; i < length; i++) {
             tokens[i] = i < e.token_count ? e.tokens[i] : 0;
             targets[i] = i < e.target_count ? e.targets[i] : NOT_ASKED;

@@ -124,6 +124,8 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
     if (framework && host) { engine = (redco_default_engine){"fsdp", "--engine framework"}; }
     if (!framework && names->calibration != NULL && inputs->calibration.planned_memory) {
         engine = (redco_default_engine){"redco-exec", "the calibration is of its steps"};
+    } else if (!framework && redco_model_graph_work(inputs->model) != NULL) {
+        engine = (redco_default_engine){"redco-exec", "it trains pipelines"};
     } else if (!framework && !host && names->calibration == NULL && how != NULL && strcmp(how->backend, "cuda") == 0) {
         engine = (redco_default_engine){"redco-exec", "the profile is of its operators"};
     }

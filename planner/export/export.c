@@ -393,6 +393,12 @@ redco_status redco_export_create(const redco_plan *plan, const redco_plan_case *
     redco_status st = REDCO_OK;
     if (made == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     made->framework = framework;
+    if (redco_model_graph_work(reopened->inputs.model) != NULL && framework != REDCO_FRAMEWORK_SBATCH) {
+        st = redco_fail(err, REDCO_EVALUE, redco_framework_words[framework],
+                        "%s is a pipeline, which redco-exec alone trains: only sbatch is exported",
+                        redco_model_name(reopened->inputs.model));
+        goto out;
+    }
     if ((st = redcoi_check_hosts(plan, err)) != REDCO_OK ||
         (st = redcoi_offer_plan(ability, plan, reopened, &expressed, &offer, err)) != REDCO_OK) {
         goto out;

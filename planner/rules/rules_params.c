@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PARAMS = 1000000, MAX_PATH_BYTES = 1000 };
+enum { MAX_PARAMS = 1000000, MAX_PATH_BYTES = REDCO_RULES_PATH_BYTES };
 
 struct redco_rules_tree {
     redco_rules_param *params;
@@ -78,6 +78,7 @@ static const char *flax_leaf(redco_param_role role)
     case REDCO_PARAM_LAYER_NORM: return "scale";
     case REDCO_PARAM_RMS_NORM: return "weight";
     case REDCO_PARAM_BIAS: return "bias";
+    case REDCO_PARAM_KERNEL: return "kernel";
     }
     return "weight";
 }
@@ -92,6 +93,18 @@ static void write_path(char *path, size_t size, const char *name, const char *le
     const char *last = strrchr(path, '/');
     const size_t used = last != NULL ? (size_t)(last - path) + 1 : 0;
     if (leaf != NULL) { (void)snprintf(path + used, size - used, "%s", leaf); }
+}
+
+const char *redco_rules_pipeline_path(const char *name, redco_param_role role, char *path)
+{
+    static const char weight[] = "weight";
+    const bool matrix = role == REDCO_PARAM_KERNEL || role == REDCO_PARAM_TABLE;
+    write_path(path, REDCO_RULES_PATH_BYTES, name, NULL);
+    const char *const slash = strrchr(path, '/'), *const last = slash != NULL ? slash + 1 : path;
+    const size_t used = strlen(path), kept = strcmp(last, weight) == 0 ? (size_t)(last - path) : used;
+    if (!matrix) { return path; }
+    (void)snprintf(path + kept, REDCO_RULES_PATH_BYTES - kept, "%s%s", kept == used ? "/" : "", flax_leaf(role));
+    return path;
 }
 
 /* "a.{}.b" to "a.7.b". */
@@ -116,7 +129,11 @@ static redco_status add_model_layer(redco_rules_tree *tree, const redco_model *m
         redco_rules_param param = {.path = path};
         if (params[i].class_index != class_index) { continue; }
         write_name(name, sizeof name, params[i].name, layer);
-        write_path(path, sizeof path, name, flax_leaf(params[i].role));
+        if (redco_model_graph_work(model) != NULL) {
+            (void)redco_rules_pipeline_path(name, params[i].role, path);
+        } else {
+            write_path(path, sizeof path, name, flax_leaf(params[i].role));
+        }
         set_flax_shape(&param, params[i].shape, params[i].rank,
                        params[i].role == REDCO_PARAM_LINEAR || params[i].role == REDCO_PARAM_CONV1D);
         if (tree->count >= MAX_PARAMS) {

@@ -23,6 +23,12 @@ typedef struct redco_rules_tree redco_rules_tree;
  *  @param every_layer  true: all layers; false: layer 0 of each class, which decides the same rules */
 redco_status redco_rules_tree_from_model(const redco_model *model, bool every_layer, redco_rules_tree **tree_out,
                                          redco_error *err);
+enum { REDCO_RULES_PATH_BYTES = 1000 };
+
+/** The path of a pipeline's parameter: "encoder.q.weight" is "encoder/q/kernel", the table "letters" is
+ *  "letters/embedding"; vectors keep their names.
+ *  @param path  REDCO_RULES_PATH_BYTES. @return @p path */
+const char *redco_rules_pipeline_path(const char *name, redco_param_role role, char *path);
 /** {"params":[{"path":"a/b/kernel","shape":[in,out]}]}; other members are ignored. */
 redco_status redco_rules_tree_from_json(const redco_json_value *root, redco_rules_tree **tree_out, redco_error *err);
 /** @param name  of the file, for errors */

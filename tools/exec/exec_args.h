@@ -78,6 +78,7 @@ struct exec_args {
     redco_step *schedule;
     struct exec_start start;
     const char *listen;
+    bool follows;                   /* a launcher started this rank, and it is not the first: that one warns */
     const struct exec_facts *facts; /* to be compared with other ranks'; NULL: they have the same memory */
 };
 

@@ -129,6 +129,26 @@ void exec_course_facts(const struct exec_args *args, struct exec_facts *facts)
     exec_fact(facts, "--log", "%s", c->log != NULL ? "given" : "not given");
 }
 
+/* The examples that are tried: those of one round, and more until something is asked for. */
+static uint64_t few_records(const redco_records *records, uint64_t count)
+{
+    double weight = 0.0;
+    uint64_t few = 0;
+    while (few < redco_records_count(records) && (few < count || !(weight > 0.0))) {
+        weight += redco_records_weight(records, few++);
+    }
+    return few;
+}
+
+static uint64_t few_examples(const redco_examples *examples, uint64_t count)
+{
+    uint64_t few = 0, asked = 0;
+    while (few < redco_examples_count(examples) && (few < count || asked == 0)) {
+        asked += redco_examples_get(examples, few++).asked;
+    }
+    return few;
+}
+
 redco_status exec_course_try(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
                              redco_error *err)
 {
@@ -141,12 +161,14 @@ redco_status exec_course_try(const struct exec_args *args, const struct exec_fil
     redco_status st = REDCO_OK;
     some.max_new_tokens = TOKENS;
     some.evaluated = some.predicted = NULL;
-    if (args->evaluated != NULL) { st = redco_records_begin(args->evaluated, count, &some.evaluated, err); }
+    if (args->evaluated != NULL) {
+        st = redco_records_begin(args->evaluated, few_records(args->evaluated, count), &some.evaluated, err);
+    }
     if (st == REDCO_OK && args->predicted != NULL) {
         st = redco_records_begin(args->predicted, count, &some.predicted, err);
     }
     if (st == REDCO_OK && files->evaluated != NULL) {
-        st = redco_examples_begin(files->evaluated, count, &first.evaluated, err);
+        st = redco_examples_begin(files->evaluated, few_examples(files->evaluated, count), &first.evaluated, err);
     }
     if (st == REDCO_OK && files->prompts != NULL) {
         st = redco_examples_begin(files->prompts, count, &first.prompts, err);

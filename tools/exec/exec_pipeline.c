@@ -100,7 +100,6 @@ char **exec_pipeline_words(int argc, char **argv, int *count_out)
 redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
 {
     static const char type[] = "pipeline";
-    json_t *config = NULL;
     const json_t *const planned = json_object_get(args->plan->model_config, "model_type");
     json_t *const wanted = json_string(type);
     const bool of_pipeline = json_equal(planned, wanted) != 0;
@@ -117,9 +116,8 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
         st = redco_user_pipeline_check_model(args->pipeline, args->plan->model_config, args->path, err);
     }
     if (st == REDCO_OK) {
-        st = redco_user_pipeline_model(args->pipeline, &config, err);
+        st = redco_user_pipeline_try(args->pipeline, args->plan->micro_batch, err);
     } /* errors of the loss come here */
-    json_decref(config);
     const bool collects = st == REDCO_OK && redco_user_pipeline_of(args->pipeline)->collect != NULL;
     if (collects && args->data != NULL) {
         st = redco_fail(err, REDCO_EVALUE, "--data", "is not read: %.80s has .collect, which makes its examples",

@@ -17,7 +17,7 @@ bool exec_only_predicts(const struct exec_args *args)
 void exec_files_skipped(const struct exec_args *args, const char *path, uint64_t count)
 {
     char text[600];
-    if (count == 0) { return; }
+    if (count == 0 || args->follows) { return; }
     (void)snprintf(text, sizeof text, "%.400s: %llu bad lines are left out", path, (unsigned long long)count);
     cli_warn(&args->cli, text);
 }

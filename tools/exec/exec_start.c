@@ -3,6 +3,7 @@
 #include "executor/backend/host/host.h"
 #include "topology/base/file.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +63,34 @@ static bool read_part(int descriptor, unsigned char *to, uint64_t at, size_t siz
     return true;
 }
 
+static int is_array(const struct dirent *entry)
+{
+    const size_t length = strlen(entry->d_name);
+    return length > 4 && strcmp(entry->d_name + length - 4, ".npy") == 0;
+}
+
+/* A folder of arrays: names and facts of all, in the order of names. */
+static redco_status fact_of_folder(struct exec_facts *facts, const char *name, const char *path, redco_error *err)
+{
+    struct dirent **entries = NULL;
+    char sha256[REDCO_SHA256_HEX_SIZE] = "";
+    redco_status st = REDCO_OK;
+    const int count = scandir(path, &entries, is_array, alphasort);
+    if (count < 0) { return redco_fail(err, REDCO_EIO, path, "cannot read: %s", strerror(errno)); }
+    for (int i = 0; i < count; i++) {
+        char inside[4300], text[600 + sizeof sha256];
+        struct exec_facts one = {.count = 0};
+        (void)snprintf(inside, sizeof inside, "%.4000s/%s", path, entries[i]->d_name);
+        if (st == REDCO_OK) { st = exec_fact_of_file(&one, "", inside, err); }
+        (void)snprintf(text, sizeof text, "%s %s %s", sha256, entries[i]->d_name, one.facts[0].value);
+        redco_sha256_hex(text, strlen(text), sha256);
+        free(entries[i]);
+    }
+    free(entries);
+    exec_fact(facts, name, "a folder of %d arrays, SHA-256 %.16s", count, sha256);
+    return st;
+}
+
 redco_status exec_fact_of_file(struct exec_facts *facts, const char *name, const char *path, redco_error *err)
 {
     struct stat info;
@@ -75,6 +104,10 @@ redco_status exec_fact_of_file(struct exec_facts *facts, const char *name, const
         const int why = errno;
         if (descriptor >= 0) { (void)close(descriptor); }
         return redco_fail(err, REDCO_EIO, path, "cannot open: %s", strerror(why));
+    }
+    if (S_ISDIR(info.st_mode)) {
+        (void)close(descriptor);
+        return fact_of_folder(facts, name, path, err);
     }
     if (!S_ISREG(info.st_mode)) { /* its reader says what is wrong */
         (void)close(descriptor);

@@ -1,6 +1,6 @@
 #include "tools/plan/pipeline_question.h"
 
-#include "executor/pipeline/user_pipeline_file.h"
+#include "executor/pipeline/pipeline_work.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,18 +22,62 @@ static redco_status keep(const json_t *config, const char **path_out, redco_erro
     return REDCO_OK;
 }
 
-redco_status plan_pipeline_open(struct plan_args *args, redco_error *err)
+enum { MOST_DEGREE = 8 };
+
+/* Dimensions that a pipeline does not have, and what is left. */
+static redco_status settle(struct plan_args *args, redco_error *err)
 {
-    redco_user_pipeline_file *file = NULL;
-    json_t *config = NULL;
-    if (args->pipeline == NULL) { return REDCO_OK; }
+    redco_search_options *const o = &args->question.options;
     if (args->question.names.model != NULL) {
         return redco_fail(err, REDCO_EVALUE, "--model", "is the pipeline's where --pipeline is given");
     }
+    for (int i = 0; i < REDCO_FRAMEWORK_COUNT; i++) {
+        if (!args->exports[i].chosen || i == REDCO_FRAMEWORK_SBATCH) { continue; }
+        return redco_fail(err, REDCO_EVALUE, "--export",
+                          "%s: redco-exec alone trains pipelines: only sbatch is exported", redco_framework_words[i]);
+    }
+    if (o->tp_placement_fixed && o->tp_placement != REDCO_TP_RULES && o->tp_placement != REDCO_TP_USER) {
+        return redco_fail(err, REDCO_EVALUE, "--tp-placement", "a pipeline's parameters are split by rules");
+    }
+    if (o->tp > 1 && !redco_degree_is_free(o->tp) && (o->tp & (o->tp - 1)) != 0) {
+        return redco_fail(err, REDCO_EVALUE, "--tp",
+                          "%u is no power of two, for which graphs of pipelines are laid out", o->tp);
+    }
+    if (o->sequence_parallel == REDCO_ON) {
+        return redco_fail(err, REDCO_EVALUE, "--sequence-parallel", "a pipeline's examples are not sequences");
+    }
+    if (o->recompute != REDCO_RECOMPUTE_COUNT && o->recompute != REDCO_RECOMPUTE_NONE) {
+        return redco_fail(err, REDCO_EVALUE, "--recompute",
+                          "a pipeline is one layer, of which backward would make everything again at once");
+    }
+    return REDCO_OK;
+}
+
+static redco_status make_model(const struct plan_args *args, json_t **config_out, redco_error *err)
+{
+    const redco_search_options *const o = &args->question.options;
+    const bool given = o->tp != 0 && !redco_degree_is_free(o->tp);
+    redco_user_pipeline_file *file = NULL;
+    redco_user_rules *rules = NULL;
     redco_status st = redco_user_pipeline_open(args->pipeline, &file, err);
-    if (st == REDCO_OK) { st = redco_user_pipeline_model(file, &config, err); }
+    if (st == REDCO_OK && args->question.names.tp_rules != NULL) {
+        st = redco_user_rules_read(args->question.names.tp_rules, &rules, err);
+    }
+    const redco_pipeline_work_options options = {
+        .most_tp = given ? o->tp : MOST_DEGREE, .tp_given = given, .micro_batch = o->micro_batch, .rules = rules};
+    if (st == REDCO_OK) { st = redco_pipeline_model(file, &options, config_out, err); }
+    redco_user_rules_free(rules);
+    redco_user_pipeline_close(file);
+    return st;
+}
+
+redco_status plan_pipeline_open(struct plan_args *args, redco_error *err)
+{
+    json_t *config = NULL;
+    if (args->pipeline == NULL) { return REDCO_OK; }
+    redco_status st = settle(args, err);
+    if (st == REDCO_OK) { st = make_model(args, &config, err); }
     if (st == REDCO_OK) { st = keep(config, &args->question.names.model, err); }
     json_decref(config);
-    redco_user_pipeline_close(file);
     return st;
 }

@@ -50,6 +50,11 @@ static void fill_cases(const struct profile_result *result, struct rows *rows)
                                            .forward_s = c->forward_s,
                                            .backward_s = c->backward_s};
             (void)snprintf(a->type, sizeof a->type, "%s", type_name(c->dtype));
+        } else if (c->kind == REDCO_MEASURE_GRAPH) {
+            redco_profile_operator *o = &rows->operators[rows->operator_count++];
+            *o = (redco_profile_operator){.elements = c->rows, .forward_s = c->forward_s};
+            (void)snprintf(o->name, sizeof o->name, "%s", c->measured_as);
+            (void)snprintf(o->type, sizeof o->type, "%s", type_name(c->dtype));
         } else {
             redco_profile_operator *o = &rows->operators[rows->operator_count++];
             *o = (redco_profile_operator){

@@ -90,7 +90,13 @@ static redco_status open_rank(struct rank *r)
     if (st != REDCO_OK || r->job->collectives) { return st; }
     r->case_count = r->job->cuda && !r->job->quick ? redco_measure_device_cases(&r->job->shapes, &r->cases)
                                                    : redco_measure_cases(r->job->quick, &r->cases);
-    return r->case_count > 0 ? REDCO_OK : redco_fail(r->err, REDCO_ENOMEM, "", "out of memory");
+    const size_t more = r->job->ops->count;
+    redco_measure_case *const all = r->case_count > 0 ? realloc(r->cases, (r->case_count + more) * sizeof *all) : NULL;
+    if (all == NULL) { return redco_fail(r->err, REDCO_ENOMEM, "", "out of memory"); }
+    if (more > 0) { memcpy(all + r->case_count, r->job->ops->cases, more * sizeof *all); }
+    r->cases = all;
+    r->case_count += more;
+    return REDCO_OK;
 }
 
 static void close_rank(struct rank *r)

@@ -3,6 +3,7 @@
 #ifndef REDCO_TOOLS_PROFILE_TOOL_H
 #define REDCO_TOOLS_PROFILE_TOOL_H
 
+#include "executor/measure/graph_ops.h"
 #include "executor/measure/measure_collectives.h"
 #include "executor/measure/suite.h"
 #include "tools/cli/cli.h"
@@ -20,7 +21,8 @@ struct profile_job {
     bool collectives;                    /**< nothing else */
     uint64_t largest_bytes;              /**< largest size of collectives; 0: REDCO_MEASURE_MOST_BYTES */
     double seconds;
-    bool progress; /**< a line on standard error that is written over */
+    const redco_measure_ops *ops; /**< operators of pipelines, beside the usual ones; borrowed */
+    bool progress;                /**< a line on standard error that is written over */
 };
 
 enum { PROFILE_POWERS = 12 };
