@@ -1,6 +1,6 @@
 #!/bin/sh
 # tests/exec-examples.sh TOOLS PIPELINES [few|full]: the examples of executor/pipelines about text, numbers and other models.
-# Each has the losses and weights of one rank under ZeRO-3 of four ranks and an AMSP plan of 2x2 (f64); with "full" each
+# Each has the losses and weights of one rank under ZeRO-3 of four ranks, an AMSP plan of 2x2 and tp 2 (f64); with "full" each
 # reaches the figure that its README states, on one rank and on four.
 set -u
 # shellcheck source=tests/exec-common.sh
@@ -13,12 +13,13 @@ python3 "$data/make_friedman.py" . && python3 "$data/make_preferences.py" . || e
 head -n 200 "$data/digits-train.jsonl" >few-digits.jsonl
 sed 's/}$/, "alone": true}/' few-digits.jsonl >alone.jsonl
 
-# plans NAME GLOBAL MICRO: one rank, ZeRO-3 of four, AMSP's meshes on two nodes of two.
+# plans NAME GLOBAL MICRO: one rank, ZeRO-3 of four, AMSP's meshes on two nodes of two, two tensor-parallel ranks.
 plans() {
     pipeline_plan "$1_one" "$pipelines/$1.so" "$2" "$3" --gpus 1
     pipeline_plan "$1_zero3" "$pipelines/$1.so" "$2" "$3" --gpus 4 --strategy zero3
     pipeline_plan "$1_amsp" "$pipelines/$1.so" "$2" "$3" --gpus 4 --cluster "$tests/data/exec/pair.json" \
         --fix p=2x1,g=2x2,os=2x2
+    pipeline_plan "$1_tp" "$pipelines/$1.so" "$2" "$3" --gpus 2 --tp 2
 }
 # same NAME OPTION...: two steps on each plan are those of one rank.
 same() {
@@ -29,8 +30,8 @@ same() {
         grep -q 'the same' out || bad "$name $under: not as one rank"
     done
 }
-sharded=amsp
-[ "$size" = few ] || sharded='zero3 amsp'
+sharded='amsp tp'
+[ "$size" = few ] || sharded='zero3 amsp tp'
 # learns FIGURE NAME PLAN OPTION...: what an evaluation says, as an expression of loss and metric.
 learns() {
     figure=$1 name=$2 under=$3
