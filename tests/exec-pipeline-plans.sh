@@ -35,7 +35,7 @@ memory() { # PIPELINE OPTION...
     shift
     rows=$((rows + 1))
     plan memory "$pipelines/$pipeline.so" "$@"
-    redco-exec memory.json --pipeline "$pipelines/$pipeline.so" --data "$pipeline.jsonl" --steps 0 --json >run.out 2>err || bad "does not run: $pipeline $*"
+    redco-exec memory.json --pipeline "$pipelines/$pipeline.so" --steps 0 --json >run.out 2>err || bad "does not run: $pipeline $*"
     python3 - "$pipeline $*" <<'PY' >out 2>&1 || bad 'memory'
 import json, sys
 run, plan = json.load(open("run.out")), json.load(open("memory.json"))
@@ -43,7 +43,7 @@ planned, predicted = run["measured"]["peak_memory_bytes"], run["predicted"]["pea
 assert abs(predicted / planned - 1) <= 0.03, (sys.argv[1], planned, predicted, run["measured"]["memory_bytes"], plan["predicted"]["memory_bytes"])
 PY
 }
-for pipeline in digits dates; do
+for pipeline in digits dates lora maml; do
     memory "$pipeline" --gpus 1 --global-batch 64 --micro-batch 64
     memory "$pipeline" --gpus 2 --global-batch 64 --micro-batch 16 --tp 1 --strategy zero3
     memory "$pipeline" --gpus 8 --global-batch 64 --micro-batch 8 --tp 2 --fix p=1x1,g=2x1,os=2x2

@@ -248,11 +248,6 @@ redco_status redcoi_profile_finish(redco_profile *profile, redco_error *err)
     return REDCO_OK;
 }
 
-const char *redco_profile_format(const redco_profile *profile)
-{
-    return profile->format;
-}
-
 size_t redco_profile_runs(const redco_profile *profile, const redco_profile_run **runs_out)
 {
     *runs_out = profile->runs;

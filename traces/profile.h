@@ -153,8 +153,6 @@ redco_status redco_profile_parse(const char *text, size_t size, const char *name
                                  redco_error *err);
 void redco_profile_free(redco_profile *profile);
 
-/** "nccl-tests log", "redco-profile JSON", ... */
-const char *redco_profile_format(const redco_profile *profile);
 size_t redco_profile_runs(const redco_profile *profile, const redco_profile_run **runs_out);
 size_t redco_profile_gemms(const redco_profile *profile, const redco_profile_gemm **gemms_out);
 size_t redco_profile_attentions(const redco_profile *profile, const redco_profile_attention **attentions_out);

@@ -354,11 +354,6 @@ const redco_comm *redco_evaluations_comm(const redco_evaluations *evaluations, s
     return evaluations->rows[index].comm;
 }
 
-redco_costs *redco_evaluations_costs(redco_evaluations *evaluations, size_t index)
-{
-    return evaluations->rows[index].costs;
-}
-
 const char *redco_evaluations_set(const redco_evaluations *evaluations, size_t index)
 {
     return evaluations->rows[index].set;

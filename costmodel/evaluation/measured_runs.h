@@ -40,8 +40,6 @@ redco_prediction redco_evaluations_predict(redco_evaluations *evaluations, size_
 /** The simulator's beside it. @return REDCO_EVALUE if the row's schedule cannot be laid out */
 redco_status redco_evaluations_price(redco_evaluations *evaluations, size_t index, const redco_calibration *calibration,
                                      redco_price *price_out, redco_error *err);
-/** The row's costs under the constants of the last prediction, for other evaluators of the same row. */
-redco_costs *redco_evaluations_costs(redco_evaluations *evaluations, size_t index);
 
 #ifdef __cplusplus
 }

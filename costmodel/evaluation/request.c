@@ -67,10 +67,10 @@ static redco_prediction predicted_of(const redco_costs *costs, const redco_simul
     p.other_s = p.step_s - p.compute_s - p.exposed_comm_s - p.optimizer_s;
     if (p.other_s < 0.0) { p.other_s = 0.0; } /* rounding */
     if (costs->workload.engine.planned_memory) { return p; }
-    p.parameter_bytes = held[REDCO_HOLDER_PARAMETERS];
-    p.gradient_bytes = held[REDCO_HOLDER_GRADIENTS];
-    p.optimizer_bytes = held[REDCO_HOLDER_OPTIMIZER];
-    p.activation_bytes = held[REDCO_HOLDER_ACTIVATIONS];
+    p.parameter_bytes = held[REDCO_CATEGORY_PARAMETERS];
+    p.gradient_bytes = held[REDCO_CATEGORY_GRADIENTS];
+    p.optimizer_bytes = held[REDCO_CATEGORY_OPTIMIZER];
+    p.activation_bytes = held[REDCO_CATEGORY_ACTIVATIONS];
     p.total_bytes = simulation->peak.bytes;
     p.transient_bytes =
         p.total_bytes - p.parameter_bytes - p.gradient_bytes - p.optimizer_bytes - p.activation_bytes - p.nccl_bytes;

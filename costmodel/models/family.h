@@ -276,7 +276,7 @@ void redcoi_class(redcoi_build *build, const char *name, redco_class_kind kind, 
 /** The name of a tensor in a layer: "{}" replaced. @return @p name */
 const char *redcoi_param_name(const redco_param *param, uint32_t layer, char name[REDCOI_MODEL_NAME_SIZE]);
 
-/** What a program says of a tensor. */
+/** Facts that a program tells about a tensor. */
 typedef struct redcoi_tensor_kind {
     bool table;  /**< rows of it are looked up */
     bool frozen; /**< it is not trained */

@@ -177,16 +177,3 @@ uint64_t redco_pipeline_late(const redco_pipeline *pipeline, uint32_t stage)
     const bool second = p->kind == REDCO_PIPELINE_DUALPIPE && stage >= p->stages / 2;
     return (second ? p->stages - 1 - stage : stage) + 1;
 }
-
-double redco_pipeline_idle_s(const redco_pipeline *schedule, double forward_s, double backward_s, double weight_s)
-{
-    const double fills = (double)schedule->stages - 1.0, pass_s = forward_s + backward_s;
-    const double later_s = backward_s - 2.0 * weight_s;
-    switch (schedule->kind) {
-    case REDCO_PIPELINE_INTERLEAVED: return fills / schedule->chunks * pass_s;
-    case REDCO_PIPELINE_ZB_H1: return fills * (forward_s + (later_s > 0.0 ? later_s : 0.0));
-    case REDCO_PIPELINE_DUALPIPE_V: return fills / 2.0 * (pass_s + backward_s - 3.0 * weight_s);
-    case REDCO_PIPELINE_DUALPIPE: return (schedule->stages / 2.0 - 1.0) * (pass_s + backward_s - 3.0 * weight_s);
-    default: return fills * pass_s;
-    }
-}

@@ -108,8 +108,6 @@ uint64_t redco_pipeline_kept(const redco_pipeline *schedule, uint32_t stage, uin
 /** Model chunks times micro-batches whose gradients of weights are still to come when those of inputs are made, at
  * most; 0 where backward is whole. */
 uint64_t redco_pipeline_late(const redco_pipeline *pipeline, uint32_t stage);
-/** The second column. @param forward_s, backward_s, weight_s  F, B, W */
-double redco_pipeline_idle_s(const redco_pipeline *schedule, double forward_s, double backward_s, double weight_s);
 
 /** Seconds of one pass through the layers of a position. */
 typedef struct redco_position_times {

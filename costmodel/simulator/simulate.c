@@ -44,8 +44,8 @@ static void advance(redcoi_rank_state *rank, double now_s)
     rank->now_s = now_s;
     if (!(passed_s > 0.0)) { return; }
     for (uint32_t left = rank->running; left != 0; left &= left - 1) {
-        redcoi_queue *const lane = &rank->lanes[__builtin_ctz(left)];
-        lane->remaining_s -= passed_s * lane->rate;
+        redcoi_queue *const queue = &rank->queues[__builtin_ctz(left)];
+        queue->remaining_s -= passed_s * queue->rate;
     }
 }
 
@@ -62,10 +62,10 @@ static void reckon(redcoi_engine *e, uint32_t index)
     uint32_t users[REDCO_LINK_COUNT] = {0};
     double slow[REDCO_LINK_COUNT] = {0.0};
     const uint32_t compute_bit = 1U << REDCO_STREAM_COMPUTE;
-    const uint32_t computes = rank->lanes[REDCO_STREAM_COMPUTE].active;
+    const uint32_t computes = rank->queues[REDCO_STREAM_COMPUTE].active;
     const bool computing = (rank->running & compute_bit) != 0 && ops[computes].contends;
     for (uint32_t left = rank->running & ~compute_bit; left != 0; left &= left - 1) {
-        const redco_step_op *const op = &ops[rank->lanes[__builtin_ctz(left)].active];
+        const redco_step_op *const op = &ops[rank->queues[__builtin_ctz(left)].active];
         users[op->link]++;
         if (op->contends && op->traffic != REDCO_STEP_NONE) {
             slow[op->link] += e->step->traffic[op->traffic].contention_ratio;
@@ -79,17 +79,17 @@ static void reckon(redcoi_engine *e, uint32_t index)
     rank->next_s = (double)INFINITY;
     for (uint32_t left = rank->running; left != 0; left &= left - 1) {
         const uint32_t stream = (uint32_t)__builtin_ctz(left);
-        redcoi_queue *const lane = &rank->lanes[stream];
-        const redco_step_op *const op = &ops[lane->active];
-        lane->rate = 1.0;
+        redcoi_queue *const queue = &rank->queues[stream];
+        const redco_step_op *const op = &ops[queue->active];
+        queue->rate = 1.0;
         if (stream == REDCO_STREAM_COMPUTE) {
-            if (computing) { lane->rate = 1.0 / stretch; }
+            if (computing) { queue->rate = 1.0 / stretch; }
         } else {
-            if (op->link != REDCO_LINK_NONE && users[op->link] > 1) { lane->rate = 1.0 / users[op->link]; }
-            if (computing && op->contends) { lane->rate *= y / stretch; }
+            if (op->link != REDCO_LINK_NONE && users[op->link] > 1) { queue->rate = 1.0 / users[op->link]; }
+            if (computing && op->contends) { queue->rate *= y / stretch; }
         }
-        const double left_s = lane->remaining_s > 0.0 ? lane->remaining_s : 0.0;
-        const double end_s = left_s > 0.0 ? rank->now_s + left_s / lane->rate : rank->now_s;
+        const double left_s = queue->remaining_s > 0.0 ? queue->remaining_s : 0.0;
+        const double end_s = left_s > 0.0 ? rank->now_s + left_s / queue->rate : rank->now_s;
         if (end_s < rank->next_s) {
             rank->next_s = end_s;
             rank->next_stream = stream;
@@ -109,7 +109,7 @@ static void apply_memory(redcoi_engine *e, uint32_t op, bool at_start, double no
     for (uint32_t i = from; i < to; i++) {
         const redco_step_memory *const m = &step->memories[i];
         if ((m->bytes > 0) != at_start) { continue; }
-        rank->held[m->holder] += (uint64_t)m->bytes; /* wraps around as a subtraction should */
+        rank->held[m->category] += (uint64_t)m->bytes; /* wraps around as a subtraction should */
         rank->total += (uint64_t)m->bytes;
     }
     redco_memory_peak *const peak = &e->timeline->peaks[index];
@@ -125,23 +125,23 @@ bool redcoi_engine_start(redcoi_engine *e, uint32_t index, uint32_t stream, uint
 {
     const redco_step *const step = e->step;
     redcoi_rank_state *const rank = &e->ranks[index];
-    redcoi_queue *const lane = &rank->lanes[stream];
-    const uint32_t op = lane->head;
-    if (op == REDCO_STEP_NONE || lane->active != REDCO_STEP_NONE || rank->pass != 0) { return false; }
+    redcoi_queue *const queue = &rank->queues[stream];
+    const uint32_t op = queue->head;
+    if (op == REDCO_STEP_NONE || queue->active != REDCO_STEP_NONE || rank->pass != 0) { return false; }
     const uint32_t end = step->first_input[op + 1];
-    for (; lane->input < end; lane->input++) {
-        const uint32_t input = step->inputs[lane->input];
+    for (; queue->input < end; queue->input++) {
+        const uint32_t input = step->inputs[queue->input];
         if (!e->ended[input]) {
-            lane->waiter = e->waiters[input];
-            lane->waiting = true;
+            queue->waiter = e->waiters[input];
+            queue->waiting = true;
             e->waiters[input] = index * REDCO_STREAM_COUNT + stream;
             return false;
         }
     }
-    lane->active = op;
-    lane->head = step->next[op];
-    if (lane->head != REDCO_STEP_NONE) { lane->input = step->first_input[lane->head]; }
-    lane->remaining_s = step->ops[op].seconds;
+    queue->active = op;
+    queue->head = step->next[op];
+    if (queue->head != REDCO_STEP_NONE) { queue->input = step->first_input[queue->head]; }
+    queue->remaining_s = step->ops[op].seconds;
     rank->running |= 1U << stream;
     e->timeline->start_s[op] = rank->now_s;
     e->timeline->cause[op] = cause;
@@ -156,9 +156,9 @@ void redcoi_engine_wake(redcoi_engine *e, uint32_t index, uint32_t op)
     e->waiters[op] = REDCO_STEP_NONE;
     while (waiting != REDCO_STEP_NONE) {
         const uint32_t other = waiting / REDCO_STREAM_COUNT, stream = waiting % REDCO_STREAM_COUNT;
-        redcoi_queue *const lane = &e->ranks[other].lanes[stream];
-        waiting = lane->waiter;
-        lane->waiting = false;
+        redcoi_queue *const queue = &e->ranks[other].queues[stream];
+        waiting = queue->waiter;
+        queue->waiting = false;
         advance(&e->ranks[other], e->timeline->end_s[op]);
         if (redcoi_engine_start(e, other, stream, op) && other != index) { reckon(e, other); }
     }
@@ -169,11 +169,11 @@ static void finish(redcoi_engine *e, uint32_t index)
 {
     redcoi_rank_state *const rank = &e->ranks[index];
     const uint32_t stream = rank->next_stream;
-    redcoi_queue *const lane = &rank->lanes[stream];
-    const uint32_t op = lane->active;
+    redcoi_queue *const queue = &rank->queues[stream];
+    const uint32_t op = queue->active;
     const double now_s = rank->next_s;
     advance(rank, now_s);
-    lane->active = REDCO_STEP_NONE;
+    queue->active = REDCO_STEP_NONE;
     rank->running &= ~(1U << stream);
     e->ended[op] = true;
     e->timeline->end_s[op] = now_s;
@@ -189,8 +189,8 @@ static void begin(redcoi_engine *e)
     for (uint32_t r = 0; r < step->ranks; r++) {
         redcoi_rank_state *const rank = &e->ranks[r];
         redco_memory_peak *const peak = &e->timeline->peaks[r];
-        for (uint32_t h = 0; h < REDCO_HOLDER_COUNT; h++) {
-            rank->held[h] = step->resident[(size_t)r * REDCO_HOLDER_COUNT + h];
+        for (uint32_t h = 0; h < REDCO_CATEGORY_COUNT; h++) {
+            rank->held[h] = step->resident[(size_t)r * REDCO_CATEGORY_COUNT + h];
             rank->total += rank->held[h];
         }
         *peak = (redco_memory_peak){.bytes = rank->total, .op = REDCO_STEP_NONE};
@@ -200,9 +200,9 @@ static void begin(redcoi_engine *e)
     }
     for (uint32_t r = 0; r < step->ranks; r++) {
         for (uint32_t s = 0; s < REDCO_STREAM_COUNT; s++) {
-            const uint32_t first = step->lanes[r * REDCO_STREAM_COUNT + s].first;
-            e->ranks[r].lanes[s] = (redcoi_queue){.head = first, .active = REDCO_STEP_NONE, .waiter = REDCO_STEP_NONE};
-            if (first != REDCO_STEP_NONE) { e->ranks[r].lanes[s].input = step->first_input[first]; }
+            const uint32_t first = step->stream_ends[r * REDCO_STREAM_COUNT + s].first;
+            e->ranks[r].queues[s] = (redcoi_queue){.head = first, .active = REDCO_STEP_NONE, .waiter = REDCO_STEP_NONE};
+            if (first != REDCO_STEP_NONE) { e->ranks[r].queues[s].input = step->first_input[first]; }
             (void)redcoi_engine_start(e, r, s, REDCO_STEP_NONE);
         }
         reckon(e, r);

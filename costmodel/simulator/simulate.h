@@ -21,7 +21,7 @@ extern "C" {
 /** The most memory that a rank held at once. */
 typedef struct redco_memory_peak {
     uint64_t bytes;
-    uint64_t held_bytes[REDCO_HOLDER_COUNT]; /**< at that time */
+    uint64_t held_bytes[REDCO_CATEGORY_COUNT]; /**< at that time */
     double time_s;
     uint32_t op; /**< the operator whose start brought it, or REDCO_STEP_NONE */
 } redco_memory_peak;
@@ -49,11 +49,6 @@ void redco_timeline_free(redco_timeline *timeline);
  *  @return REDCO_EVALUE and the operator that breaks the rule */
 redco_status redco_timeline_check(const redco_timeline *timeline, redco_error *err);
 
-/** That chain, first operator first.
- *  @param path_out  NULL, or room for as many as there are
- *  @return their number */
-uint32_t redco_timeline_critical_path(const redco_timeline *timeline, uint32_t *path_out);
-
 /** Where the time of one rank's compute stream goes. All parts add up to the time that is accounted for. */
 typedef struct redco_account {
     double busy_s[REDCO_WORK_COUNT];    /**< work alone, by kind; computation adds up, communication is beside it */
@@ -68,7 +63,7 @@ redco_account redco_timeline_account(const redco_timeline *timeline, uint32_t ra
 /** The memory that a rank holds from a time on. */
 typedef struct redco_memory_point {
     double time_s;
-    uint64_t held_bytes[REDCO_HOLDER_COUNT];
+    uint64_t held_bytes[REDCO_CATEGORY_COUNT];
 } redco_memory_point;
 
 /** All of them in order of time: what starts at the time of an end comes after it.
@@ -77,7 +72,7 @@ redco_status redco_timeline_memory(const redco_timeline *timeline, uint32_t rank
                                    uint32_t *count_out, redco_error *err);
 
 /** The timeline as a trace: ranks as processes, streams as threads; layer, micro-batch, bytes, group in the arguments;
- *  flows from gathers, updates and transfers to what waited for them; memory by holder as a counter.
+ *  flows from gathers, updates and transfers to what waited for them; memory by category as a counter.
  *  @param trace_out  to be freed with redco_trace_free() */
 redco_status redco_timeline_trace(const redco_timeline *timeline, redco_trace **trace_out, redco_error *err);
 

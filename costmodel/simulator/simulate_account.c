@@ -23,17 +23,6 @@ static redco_status broken(const redco_timeline *t, uint32_t op, redco_error *er
                       what, t->start_s[op], t->end_s[op]);
 }
 
-uint32_t redco_timeline_critical_path(const redco_timeline *timeline, uint32_t *path_out)
-{
-    uint32_t count = 0;
-    for (uint32_t op = timeline->last; op != REDCO_STEP_NONE; op = timeline->cause[op]) { count++; }
-    uint32_t at = count;
-    for (uint32_t op = timeline->last; op != REDCO_STEP_NONE && path_out != NULL; op = timeline->cause[op]) {
-        path_out[--at] = op;
-    }
-    return count;
-}
-
 static redco_status check_path(const redco_timeline *t, redco_error *err)
 {
     double length_s = 0.0;
@@ -119,7 +108,7 @@ static redco_account account_of(const redco_timeline *t, uint32_t rank, uint32_t
     redco_account account = {.contention_s = 0.0};
     double free_s = 0.0;
     for (uint32_t stream = 0; stream < REDCO_STREAM_COUNT; stream++) {
-        uint32_t op = step->lanes[rank * REDCO_STREAM_COUNT + stream].first;
+        uint32_t op = step->stream_ends[rank * REDCO_STREAM_COUNT + stream].first;
         for (; op != REDCO_STEP_NONE; op = step->next[op]) {
             const redco_step_op *const o = &step->ops[op];
             const bool all = first == REDCO_ALL_MICRO_BATCHES;
@@ -213,7 +202,7 @@ static uint32_t busiest_rank(const redco_timeline *t)
     double most_s = -1.0;
     for (uint32_t r = 0; r < t->step->ranks; r++) {
         redco_account account = {.contention_s = 0.0};
-        uint32_t op = t->step->lanes[r * REDCO_STREAM_COUNT + REDCO_STREAM_COMPUTE].first;
+        uint32_t op = t->step->stream_ends[r * REDCO_STREAM_COUNT + REDCO_STREAM_COMPUTE].first;
         for (; op != REDCO_STEP_NONE; op = t->step->next[op]) { add_work(t, op, &account); }
         double busy_s = account.contention_s;
         for (int i = 0; i < REDCO_WORK_COUNT; i++) { busy_s += is_compute(i) ? account.busy_s[i] : 0.0; }

@@ -11,19 +11,19 @@ typedef struct redcoi_queue {
     uint32_t head;   /**< not yet started */
     uint32_t active; /**< running, or NONE */
     uint32_t input;  /**< input of the head: those before are there */
-    uint32_t waiter; /**< next lane that waits for the same operator, or NONE */
+    uint32_t waiter; /**< next stream that waits for the same operator, or NONE */
     bool waiting;    /**< is in such a list */
     double remaining_s, rate;
 } redcoi_queue;
 
 typedef struct redcoi_rank_state {
-    redcoi_queue lanes[REDCO_STREAM_COUNT];
+    redcoi_queue queues[REDCO_STREAM_COUNT];
     double now_s, next_s;
     uint32_t running; /**< bit per stream; of a rank in a pass none */
     uint32_t next_stream;
     uint32_t heap_at;
     uint32_t pass; /**< fold whose pass the rank is in, from 1; 0: none */
-    uint64_t held[REDCO_HOLDER_COUNT], total;
+    uint64_t held[REDCO_CATEGORY_COUNT], total;
 } redcoi_rank_state;
 
 typedef struct redcoi_engine {
@@ -31,7 +31,7 @@ typedef struct redcoi_engine {
     redco_timeline *timeline;
     redcoi_rank_state *ranks;
     uint32_t *heap;    /**< heap of ranks by next_s */
-    uint32_t *waiters; /**< per operator: first lane that waits for its end */
+    uint32_t *waiters; /**< per operator: first stream that waits for its end */
     bool *ended;
     redco_status status;
 } redcoi_engine;
@@ -41,10 +41,10 @@ redco_status redcoi_engine_open(redcoi_engine *e, const redco_step *step);
 void redcoi_engine_close(redcoi_engine *e);
 /** Until operator @p stop has ended (NONE: all have), or nothing more can happen. */
 void redcoi_engine_run(redcoi_engine *e, uint32_t stop);
-/** Starts the head of a lane if all its inputs are there; else the lane waits for the first that is not. The rank must
- *  be up to date and be reckoned afterwards. @return whether it started */
+/** Starts the head of a stream if all its inputs are there; else the stream waits for the first that is not.
+ * The rank must be up to date and be reckoned afterwards. @return whether it started */
 bool redcoi_engine_start(redcoi_engine *e, uint32_t index, uint32_t stream, uint32_t cause);
-/** An operator of rank @p index has ended: lanes that waited for it may start. */
+/** An operator of rank @p index has ended: streams that waited for it may start. */
 void redcoi_engine_wake(redcoi_engine *e, uint32_t index, uint32_t op);
 
 /** Something that is under way, or issued and not begun, when a pass begins. */
@@ -54,7 +54,7 @@ typedef struct redcoi_before {
     bool contends, active;
     double contention_ratio, seconds; /**< still to do */
     int64_t taken_bytes, given_bytes; /**< memory changes still to come; given back: < 0 */
-    redco_holder holder;
+    redco_memory_category category;
 } redcoi_before;
 
 /** A pass that began with so much under way. Operators: those, then its parts; times since it began. */
@@ -67,7 +67,7 @@ typedef struct redcoi_record {
     double *remaining_s; /**< left to operators that outlast it */
     double seconds;      /**< until the last computation has ended */
     double work_s[REDCO_WORK_COUNT], waiting_s[REDCO_WORK_COUNT], contention_s; /**< without what may outlast it */
-    int64_t net_bytes[REDCO_HOLDER_COUNT];                                      /**< taken less given back */
+    int64_t net_bytes[REDCO_CATEGORY_COUNT];                                    /**< taken less given back */
 } redcoi_record;
 
 /** The course of a fold. */
@@ -93,7 +93,7 @@ struct redcoi_replays {
 struct redcoi_replays *redcoi_replays_new(const redco_step *step);
 void redcoi_replays_free(struct redcoi_replays *replays);
 
-/** All inputs of a pass are there, and it is the head of its lane. */
+/** All inputs of a pass are there, and it is the head of its stream. */
 void redcoi_pass_begin(redcoi_engine *e, uint32_t index, uint32_t op);
 /** When next something of a pass ends that others see. */
 void redcoi_pass_reckon(redcoi_rank_state *rank, const redcoi_engine *e);

@@ -75,11 +75,11 @@ static uint32_t find(const struct state *s, uint32_t op)
 }
 
 /* @return false when it is not as any collective */
-static bool describe(const redcoi_engine *e, uint32_t op, const redcoi_queue *lane, redcoi_before *out)
+static bool describe(const redcoi_engine *e, uint32_t op, const redcoi_queue *queue, redcoi_before *out)
 {
     const redco_step *const step = e->step;
     const redco_step_op *const o = &step->ops[op];
-    const bool active = lane->active == op;
+    const bool active = queue->active == op;
     *out = (redcoi_before){.waits = {REDCO_STEP_NONE, REDCO_STEP_NONE},
                            .stream = o->stream,
                            .work = o->work,
@@ -88,12 +88,12 @@ static bool describe(const redcoi_engine *e, uint32_t op, const redcoi_queue *la
                            .active = active,
                            .contention_ratio =
                                o->traffic != REDCO_STEP_NONE ? step->traffic[o->traffic].contention_ratio : -1.0,
-                           .seconds = active ? fmax(0.0, lane->remaining_s) : o->seconds};
+                           .seconds = active ? fmax(0.0, queue->remaining_s) : o->seconds};
     for (uint32_t i = step->first_memory[op]; i < step->first_memory[op + 1]; i++) {
         const redco_step_memory *const m = &step->memories[i];
         int64_t *const bytes = m->bytes > 0 ? &out->taken_bytes : &out->given_bytes;
-        if ((out->taken_bytes != 0 || out->given_bytes != 0) && m->holder != out->holder) { return false; }
-        out->holder = m->holder;
+        if ((out->taken_bytes != 0 || out->given_bytes != 0) && m->category != out->category) { return false; }
+        out->category = m->category;
         if (m->bytes < 0 || !active) { *bytes += m->bytes; }
     }
     return true;
@@ -106,11 +106,11 @@ static bool see(const redcoi_engine *e, uint32_t index, uint32_t op, struct stat
     const redcoi_fold *const fold = &step->folds[step->ops[op].fold - 1];
     s->count = 0;
     for (uint32_t stream = REDCO_STREAM_COMPUTE + 1; stream < REDCO_STREAM_COUNT; stream++) {
-        const redcoi_queue *const lane = &e->ranks[index].lanes[stream];
-        uint32_t other = lane->active != REDCO_STEP_NONE ? lane->active : lane->head;
-        if (lane->active != REDCO_STEP_NONE && lane->active > op) { return false; }
+        const redcoi_queue *const queue = &e->ranks[index].queues[stream];
+        uint32_t other = queue->active != REDCO_STEP_NONE ? queue->active : queue->head;
+        if (queue->active != REDCO_STEP_NONE && queue->active > op) { return false; }
         for (; other != REDCO_STEP_NONE && other < op; other = step->next[other]) {
-            if (s->count == BEFORE_MAX || !describe(e, other, lane, &s->before[s->count])) { return false; }
+            if (s->count == BEFORE_MAX || !describe(e, other, queue, &s->before[s->count])) { return false; }
             s->ops[s->count++] = other;
         }
     }
@@ -148,7 +148,7 @@ static bool is_recorded(const redcoi_record *record, const struct state *s, doub
         if (!near(a->seconds, b->seconds, slack_s) || a->waits[0] != b->waits[0] || a->waits[1] != b->waits[1] ||
             a->stream != b->stream || a->work != b->work || a->link != b->link || a->contends != b->contends ||
             a->active != b->active || !near(a->contention_ratio, b->contention_ratio, 0.0) ||
-            a->taken_bytes != b->taken_bytes || a->given_bytes != b->given_bytes || a->holder != b->holder) {
+            a->taken_bytes != b->taken_bytes || a->given_bytes != b->given_bytes || a->category != b->category) {
             return false;
         }
     }
@@ -164,7 +164,7 @@ static redco_step *step_of(const redco_step *step, const redcoi_pass *pass, cons
     alone->traffic_count = step->traffic_count;
     alone->labels = step->labels;
     alone->layer_count = step->layer_count;
-    for (int h = 0; h < REDCO_HOLDER_COUNT; h++) { alone->resident[h] = base_bytes; }
+    for (int h = 0; h < REDCO_CATEGORY_COUNT; h++) { alone->resident[h] = base_bytes; }
     for (uint32_t i = 0; i < s->count; i++) {
         const redcoi_before *const before = &s->before[i];
         redco_step_op op = step->ops[s->ops[i]];
@@ -178,8 +178,8 @@ static redco_step *step_of(const redco_step *step, const redcoi_pass *pass, cons
             count++;
         }
         (void)redco_step_add(alone, &op, inputs, count);
-        redco_step_add_memory(alone, before->holder, before->taken_bytes);
-        redco_step_add_memory(alone, before->holder, before->given_bytes);
+        redco_step_add_memory(alone, before->category, before->taken_bytes);
+        redco_step_add_memory(alone, before->category, before->given_bytes);
     }
     for (uint32_t part = 0; part < pass->end - pass->first; part++) {
         const uint32_t from = pass->first + part;
@@ -199,7 +199,7 @@ static redco_step *step_of(const redco_step *step, const redcoi_pass *pass, cons
         }
         (void)redco_step_add(alone, &op, inputs, count);
         for (uint32_t i = step->first_memory[from]; i < step->first_memory[from + 1]; i++) {
-            redco_step_add_memory(alone, step->memories[i].holder, step->memories[i].bytes);
+            redco_step_add_memory(alone, step->memories[i].category, step->memories[i].bytes);
         }
     }
     return alone;
@@ -232,12 +232,12 @@ static void conclude(const redco_step *step, const redcoi_pass *pass, const redc
     record->seconds = alone->timeline->span_s;
     for (uint32_t i = 0; i < record->count; i++) { record->remaining_s[i] = alone->step->ops[i].seconds; }
     for (uint32_t stream = 0; stream < REDCO_STREAM_COUNT; stream++) {
-        const redcoi_queue *const lane = &alone->ranks[0].lanes[stream];
-        if (lane->active != REDCO_STEP_NONE) { record->remaining_s[lane->active] = lane->remaining_s; }
+        const redcoi_queue *const queue = &alone->ranks[0].queues[stream];
+        if (queue->active != REDCO_STEP_NONE) { record->remaining_s[queue->active] = queue->remaining_s; }
     }
     record->peak = alone->timeline->peaks[0];
-    record->peak.bytes -= REDCO_HOLDER_COUNT * base_bytes;
-    for (int h = 0; h < REDCO_HOLDER_COUNT; h++) {
+    record->peak.bytes -= REDCO_CATEGORY_COUNT * base_bytes;
+    for (int h = 0; h < REDCO_CATEGORY_COUNT; h++) {
         record->net_bytes[h] = (int64_t)(alone->ranks[0].held[h] - base_bytes);
         record->peak.held_bytes[h] -= base_bytes; /* wraps around as a subtraction should */
     }
@@ -333,7 +333,7 @@ static void note_peak(redcoi_engine *e, uint32_t index, const redcoi_pass *pass,
     peak->bytes = most;
     peak->time_s = rank->now_s + record->peak.time_s;
     peak->op = at < s->count ? s->ops[at] : pass->first + at - s->count;
-    for (int h = 0; h < REDCO_HOLDER_COUNT; h++) { peak->held_bytes[h] = rank->held[h] + record->peak.held_bytes[h]; }
+    for (int h = 0; h < REDCO_CATEGORY_COUNT; h++) { peak->held_bytes[h] = rank->held[h] + record->peak.held_bytes[h]; }
 }
 
 void redcoi_pass_begin(redcoi_engine *e, uint32_t index, uint32_t op)
@@ -390,7 +390,7 @@ void redcoi_pass_reckon(redcoi_rank_state *rank, const redcoi_engine *e)
 static void note_times(redcoi_engine *e, uint32_t index, uint32_t fold_op, uint32_t op, uint32_t at)
 {
     redco_timeline *const t = e->timeline;
-    redcoi_queue *const lane = &e->ranks[index].lanes[e->step->ops[op].stream];
+    redcoi_queue *const queue = &e->ranks[index].queues[e->step->ops[op].stream];
     const redcoi_record *const record = t->replays->folds[e->step->ops[fold_op].fold - 1].record;
     const double began_s = t->start_s[fold_op];
     if (e->ended[op] || !(record->run.start_s[at] <= record->seconds)) { return; }
@@ -404,8 +404,8 @@ static void note_times(redcoi_engine *e, uint32_t index, uint32_t fold_op, uint3
         redcoi_engine_wake(e, index, op); /* on this rank nothing starts before the pass is over */
         return;
     }
-    lane->active = op;
-    lane->remaining_s = record->remaining_s[at];
+    queue->active = op;
+    queue->remaining_s = record->remaining_s[at];
     e->ranks[index].running |= 1U << e->step->ops[op].stream;
 }
 
@@ -419,9 +419,9 @@ static void resume(redcoi_engine *e, uint32_t index, uint32_t op)
     const redcoi_replay *const replay = replay_of(e, rank);
     uint32_t next[REDCO_STREAM_COUNT];
     for (uint32_t s = 0; s < REDCO_STREAM_COUNT; s++) {
-        redcoi_queue *const lane = &rank->lanes[s];
-        next[s] = lane->active != REDCO_STEP_NONE && s != REDCO_STREAM_COMPUTE ? lane->active : lane->head;
-        lane->active = REDCO_STEP_NONE;
+        redcoi_queue *const queue = &rank->queues[s];
+        next[s] = queue->active != REDCO_STEP_NONE && s != REDCO_STREAM_COMPUTE ? queue->active : queue->head;
+        queue->active = REDCO_STEP_NONE;
     }
     for (uint32_t i = 0; i < replay->record->before_count; i++) {
         note_times(e, index, op, e->timeline->replays->before.at[replay->first_before + i], i);
@@ -431,12 +431,12 @@ static void resume(redcoi_engine *e, uint32_t index, uint32_t op)
         note_times(e, index, op, op + 1 + i, replay->record->before_count + part);
     }
     for (uint32_t s = 0; s < REDCO_STREAM_COUNT; s++) {
-        redcoi_queue *const lane = &rank->lanes[s];
-        if (lane->active != REDCO_STEP_NONE) { next[s] = step->next[lane->active]; }
+        redcoi_queue *const queue = &rank->queues[s];
+        if (queue->active != REDCO_STEP_NONE) { next[s] = step->next[queue->active]; }
         while (next[s] != REDCO_STEP_NONE && e->ended[next[s]]) { next[s] = step->next[next[s]]; }
-        if (next[s] == lane->head) { continue; }
-        lane->head = next[s];
-        if (lane->head != REDCO_STEP_NONE) { lane->input = step->first_input[lane->head]; }
+        if (next[s] == queue->head) { continue; }
+        queue->head = next[s];
+        if (queue->head != REDCO_STEP_NONE) { queue->input = step->first_input[queue->head]; }
     }
 }
 
@@ -454,7 +454,7 @@ void redcoi_pass_event(redcoi_engine *e, uint32_t index)
     e->timeline->end_s[op] = rank->now_s;
     e->timeline->last = op;
     e->ended[op] = true;
-    for (int h = 0; h < REDCO_HOLDER_COUNT; h++) {
+    for (int h = 0; h < REDCO_CATEGORY_COUNT; h++) {
         rank->held[h] += (uint64_t)replay->record->net_bytes[h];
         rank->total += (uint64_t)replay->record->net_bytes[h];
     }
@@ -462,7 +462,7 @@ void redcoi_pass_event(redcoi_engine *e, uint32_t index)
     redcoi_engine_wake(e, index, op);
     rank->pass = 0;
     for (uint32_t s = REDCO_STREAM_COUNT; s-- > 0;) { /* computation last: it may be another pass */
-        if (!rank->lanes[s].waiting) { (void)redcoi_engine_start(e, index, s, op); }
+        if (!rank->queues[s].waiting) { (void)redcoi_engine_start(e, index, s, op); }
     }
 }
 

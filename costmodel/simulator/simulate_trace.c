@@ -65,7 +65,7 @@ redco_status redco_timeline_memory(const redco_timeline *timeline, uint32_t rank
         }
         for (uint32_t i = step->first_memory[changes[c].op]; i < step->first_memory[changes[c].op + 1]; i++) {
             const redco_step_memory *const m = &step->memories[i];
-            if ((m->bytes > 0) == changes[c].start) { points[used].held_bytes[m->holder] += (uint64_t)m->bytes; }
+            if ((m->bytes > 0) == changes[c].start) { points[used].held_bytes[m->category] += (uint64_t)m->bytes; }
         }
     }
     *points_out = points;
@@ -82,7 +82,7 @@ static void add_names(redco_trace *trace, const redco_step *step)
         (void)snprintf(name, sizeof name, step->ranks > 1 ? "stage %u" : "rank", r);
         redco_trace_add_process(trace, r, name);
         for (uint32_t s = 0; s < REDCO_STREAM_COUNT; s++) {
-            if (step->lanes[r * REDCO_STREAM_COUNT + s].first == REDCO_STEP_NONE) { continue; }
+            if (step->stream_ends[r * REDCO_STREAM_COUNT + s].first == REDCO_STEP_NONE) { continue; }
             redco_trace_add_thread(trace, r, s, redco_stream_name((redco_stream)s));
         }
     }
@@ -154,8 +154,9 @@ static redco_status add_memory(redco_trace *trace, const redco_timeline *t, doub
     const redco_status st = redco_timeline_memory(t, rank, &points, &count, err);
     for (uint32_t i = 0; st == REDCO_OK && i < count; i++) {
         redco_trace_add_counter(trace, "memory", rank, from_s + points[i].time_s);
-        for (uint32_t h = 0; h < REDCO_HOLDER_COUNT; h++) {
-            redco_trace_add_arg(trace, redco_holder_name((redco_holder)h), NULL, (double)points[i].held_bytes[h]);
+        for (uint32_t h = 0; h < REDCO_CATEGORY_COUNT; h++) {
+            redco_trace_add_arg(trace, redco_memory_category_name((redco_memory_category)h), NULL,
+                                (double)points[i].held_bytes[h]);
         }
     }
     free(points);

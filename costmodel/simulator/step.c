@@ -55,14 +55,14 @@ redco_step *redco_step_new(uint32_t ranks, double overlap_ratio)
     if (step == NULL) { return NULL; }
     step->ranks = ranks;
     step->overlap_ratio = overlap_ratio;
-    step->lanes = malloc((size_t)ranks * REDCO_STREAM_COUNT * sizeof *step->lanes);
-    step->resident = calloc((size_t)ranks * REDCO_HOLDER_COUNT, sizeof *step->resident);
-    if (step->lanes == NULL || step->resident == NULL || !grow_ops(step, 2)) {
+    step->stream_ends = malloc((size_t)ranks * REDCO_STREAM_COUNT * sizeof *step->stream_ends);
+    step->resident = calloc((size_t)ranks * REDCO_CATEGORY_COUNT, sizeof *step->resident);
+    if (step->stream_ends == NULL || step->resident == NULL || !grow_ops(step, 2)) {
         redco_step_free(step);
         return NULL;
     }
     for (uint32_t i = 0; i < ranks * REDCO_STREAM_COUNT; i++) {
-        step->lanes[i] = (redcoi_lane){REDCO_STEP_NONE, REDCO_STEP_NONE};
+        step->stream_ends[i] = (redcoi_stream_end){REDCO_STEP_NONE, REDCO_STEP_NONE};
     }
     step->first_input[0] = 0;
     step->first_memory[0] = 0;
@@ -89,7 +89,7 @@ redco_step *redco_step_new_like(const redco_step *step)
     }
     made->layer_count = step->layer_count;
     made->traffic_count = made->traffic_capacity = step->traffic_count;
-    memcpy(made->resident, step->resident, (size_t)step->ranks * REDCO_HOLDER_COUNT * sizeof *made->resident);
+    memcpy(made->resident, step->resident, (size_t)step->ranks * REDCO_CATEGORY_COUNT * sizeof *made->resident);
     made->micro_batches = step->micro_batches;
     return made;
 }
@@ -111,7 +111,7 @@ void redco_step_free(redco_step *step)
     free(step->trailing.at);
     free(step->late.at);
     free(step->late_ops.at);
-    free(step->lanes);
+    free(step->stream_ends);
     free(step->resident);
     free(step);
 }
@@ -157,25 +157,25 @@ uint32_t redco_step_add(redco_step *step, const redco_step_op *op, const uint32_
         return REDCO_STEP_NONE;
     }
     const uint32_t index = step->op_count++;
-    redcoi_lane *const lane = &step->lanes[op->rank * REDCO_STREAM_COUNT + op->stream];
+    redcoi_stream_end *const stream_end = &step->stream_ends[op->rank * REDCO_STREAM_COUNT + op->stream];
     step->ops[index] = *op;
     step->next[index] = REDCO_STEP_NONE;
-    if (lane->last == REDCO_STEP_NONE) {
-        lane->first = index;
+    if (stream_end->last == REDCO_STEP_NONE) {
+        stream_end->first = index;
     } else {
-        step->next[lane->last] = index;
+        step->next[stream_end->last] = index;
     }
-    lane->last = index;
+    stream_end->last = index;
     for (uint32_t i = 0; i < input_count; i++) { step->inputs[step->input_count++] = inputs[i]; }
     step->first_input[index + 1] = step->input_count;
     step->first_memory[index + 1] = step->memory_count;
     return index;
 }
 
-void redco_step_add_memory(redco_step *step, redco_holder holder, int64_t bytes)
+void redco_step_add_memory(redco_step *step, redco_memory_category category, int64_t bytes)
 {
     if (step->status != REDCO_OK || bytes == 0) { return; }
-    if (step->op_count == 0 || holder >= REDCO_HOLDER_COUNT) {
+    if (step->op_count == 0 || category >= REDCO_CATEGORY_COUNT) {
         step->status = REDCO_EVALUE;
         return;
     }
@@ -183,17 +183,17 @@ void redco_step_add_memory(redco_step *step, redco_holder holder, int64_t bytes)
                           step->memory_count + 1)) {
         return;
     }
-    step->memories[step->memory_count++] = (redco_step_memory){bytes, holder};
+    step->memories[step->memory_count++] = (redco_step_memory){bytes, category};
     step->first_memory[step->op_count] = step->memory_count;
 }
 
-void redco_step_hold(redco_step *step, uint32_t rank, redco_holder holder, uint64_t bytes)
+void redco_step_hold(redco_step *step, uint32_t rank, redco_memory_category category, uint64_t bytes)
 {
-    if (rank >= step->ranks || holder >= REDCO_HOLDER_COUNT) {
+    if (rank >= step->ranks || category >= REDCO_CATEGORY_COUNT) {
         if (step->status == REDCO_OK) { step->status = REDCO_EVALUE; }
         return;
     }
-    step->resident[(size_t)rank * REDCO_HOLDER_COUNT + holder] = bytes;
+    step->resident[(size_t)rank * REDCO_CATEGORY_COUNT + category] = bytes;
 }
 
 uint32_t redco_step_add_traffic(redco_step *step, const redco_step_traffic *traffic)
@@ -259,30 +259,14 @@ const redco_step_traffic *redco_step_traffic_of(const redco_step *step, uint32_t
     return index != REDCO_STEP_NONE ? &step->traffic[index] : NULL;
 }
 
-const redco_step_memory *redco_step_memories(const redco_step *step, uint32_t op, uint32_t *count_out)
-{
-    *count_out = step->first_memory[op + 1] - step->first_memory[op];
-    return *count_out > 0 ? &step->memories[step->first_memory[op]] : NULL;
-}
-
 const uint64_t *redco_step_resident_bytes(const redco_step *step, uint32_t rank)
 {
-    return &step->resident[(size_t)rank * REDCO_HOLDER_COUNT];
-}
-
-uint32_t redco_step_ranks(const redco_step *step)
-{
-    return step->ranks;
+    return &step->resident[(size_t)rank * REDCO_CATEGORY_COUNT];
 }
 
 uint64_t redco_step_micro_batches(const redco_step *step)
 {
     return step->micro_batches;
-}
-
-double redco_step_overlap_ratio(const redco_step *step)
-{
-    return step->overlap_ratio;
 }
 
 const char *redco_step_suffix_name(redco_step_suffix suffix)
@@ -334,11 +318,11 @@ const char *redco_work_name(redco_work work)
     return names[work];
 }
 
-const char *redco_holder_name(redco_holder holder)
+const char *redco_memory_category_name(redco_memory_category category)
 {
     static const char *const names[] = {"parameters", "gradients",  "optimizer", "reserve",   "activations",
                                         "logits",     "recomputed", "gathered",  "scattered", "buckets"};
-    return names[holder];
+    return names[category];
 }
 
 const char *redco_link_name(redco_link link)

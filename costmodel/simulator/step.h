@@ -84,20 +84,20 @@ typedef enum redco_step_suffix {
     REDCO_SUFFIX_SEND    /**< pass "/stage." rank "/send" */
 } redco_step_suffix;
 
-/** The holders of memory. The first three and the reserve, which has NCCL's buffers, last all step. */
-typedef enum redco_holder {
-    REDCO_HOLDER_PARAMETERS,
-    REDCO_HOLDER_GRADIENTS,
-    REDCO_HOLDER_OPTIMIZER,
-    REDCO_HOLDER_RESERVE,
-    REDCO_HOLDER_ACTIVATIONS,
-    REDCO_HOLDER_LOGITS,
-    REDCO_HOLDER_RECOMPUTED,
-    REDCO_HOLDER_GATHERED,  /**< weights in use or fetched ahead */
-    REDCO_HOLDER_SCATTERED, /**< whole gradients that are not yet scattered */
-    REDCO_HOLDER_BUCKETS,
-    REDCO_HOLDER_COUNT
-} redco_holder;
+/** The categories of memory. The first three and the reserve, which has NCCL's buffers, last all step. */
+typedef enum redco_memory_category {
+    REDCO_CATEGORY_PARAMETERS,
+    REDCO_CATEGORY_GRADIENTS,
+    REDCO_CATEGORY_OPTIMIZER,
+    REDCO_CATEGORY_RESERVE,
+    REDCO_CATEGORY_ACTIVATIONS,
+    REDCO_CATEGORY_LOGITS,
+    REDCO_CATEGORY_RECOMPUTED,
+    REDCO_CATEGORY_GATHERED,  /**< weights in use or fetched ahead */
+    REDCO_CATEGORY_SCATTERED, /**< whole gradients that are not yet scattered */
+    REDCO_CATEGORY_BUCKETS,
+    REDCO_CATEGORY_COUNT
+} redco_memory_category;
 
 #define REDCO_STEP_NONE UINT32_MAX
 
@@ -136,7 +136,7 @@ typedef struct redco_step_traffic {
 /** Memory that an operator takes when it starts or gives back when it ends. */
 typedef struct redco_step_memory {
     int64_t bytes; /**< > 0: at the start, < 0: at the end */
-    redco_holder holder;
+    redco_memory_category category;
 } redco_step_memory;
 
 typedef struct redco_step_options {
@@ -165,13 +165,9 @@ const redco_step_op *redco_step_ops(const redco_step *step, uint32_t *count_out)
 /** Operators that @p op waits for: indices below its own. */
 const uint32_t *redco_step_inputs(const redco_step *step, uint32_t op, uint32_t *count_out);
 const redco_step_traffic *redco_step_traffic_of(const redco_step *step, uint32_t op); /**< NULL: computation */
-const redco_step_memory *redco_step_memories(const redco_step *step, uint32_t op, uint32_t *count_out);
-/** The memory of a rank before and after a step, by holder. */
+/** The memory of a rank before and after a step, by category. */
 const uint64_t *redco_step_resident_bytes(const redco_step *step, uint32_t rank);
-uint32_t redco_step_ranks(const redco_step *step);
 uint64_t redco_step_micro_batches(const redco_step *step); /**< built */
-/** y of the calibration: communication beside computation runs at this share of its speed. */
-double redco_step_overlap_ratio(const redco_step *step);
 
 /** The operator's name, cut to fit. @return @p buffer */
 const char *redco_step_name(const redco_step *step, uint32_t op, char *buffer, size_t size);
@@ -180,11 +176,11 @@ const char *redco_step_layer_name(const redco_step *step, uint32_t layer, char *
 uint32_t redco_step_layer_count(const redco_step *step);
 /** The label that reads @p text, or REDCO_STEP_NONE: "qkv", "q_proj". */
 uint32_t redco_step_find_label(const redco_step *step, const char *text);
-const char *redco_step_suffix_name(redco_step_suffix suffix); /**< static: "input", "weight", ...; "" */
-const char *redco_stream_name(redco_stream stream);           /**< static: "compute", ... */
-const char *redco_work_name(redco_work work);                 /**< static: "forward", ... */
-const char *redco_holder_name(redco_holder holder);           /**< static: "parameters", ... */
-const char *redco_link_name(redco_link link);                 /**< static: "NVLink", ... */
+const char *redco_step_suffix_name(redco_step_suffix suffix);           /**< static: "input", "weight", ...; "" */
+const char *redco_stream_name(redco_stream stream);                     /**< static: "compute", ... */
+const char *redco_work_name(redco_work work);                           /**< static: "forward", ... */
+const char *redco_memory_category_name(redco_memory_category category); /**< static: "parameters", ... */
+const char *redco_link_name(redco_link link);                           /**< static: "NVLink", ... */
 
 /** Graphs by hand, for tests and for engines of other schedules: operators in issue order. All calls after the first
  *  failure (out of memory, bad index) do nothing; redco_step_finish() tells. */
@@ -194,9 +190,9 @@ redco_step *redco_step_new(uint32_t ranks, double overlap_ratio); /**< NULL when
 redco_step *redco_step_new_like(const redco_step *step);
 uint32_t redco_step_add(redco_step *step, const redco_step_op *op, const uint32_t *inputs, uint32_t input_count);
 /** The memory of a rank before and after the step. */
-void redco_step_hold(redco_step *step, uint32_t rank, redco_holder holder, uint64_t bytes);
+void redco_step_hold(redco_step *step, uint32_t rank, redco_memory_category category, uint64_t bytes);
 /** For the operator added last. */
-void redco_step_add_memory(redco_step *step, redco_holder holder, int64_t bytes);
+void redco_step_add_memory(redco_step *step, redco_memory_category category, int64_t bytes);
 uint32_t redco_step_add_traffic(redco_step *step, const redco_step_traffic *traffic);
 uint32_t redco_step_add_label(redco_step *step, const char *label); /**< copied; the same text has the same index */
 redco_status redco_step_finish(redco_step *step, redco_error *err);

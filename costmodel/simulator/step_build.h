@@ -50,14 +50,14 @@ typedef struct redcoi_part_group {
 } redcoi_part_group;
 
 /** Gradients that are reduced over one group of ranks, gathered up in buckets. */
-typedef struct redcoi_pile {
+typedef struct redcoi_bucket_group {
     redco_group group;
     redco_collective op;
     double limit_bytes; /**< bytes of a bucket */
     uint32_t calls;     /**< buckets that fill side by side: one per owner */
     bool in_place;      /**< no copy: gradients are reduced where they lie */
     bool once;          /**< a step, else in every micro-batch but the last */
-} redcoi_pile;
+} redcoi_bucket_group;
 
 /** A layer of one class under one configuration. */
 typedef struct redcoi_parts {
@@ -80,7 +80,7 @@ typedef struct redcoi_parts {
     uint64_t nccl_bytes; /**< for the layer's data-parallel communicators */
     uint64_t slot_bytes; /**< a place where gradients are made before they are taken to where they are kept */
     redcoi_states states;
-    uint32_t once_pile, shard_pile; /**< or REDCO_STEP_NONE */
+    uint32_t once_bucket_group, shard_bucket_group; /**< or REDCO_STEP_NONE */
 } redcoi_parts;
 
 /** A layer of the model in its stage. */
@@ -107,7 +107,7 @@ typedef struct redcoi_unit {
     uint32_t last;                    /**< computation issued last, or NONE: collectives issued now start behind it */
     uint32_t waits[REDCOI_WAITS_MAX]; /**< waits of the next computation */
     uint32_t wait_count;
-    redcoi_pile_state *piles;
+    redcoi_pile_state *bucket_groups;
 } redcoi_unit;
 
 /** Layers [first, end) of a model chunk. */
@@ -144,14 +144,14 @@ typedef struct redcoi_builder {
     uint32_t layer_count;
     uint32_t *ready;
     bool fold;
-    redcoi_template *templates;        /**< [chunk][stage][redco_turn_kind] */
-    redcoi_pile_state *template_piles; /**< [template][pile], after the pass; ready is a part */
-    uint32_t *places;                  /**< for a pass that is repeated: operators of the repetition */
+    redcoi_template *templates;               /**< [chunk][stage][redco_turn_kind] */
+    redcoi_pile_state *template_bucket_group; /**< [template][bucket_group], after the pass; ready is a part */
+    uint32_t *places;                         /**< for a pass that is repeated: operators of the repetition */
     uint32_t place_count;
     redcoi_span *spans;      /**< [chunk][stage]: layers of a model chunk */
     redco_pipeline schedule; /**< with the micro-batches that are built */
-    redcoi_pile *piles;
-    uint32_t pile_count;
+    redcoi_bucket_group *bucket_groups;
+    uint32_t bucket_group_count;
     redcoi_unit *units;
     uint32_t label_launch, label_step_launch, label_update, label_bucket, label_shards, label_send;
     uint32_t send_traffic;
@@ -187,7 +187,7 @@ void redcoi_spread(redcoi_builder *b, redcoi_unit *unit);
 /** A group of modules has its gradients; @p ready is the operator behind which they are there. */
 void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *parts, const redcoi_part_group *group,
                       uint32_t micro_batch, uint32_t ready);
-/** Reduces what is left in the piles: in every micro-batch (@p once false), or at the end of the step. */
+/** Reduces what is left in the bucket_groups: in every micro-batch (@p once false), or at the end of the step. */
 void redcoi_flush(redcoi_builder *b, redcoi_unit *unit, bool once, uint32_t micro_batch);
 /** Norm, optimizer and overhead of all ranks. */
 void redcoi_finish_step(redcoi_builder *b);

@@ -10,8 +10,8 @@ enum { FEWEST_PARTS = 3, INPUTS_MAX = 2 * REDCOI_WAITS_MAX };
 /* Nothing waits to be reduced after this micro-batch: every pass finds its buckets empty. */
 static bool shards_empty(const redcoi_builder *b, const redcoi_unit *unit)
 {
-    for (uint32_t i = 0; i < b->pile_count; i++) {
-        if (!b->piles[i].once && unit->piles[i].filled_bytes > 0.0) { return false; }
+    for (uint32_t i = 0; i < b->bucket_group_count; i++) {
+        if (!b->bucket_groups[i].once && unit->bucket_groups[i].filled_bytes > 0.0) { return false; }
     }
     return true;
 }
@@ -161,7 +161,7 @@ static bool equal_memories(const redco_step *step, uint32_t a, uint32_t b)
     if (step->first_memory[b + 1] - other != count) { return false; }
     for (uint32_t i = 0; i < count; i++) {
         const redco_step_memory *const x = &step->memories[from + i], *const y = &step->memories[other + i];
-        if (x->bytes != y->bytes || x->holder != y->holder) { return false; }
+        if (x->bytes != y->bytes || x->category != y->category) { return false; }
     }
     return true;
 }
@@ -235,9 +235,9 @@ static bool note_left(redcoi_builder *b, const redcoi_unit *unit, const redcoi_p
         const uint32_t part = inside ? layer->scattered - pass->first : REDCO_STEP_NONE;
         layer->left = inside && trailing_at(step, pass, part) != REDCO_STEP_NONE ? part : REDCO_STEP_NONE;
     }
-    for (uint32_t i = 0; i < b->pile_count; i++) {
-        redcoi_pile_state *const left = &b->template_piles[index * b->pile_count + i];
-        *left = unit->piles[i];
+    for (uint32_t i = 0; i < b->bucket_group_count; i++) {
+        redcoi_pile_state *const left = &b->template_bucket_group[index * b->bucket_group_count + i];
+        *left = unit->bucket_groups[i];
         const bool inside = left->ready != REDCO_STEP_NONE && left->ready >= pass->first;
         left->ready = inside ? left->ready - pass->first : REDCO_STEP_NONE;
     }
@@ -302,7 +302,7 @@ static uint32_t add_trailing(redcoi_builder *b, const redcoi_unit *unit, const r
     const uint32_t made = redco_step_add(step, &again, inputs, count);
     for (uint32_t i = step->first_memory[op]; i < step->first_memory[op + 1]; i++) {
         const redco_step_memory m = step->memories[i];
-        redco_step_add_memory(step, m.holder, m.bytes);
+        redco_step_add_memory(step, m.category, m.bytes);
     }
     return made;
 }
@@ -316,11 +316,11 @@ static void leave(redcoi_builder *b, redcoi_unit *unit, uint32_t index)
         redcoi_layer *const layer = &b->layers[l];
         layer->scattered = layer->left != REDCO_STEP_NONE ? b->places[layer->left] : REDCO_STEP_NONE;
     }
-    for (uint32_t i = 0; i < b->pile_count && !is_forward(index); i++) {
-        const redcoi_pile_state *const left = &b->template_piles[index * b->pile_count + i];
-        if (b->piles[i].once) { continue; }
-        unit->piles[i] = *left;
-        unit->piles[i].ready = left->ready != REDCO_STEP_NONE ? b->places[left->ready] : unit->last;
+    for (uint32_t i = 0; i < b->bucket_group_count && !is_forward(index); i++) {
+        const redcoi_pile_state *const left = &b->template_bucket_group[index * b->bucket_group_count + i];
+        if (b->bucket_groups[i].once) { continue; }
+        unit->bucket_groups[i] = *left;
+        unit->bucket_groups[i].ready = left->ready != REDCO_STEP_NONE ? b->places[left->ready] : unit->last;
     }
 }
 

@@ -62,23 +62,24 @@ void redcoi_spread(redcoi_builder *b, redcoi_unit *unit)
 }
 
 /* Issues one bucket per owner, @p bytes each. */
-static uint32_t reduce(redcoi_builder *b, redcoi_unit *unit, uint32_t pile_index, double bytes, uint32_t micro_batch)
+static uint32_t reduce(redcoi_builder *b, redcoi_unit *unit, uint32_t bucket_group_index, double bytes,
+                       uint32_t micro_batch)
 {
-    const redcoi_pile *const pile = &b->piles[pile_index];
-    redcoi_pile_state *const state = &unit->piles[pile_index];
+    const redcoi_bucket_group *const bucket_group = &b->bucket_groups[bucket_group_index];
+    redcoi_pile_state *const state = &unit->bucket_groups[bucket_group_index];
     bool network = false;
-    const double seconds = redcoi_comm_s(b->costs, pile->op, bytes, pile->group, &network);
-    const redco_step_traffic traffic = {.op = pile->op,
-                                        .calls = pile->calls,
+    const double seconds = redcoi_comm_s(b->costs, bucket_group->op, bytes, bucket_group->group, &network);
+    const redco_step_traffic traffic = {.op = bucket_group->op,
+                                        .calls = bucket_group->calls,
                                         .size_bytes = bytes,
-                                        .group = pile->group,
+                                        .group = bucket_group->group,
                                         .contention_ratio = redcoi_contention_ratio(b->costs, network) +
-                                                            (pile->once ? redcoi_hidden_residue_ratio : 0.0)};
-    redco_step_op op = once_op(unit, pile->once ? b->label_bucket : b->label_shards,
-                               pile->once ? REDCO_WORK_REDUCE : REDCO_WORK_SHARD);
+                                                            (bucket_group->once ? redcoi_hidden_residue_ratio : 0.0)};
+    redco_step_op op = once_op(unit, bucket_group->once ? b->label_bucket : b->label_shards,
+                               bucket_group->once ? REDCO_WORK_REDUCE : REDCO_WORK_SHARD);
     redcoi_launch(b, unit, b->label_step_launch, REDCO_PASS_NAME_BWD, REDCO_STEP_NONE, micro_batch,
-                  pile->calls * b->costs->calibration.launch_s);
-    op.seconds = b->scale * pile->calls * seconds;
+                  bucket_group->calls * b->costs->calibration.launch_s);
+    op.seconds = b->scale * bucket_group->calls * seconds;
     op.link = redcoi_link_of(network);
     op.stream = REDCO_STREAM_GRADIENTS;
     op.suffix = REDCO_SUFFIX_SERIAL;
@@ -86,15 +87,15 @@ static uint32_t reduce(redcoi_builder *b, redcoi_unit *unit, uint32_t pile_index
     op.micro_batch = micro_batch;
     op.traffic = redco_step_add_traffic(b->step, &traffic);
     const uint32_t done = redcoi_collective(b, unit, op, state->ready);
-    if (pile->in_place) {
+    if (bucket_group->in_place) {
         state->held_bytes = 0;
     } else if (state->held_bytes == 0) { /* gradients stay where they are: the bucket is a copy while it travels */
-        redco_step_add_memory(b->step, REDCO_HOLDER_BUCKETS, (int64_t)bytes);
-        redco_step_add_memory(b->step, REDCO_HOLDER_BUCKETS, -(int64_t)bytes);
+        redco_step_add_memory(b->step, REDCO_CATEGORY_BUCKETS, (int64_t)bytes);
+        redco_step_add_memory(b->step, REDCO_CATEGORY_BUCKETS, -(int64_t)bytes);
     } else {
         const double left = state->filled_bytes;
         const int64_t kept = (int64_t)left < state->held_bytes ? (int64_t)left : state->held_bytes;
-        redco_step_add_memory(b->step, REDCO_HOLDER_BUCKETS, kept - state->held_bytes);
+        redco_step_add_memory(b->step, REDCO_CATEGORY_BUCKETS, kept - state->held_bytes);
         state->held_bytes = kept;
     }
     if (!b->overlap_reduce) { redcoi_wait(unit, done); }
@@ -105,7 +106,7 @@ void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *
                       uint32_t micro_batch, uint32_t ready)
 {
     const bool last = redcoi_is_last(b, micro_batch);
-    const uint32_t index = last ? parts->once_pile : parts->shard_pile;
+    const uint32_t index = last ? parts->once_bucket_group : parts->shard_bucket_group;
     int64_t whole_bytes = 0;
     double bytes = 0.0;
     for (uint32_t i = group->first_module; i < group->last_module; i++) {
@@ -114,36 +115,36 @@ void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *
     }
     if (parts->sharded || !parts->transient_gradient) { whole_bytes = 0; }
     if (index == REDCO_STEP_NONE) { /* nobody to reduce with */
-        redco_step_add_memory(b->step, REDCO_HOLDER_SCATTERED, -whole_bytes);
+        redco_step_add_memory(b->step, REDCO_CATEGORY_SCATTERED, -whole_bytes);
         return;
     }
-    const redcoi_pile *const pile = &b->piles[index];
-    redcoi_pile_state *const state = &unit->piles[index];
+    const redcoi_bucket_group *const bucket_group = &b->bucket_groups[index];
+    redcoi_pile_state *const state = &unit->bucket_groups[index];
     state->filled_bytes += bytes;
     if (whole_bytes > 0) { /* moved into the bucket */
-        redco_step_add_memory(b->step, REDCO_HOLDER_SCATTERED, -whole_bytes);
-        redco_step_add_memory(b->step, REDCO_HOLDER_BUCKETS, (int64_t)bytes);
+        redco_step_add_memory(b->step, REDCO_CATEGORY_SCATTERED, -whole_bytes);
+        redco_step_add_memory(b->step, REDCO_CATEGORY_BUCKETS, (int64_t)bytes);
         state->held_bytes += (int64_t)bytes;
     }
     state->ready = ready != REDCO_STEP_NONE ? ready : unit->last;
     /* The stage before waits for the gradient of its output: an engine that reduces in between lets it go first. */
     if (!b->overlap_reduce && b->setting->pp > 1 && state->held_bytes == 0) { return; }
-    while (state->filled_bytes >= pile->limit_bytes * pile->calls) {
-        state->filled_bytes -= pile->limit_bytes * pile->calls;
-        (void)reduce(b, unit, index, pile->limit_bytes, micro_batch);
+    while (state->filled_bytes >= bucket_group->limit_bytes * bucket_group->calls) {
+        state->filled_bytes -= bucket_group->limit_bytes * bucket_group->calls;
+        (void)reduce(b, unit, index, bucket_group->limit_bytes, micro_batch);
     }
 }
 
 void redcoi_flush(redcoi_builder *b, redcoi_unit *unit, bool once, uint32_t micro_batch)
 {
-    for (uint32_t i = 0; i < b->pile_count; i++) {
-        const redcoi_pile *const pile = &b->piles[i];
-        redcoi_pile_state *const state = &unit->piles[i];
+    for (uint32_t i = 0; i < b->bucket_group_count; i++) {
+        const redcoi_bucket_group *const bucket_group = &b->bucket_groups[i];
+        redcoi_pile_state *const state = &unit->bucket_groups[i];
         uint32_t done = REDCO_STEP_NONE;
-        if (pile->once != once) { continue; }
+        if (bucket_group->once != once) { continue; }
         while (state->filled_bytes > rounding_bytes) {
-            const double bytes = fmin(state->filled_bytes / pile->calls, pile->limit_bytes);
-            state->filled_bytes -= bytes * pile->calls;
+            const double bytes = fmin(state->filled_bytes / bucket_group->calls, bucket_group->limit_bytes);
+            state->filled_bytes -= bytes * bucket_group->calls;
             done = reduce(b, unit, i, bytes, micro_batch);
         }
         redcoi_wait(unit, done);

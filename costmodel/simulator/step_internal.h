@@ -13,9 +13,9 @@ typedef struct redcoi_step_layer {
 } redcoi_step_layer;
 
 /** First and last operator of a stream of a rank; REDCO_STEP_NONE where it has none. */
-typedef struct redcoi_lane {
+typedef struct redcoi_stream_end {
     uint32_t first, last;
-} redcoi_lane;
+} redcoi_stream_end;
 
 /** Operators [first, end) of a pass that others repeat; parts are counted from the first. */
 typedef struct redcoi_pass {
@@ -58,10 +58,10 @@ struct redco_step {
     uint32_t pass_count, pass_capacity;
     redcoi_fold *folds; /**< redco_step_op.fold counts from 1 */
     uint32_t fold_count, fold_capacity;
-    redcoi_numbers trailing, late; /**< parts of passes */
-    redcoi_numbers late_ops;       /**< late operators of folds */
-    redcoi_lane *lanes;            /**< [rank][stream] */
-    uint64_t *resident;            /**< [rank][holder] */
+    redcoi_numbers trailing, late;  /**< parts of passes */
+    redcoi_numbers late_ops;        /**< late operators of folds */
+    redcoi_stream_end *stream_ends; /**< [rank][stream] */
+    uint64_t *resident;             /**< [rank][category] */
     uint32_t ranks;
     uint64_t micro_batches;
     double overlap_ratio;

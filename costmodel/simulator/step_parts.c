@@ -298,45 +298,50 @@ static void fill_update(redcoi_builder *b, const redcoi_job *job, double stage_p
                                         redcoi_contention_ratio(b->costs, network) + redcoi_hidden_residue_ratio);
 }
 
-static uint32_t pile_index(redcoi_builder *b, const redcoi_pile *pile)
+static uint32_t bucket_group_index(redcoi_builder *b, const redcoi_bucket_group *bucket_group)
 {
-    for (uint32_t i = 0; i < b->pile_count; i++) {
-        const redcoi_pile *const known = &b->piles[i];
-        if (known->once == pile->once && known->op == pile->op && known->calls == pile->calls &&
-            known->in_place == pile->in_place && redco_mesh_equal(known->group.mesh, pile->group.mesh) &&
-            known->group.stride == pile->group.stride && known->group.node_stride == pile->group.node_stride) {
+    for (uint32_t i = 0; i < b->bucket_group_count; i++) {
+        const redcoi_bucket_group *const known = &b->bucket_groups[i];
+        if (known->once == bucket_group->once && known->op == bucket_group->op && known->calls == bucket_group->calls &&
+            known->in_place == bucket_group->in_place &&
+            redco_mesh_equal(known->group.mesh, bucket_group->group.mesh) &&
+            known->group.stride == bucket_group->group.stride &&
+            known->group.node_stride == bucket_group->group.node_stride) {
             return i;
         }
     }
-    b->piles[b->pile_count] = *pile;
-    return b->pile_count++;
+    b->bucket_groups[b->bucket_group_count] = *bucket_group;
+    return b->bucket_group_count++;
 }
 
 /* One bucket for all gradients that the same ranks reduce, or one for each owner of whole tensors. */
-static void fill_piles(redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts)
+static void fill_bucket_group(redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts)
 {
     const redco_shards *const shards = &job->shards;
     const redco_setting *const s = job->setting;
     const bool inter = s->scheme == REDCO_INTER_TENSOR, per_owner = inter && b->buckets_per_owner;
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     const uint64_t p = redco_mesh_ranks(shards->parameters);
-    redcoi_pile pile = {.group = redcoi_replicas_of(job, shards->parameters),
-                        .op = redco_mesh_equal(shards->optimizer, job->grid) ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE,
-                        .limit_bytes = bucket_bytes,
-                        .calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->optimizer) / p) : 1,
-                        .once = true};
-    parts->once_pile = parts->shard_pile = REDCO_STEP_NONE;
+    redcoi_bucket_group bucket_group = {.group = redcoi_replicas_of(job, shards->parameters),
+                                        .op = redco_mesh_equal(shards->optimizer, job->grid) ? REDCO_REDUCE_SCATTER
+                                                                                             : REDCO_ALL_REDUCE,
+                                        .limit_bytes = bucket_bytes,
+                                        .calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->optimizer) / p) : 1,
+                                        .once = true};
+    parts->once_bucket_group = parts->shard_bucket_group = REDCO_STEP_NONE;
     /* For engines that plan their memory, as executor/states/buckets.c has it. */
-    pile.in_place =
+    bucket_group.in_place =
         job->costs->workload.engine.planned_memory && redco_mesh_equal(shards->gradients, shards->parameters) &&
-        !(inter && pile.op == REDCO_REDUCE_SCATTER && !redco_mesh_equal(shards->parameters, shards->optimizer));
-    if (redco_mesh_ranks(pile.group.mesh) > 1) { parts->once_pile = pile_index(b, &pile); }
+        !(inter && bucket_group.op == REDCO_REDUCE_SCATTER && !redco_mesh_equal(shards->parameters, shards->optimizer));
+    if (redco_mesh_ranks(bucket_group.group.mesh) > 1) {
+        parts->once_bucket_group = bucket_group_index(b, &bucket_group);
+    }
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
-        pile.group = redcoi_group_of(job, shards->gradients, shards->parameters);
-        pile.op = inter ? REDCO_ALL_REDUCE : REDCO_REDUCE_SCATTER;
-        pile.calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->gradients) / p) : 1;
-        pile.once = pile.in_place = false;
-        parts->shard_pile = pile_index(b, &pile);
+        bucket_group.group = redcoi_group_of(job, shards->gradients, shards->parameters);
+        bucket_group.op = inter ? REDCO_ALL_REDUCE : REDCO_REDUCE_SCATTER;
+        bucket_group.calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->gradients) / p) : 1;
+        bucket_group.once = bucket_group.in_place = false;
+        parts->shard_bucket_group = bucket_group_index(b, &bucket_group);
     }
 }
 
@@ -377,5 +382,5 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
     }
     make_groups(parts);
     fill_update(b, &job, stage_params, parts);
-    fill_piles(b, &job, parts);
+    fill_bucket_group(b, &job, parts);
 }

@@ -136,7 +136,7 @@ static void fetch(const struct place *at, uint32_t first, uint32_t last)
         op.link = again ? module->again_link : module->gather_link;
         op.stream = again ? at->parts->again_stream : REDCO_STREAM_PARAMETERS;
         at->b->ready[at->layer->first_ready + i] = redcoi_collective(at->b, at->unit, op, at->layer->update);
-        redco_step_add_memory(at->b->step, REDCO_HOLDER_GATHERED, module->weight_bytes);
+        redco_step_add_memory(at->b->step, REDCO_CATEGORY_GATHERED, module->weight_bytes);
     }
 }
 
@@ -191,11 +191,11 @@ static void forward_layer(const struct place *at, bool fetch_each)
             op.seconds = again ? part->again_s : part->forward_s;
             (void)redcoi_compute(at->b, at->unit, op);
             if (i == 0) {
-                redco_step_add_memory(step, again ? REDCO_HOLDER_RECOMPUTED : REDCO_HOLDER_ACTIVATIONS,
+                redco_step_add_memory(step, again ? REDCO_CATEGORY_RECOMPUTED : REDCO_CATEGORY_ACTIVATIONS,
                                       again ? parts->recompute_bytes : parts->activation_bytes);
             }
-            if (part->logits && !again) { redco_step_add_memory(step, REDCO_HOLDER_LOGITS, parts->logits_bytes); }
-            if (!again) { redco_step_add_memory(step, REDCO_HOLDER_GATHERED, -used_bytes); }
+            if (part->logits && !again) { redco_step_add_memory(step, REDCO_CATEGORY_LOGITS, parts->logits_bytes); }
+            if (!again) { redco_step_add_memory(step, REDCO_CATEGORY_GATHERED, -used_bytes); }
             if (!alone) { wait_after(at, part, part->forward_tp.after_s); }
             wait_around(at, part, part->logits_s, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_GATHER);
         }
@@ -238,7 +238,7 @@ static uint32_t scatter(const struct place *at, const redcoi_part_group *group, 
         op.link = module->scatter_link;
         op.stream = REDCO_STREAM_PARAMETERS;
         last = redcoi_collective(at->b, at->unit, op, REDCO_STEP_NONE);
-        redco_step_add_memory(at->b->step, REDCO_HOLDER_SCATTERED, -module->gradient_bytes);
+        redco_step_add_memory(at->b->step, REDCO_CATEGORY_SCATTERED, -module->gradient_bytes);
         at->layer->scattered = last;
         if (!at->b->overlap_gather) { redcoi_wait(at->unit, last); }
     }
@@ -271,7 +271,7 @@ static void run_again(const struct place *at, const redcoi_part_op *reader)
         wait_after(&again, part, part->forward_tp.after_s);
     }
     if (reader->again_last > 0 && !parts->planned) {
-        redco_step_add_memory(at->b->step, REDCO_HOLDER_RECOMPUTED, parts->recompute_bytes);
+        redco_step_add_memory(at->b->step, REDCO_CATEGORY_RECOMPUTED, parts->recompute_bytes);
     }
 }
 
@@ -279,10 +279,10 @@ static void run_again(const struct place *at, const redcoi_part_op *reader)
 static void give_back(const struct place *at)
 {
     const redcoi_parts *const parts = at->parts;
-    redco_step_add_memory(at->b->step, REDCO_HOLDER_ACTIVATIONS, -parts->activation_bytes);
-    redco_step_add_memory(at->b->step, REDCO_HOLDER_LOGITS, -parts->logits_bytes);
+    redco_step_add_memory(at->b->step, REDCO_CATEGORY_ACTIVATIONS, -parts->activation_bytes);
+    redco_step_add_memory(at->b->step, REDCO_CATEGORY_LOGITS, -parts->logits_bytes);
     if (parts->recompute_full || parts->planned) {
-        redco_step_add_memory(at->b->step, REDCO_HOLDER_RECOMPUTED, -parts->recompute_bytes);
+        redco_step_add_memory(at->b->step, REDCO_CATEGORY_RECOMPUTED, -parts->recompute_bytes);
     }
 }
 
@@ -302,7 +302,7 @@ static uint32_t backward_weight(const struct place *at, const redcoi_part_group 
     redco_step_op op = op_at(at, part, REDCO_WORK_BACKWARD, REDCO_SUFFIX_WEIGHT);
     op.seconds = part->weight_s;
     const uint32_t ready = redcoi_compute(at->b, at->unit, op);
-    redco_step_add_memory(at->b->step, REDCO_HOLDER_SCATTERED, gradient_bytes(at, group, index));
+    redco_step_add_memory(at->b->step, REDCO_CATEGORY_SCATTERED, gradient_bytes(at, group, index));
     return at->parts->sharded ? scatter(at, group, index) : ready;
 }
 
@@ -327,15 +327,15 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     const int64_t used_bytes = wait_again(at, group, index);
     op.seconds = part->input_s;
     const uint32_t input = redcoi_compute(at->b, at->unit, op);
-    redco_step_add_memory(step, REDCO_HOLDER_GATHERED, -used_bytes);
-    if (begins) { redco_step_add_memory(step, REDCO_HOLDER_RECOMPUTED, parts->recompute_bytes); }
+    redco_step_add_memory(step, REDCO_CATEGORY_GATHERED, -used_bytes);
+    if (begins) { redco_step_add_memory(step, REDCO_CATEGORY_RECOMPUTED, parts->recompute_bytes); }
     if (index == 0 && at->kind == REDCO_TURN_BACKWARD) { give_back(at); }
     if (part->again_ends && !parts->planned) {
-        redco_step_add_memory(step, REDCO_HOLDER_RECOMPUTED, -parts->recompute_bytes);
+        redco_step_add_memory(step, REDCO_CATEGORY_RECOMPUTED, -parts->recompute_bytes);
     }
     if (!part->matrix) {
         ready = input;
-        redco_step_add_memory(step, REDCO_HOLDER_SCATTERED, gradient_bytes(at, group, index));
+        redco_step_add_memory(step, REDCO_CATEGORY_SCATTERED, gradient_bytes(at, group, index));
         if (parts->sharded) { ready = scatter(at, group, index); }
     }
     wait_after(at, part, part->backward_tp.after_s);

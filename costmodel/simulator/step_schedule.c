@@ -183,9 +183,9 @@ static bool allocate_folds(redcoi_builder *b)
     }
     b->place_count = most * LAYER_OPS_MAX;
     b->templates = calloc(templates, sizeof *b->templates);
-    b->template_piles = calloc(templates * (b->pile_count + 1), sizeof *b->template_piles);
+    b->template_bucket_group = calloc(templates * (b->bucket_group_count + 1), sizeof *b->template_bucket_group);
     b->places = calloc((size_t)b->place_count + 1, sizeof *b->places);
-    return b->templates != NULL && b->template_piles != NULL && b->places != NULL;
+    return b->templates != NULL && b->template_bucket_group != NULL && b->places != NULL;
 }
 
 static redco_status check(const redcoi_builder *b, redco_error *err)
@@ -221,11 +221,11 @@ static bool allocate(redcoi_builder *b, const redco_assignment *assignments, uin
     b->layers = calloc(b->layer_count, sizeof *b->layers);
     b->ready = calloc((size_t)b->layer_count * REDCOI_MODULES_MAX, sizeof *b->ready);
     b->spans = calloc((size_t)pp * b->chunks, sizeof *b->spans);
-    b->piles = calloc(2 * (size_t)count, sizeof *b->piles);
+    b->bucket_groups = calloc(2 * (size_t)count, sizeof *b->bucket_groups);
     b->units = calloc(pp, sizeof *b->units);
     b->step = redco_step_new(pp, b->costs->calibration.overlap_window_ratio);
     if (b->sources == NULL || b->parts == NULL || b->layers == NULL || b->ready == NULL || b->spans == NULL ||
-        b->piles == NULL || b->units == NULL || b->step == NULL) {
+        b->bucket_groups == NULL || b->units == NULL || b->step == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < assignment_count; i++) {
@@ -235,8 +235,8 @@ static bool allocate(redcoi_builder *b, const redco_assignment *assignments, uin
     }
     for (uint32_t r = 0; r < pp; r++) {
         b->units[r] = (redcoi_unit){
-            .rank = r, .last = REDCO_STEP_NONE, .piles = calloc(2 * (size_t)count, sizeof(redcoi_pile_state))};
-        if (b->units[r].piles == NULL) { return false; }
+            .rank = r, .last = REDCO_STEP_NONE, .bucket_groups = calloc(2 * (size_t)count, sizeof(redcoi_pile_state))};
+        if (b->units[r].bucket_groups == NULL) { return false; }
     }
     b->step->layers = calloc(b->layer_count, sizeof *b->step->layers);
     b->step->layer_count = b->layer_count;
@@ -245,7 +245,7 @@ static bool allocate(redcoi_builder *b, const redco_assignment *assignments, uin
 
 static void builder_free(redcoi_builder *b)
 {
-    for (uint32_t r = 0; b->units != NULL && r < b->setting->pp; r++) { free(b->units[r].piles); }
+    for (uint32_t r = 0; b->units != NULL && r < b->setting->pp; r++) { free(b->units[r].bucket_groups); }
     redco_step_free(b->step);
     free(b->parts);
     free(b->sources);
@@ -253,9 +253,9 @@ static void builder_free(redcoi_builder *b)
     free(b->ready);
     free(b->spans);
     free(b->templates);
-    free(b->template_piles);
+    free(b->template_bucket_group);
     free(b->places);
-    free(b->piles);
+    free(b->bucket_groups);
     free(b->units);
 }
 
@@ -301,14 +301,14 @@ static double rank_params(const redcoi_builder *b, const redco_assignment *assig
 /* The memory that the layers of a model chunk hold on its rank all step. */
 static void hold_states(const redcoi_builder *b, uint32_t place)
 {
-    uint64_t *const resident = &b->step->resident[(size_t)(place % b->setting->pp) * REDCO_HOLDER_COUNT];
+    uint64_t *const resident = &b->step->resident[(size_t)(place % b->setting->pp) * REDCO_CATEGORY_COUNT];
     for (uint32_t l = b->spans[place].first; l < b->spans[place].end; l++) {
         const redcoi_parts *const parts = &b->parts[b->layers[l].parts];
-        resident[REDCO_HOLDER_PARAMETERS] += parts->states.parameter_bytes;
-        resident[REDCO_HOLDER_GRADIENTS] += parts->states.gradient_bytes;
-        resident[REDCO_HOLDER_OPTIMIZER] += parts->states.optimizer_bytes;
-        if (parts->slot_bytes > resident[REDCO_HOLDER_SCATTERED]) {
-            resident[REDCO_HOLDER_SCATTERED] = parts->slot_bytes;
+        resident[REDCO_CATEGORY_PARAMETERS] += parts->states.parameter_bytes;
+        resident[REDCO_CATEGORY_GRADIENTS] += parts->states.gradient_bytes;
+        resident[REDCO_CATEGORY_OPTIMIZER] += parts->states.optimizer_bytes;
+        if (parts->slot_bytes > resident[REDCO_CATEGORY_SCATTERED]) {
+            resident[REDCO_CATEGORY_SCATTERED] = parts->slot_bytes;
         }
     }
 }
@@ -342,9 +342,9 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
     }
     nccl_bytes += redcoi_nccl_outer_bytes(b->costs, b->setting);
     for (uint32_t r = 0; r < pp; r++) {
-        step->resident[(size_t)r * REDCO_HOLDER_COUNT + REDCO_HOLDER_RESERVE] =
+        step->resident[(size_t)r * REDCO_CATEGORY_COUNT + REDCO_CATEGORY_RESERVE] =
             redco_reserve_bytes(&b->costs->machine.gpu, c) + nccl_bytes;
-        for (uint32_t i = 0; i < b->pile_count; i++) { b->units[r].piles[i].ready = REDCO_STEP_NONE; }
+        for (uint32_t i = 0; i < b->bucket_group_count; i++) { b->units[r].bucket_groups[i].ready = REDCO_STEP_NONE; }
     }
     if (pp > 1) {
         b->send_s = b->scale * redcoi_stage_transfer_s(b->costs, b->setting, &bytes, &network);

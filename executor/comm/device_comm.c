@@ -46,11 +46,6 @@ void redco_process_group_free(redco_process_group *process_group)
     if (process_group != NULL) { process_group->device_comm->calls->free_process_group(process_group); }
 }
 
-uint32_t redco_process_group_rank(const redco_process_group *process_group)
-{
-    return process_group->rank;
-}
-
 uint32_t redco_process_group_size(const redco_process_group *process_group)
 {
     return process_group->size;

@@ -61,7 +61,6 @@ redco_status redco_process_group_split(redco_device_comm *device_comm, const red
                                        redco_process_group **group_out, redco_error *err);
 void redco_process_group_free(
     redco_process_group *process_group); /**< NULL is accepted. Queues have passed all of its calls */
-uint32_t redco_process_group_rank(const redco_process_group *process_group);
 uint32_t redco_process_group_size(const redco_process_group *process_group);
 
 /* The collectives of communicator.h, where parameters of the same names are explained. Types that can be summed: F64,

@@ -305,13 +305,6 @@ static redco_status run_micro_batch(redco_reference *r, const void *const *input
     return st;
 }
 
-redco_status redco_reference_loss(redco_reference *r, const void *const *inputs, const int32_t key[2], double *loss_out,
-                                  redco_error *err)
-{
-    const redco_status st = store_parameters(r, err);
-    return st == REDCO_OK ? run_micro_batch(r, inputs, key, false, loss_out, err) : st;
-}
-
 static redco_status run_norm(redco_reference *r, double *norm_out, redco_error *err)
 {
     real squares = {0.0};

@@ -47,9 +47,6 @@ typedef struct redco_reference_step {
  *  @return REDCO_EVALUE if loss or gradients are not finite; weights and states are then as before */
 redco_status redco_reference_train(redco_reference *reference, const void *const *inputs, const int32_t (*keys)[2],
                                    double learning_rate, redco_reference_step *step_out, redco_error *err);
-/** The loss of one micro-batch with the weights as they are. */
-redco_status redco_reference_loss(redco_reference *reference, const void *const *inputs, const int32_t key[2],
-                                  double *loss_out, redco_error *err);
 
 #ifdef __cplusplus
 }

@@ -345,7 +345,7 @@ void redco_schedule_free(redco_schedule *s)
 
 void redco_schedule_hold_reserve(redco_schedule *s, uint64_t bytes)
 {
-    redco_step_hold(s->step, 0, REDCO_HOLDER_RESERVE, s->memory.size.input_bytes + bytes);
+    redco_step_hold(s->step, 0, REDCO_CATEGORY_RESERVE, s->memory.size.input_bytes + bytes);
 }
 
 redco_schedule_size redco_schedule_sizes(const redco_schedule *s)
@@ -355,9 +355,4 @@ redco_schedule_size redco_schedule_sizes(const redco_schedule *s)
         size.worker_bytes += redco_states_worker_bytes(s->threads[stream_kind].worker);
     }
     return size;
-}
-
-const redco_step *redco_schedule_ops(const redco_schedule *s)
-{
-    return s->step;
 }

@@ -108,9 +108,7 @@ typedef struct redco_schedule_recorded {
 } redco_schedule_recorded;
 redco_schedule_recorded redco_schedule_what_is_recorded(const redco_schedule *schedule);
 
-/** The step that runs: the one given, with the states' buckets. */
-const redco_step *redco_schedule_ops(const redco_schedule *schedule);
-/** When each operator of redco_schedule_ops() started and ended in the last step, which was timed, in seconds from its
+/** When each operator of the step that runs started and ended in the last step, which was timed, in seconds from its
  * beginning. The timeline is freed with redco_timeline_free(). */
 redco_status redco_schedule_timeline(const redco_schedule *schedule, redco_timeline **timeline_out, redco_error *err);
 /** In the last step: seconds in which the stream that computes waited for communication, tensor-parallel collectives

@@ -114,8 +114,8 @@ static void reduce(struct maker *m, uint32_t bucket)
     const uint32_t buffer = redco_states_bucket_buffer(states, bucket);
     if (buffer != REDCO_NO_BUCKET) {
         m->room[buffer] = m->bucket;
-        redco_step_add_memory(m->s->step, REDCO_HOLDER_BUCKETS, (int64_t)bytes);
-        redco_step_add_memory(m->s->step, REDCO_HOLDER_BUCKETS, -(int64_t)bytes);
+        redco_step_add_memory(m->s->step, REDCO_CATEGORY_BUCKETS, (int64_t)bytes);
+        redco_step_add_memory(m->s->step, REDCO_CATEGORY_BUCKETS, -(int64_t)bytes);
     }
     if (!m->s->options.overlap_reduce) { m->pending = m->bucket; }
 }
@@ -227,10 +227,10 @@ static void add_compute_task(struct maker *m, uint32_t i)
     m->own[i] = m->computed = m->compute_tasks[number] =
         add(m, &m->ops[i], (redcoi_task){.action = REDCOI_COMPUTE, .what = number});
     for (int k = 0; k < 2; k++) {
-        redco_step_add_memory(s->step, REDCO_HOLDER_ACTIVATIONS, compute_task->value_bytes[k]);
-        redco_step_add_memory(s->step, REDCO_HOLDER_SCATTERED, compute_task->gradient_bytes[k]);
+        redco_step_add_memory(s->step, REDCO_CATEGORY_ACTIVATIONS, compute_task->value_bytes[k]);
+        redco_step_add_memory(s->step, REDCO_CATEGORY_SCATTERED, compute_task->gradient_bytes[k]);
     }
-    redco_step_add_memory(s->step, REDCO_HOLDER_GATHERED, compute_task->weight_bytes);
+    redco_step_add_memory(s->step, REDCO_CATEGORY_GATHERED, compute_task->weight_bytes);
     for (uint32_t n = 0; n < compute_task->takes.count; n++) {
         taken(m, s->bind.takes[compute_task->takes.first + n], m->own[i]);
     }
@@ -248,14 +248,14 @@ static void add_transfer(struct maker *m, uint32_t i)
         wait_for(m, m->computed);
         wait_for_scatters(m, slot->after, slot->after_before);
         m->gathers[number] = m->own[i] = add(m, &m->ops[i], task);
-        redco_step_add_memory(m->s->step, REDCO_HOLDER_GATHERED, (int64_t)slot->bytes);
+        redco_step_add_memory(m->s->step, REDCO_CATEGORY_GATHERED, (int64_t)slot->bytes);
         return;
     }
     task.action = REDCOI_SCATTER;
     wait_for(m, m->compute_tasks[m->s->bind.ready_of[slot->module]]); /* the same of what completes a gradient */
     wait_for_room(m, slot->module);
     m->own[i] = m->scatters[0][slot->scatter] = add(m, &m->ops[i], task);
-    redco_step_add_memory(m->s->step, REDCO_HOLDER_SCATTERED, -(int64_t)slot->bytes);
+    redco_step_add_memory(m->s->step, REDCO_CATEGORY_SCATTERED, -(int64_t)slot->bytes);
     taken(m, slot->module, m->own[i]);
     reduce_now(m);
 }
@@ -339,11 +339,11 @@ static void hold_states(const struct maker *m)
 {
     const redco_states_size size = redco_states_sizes(m->s->options.states);
     redco_step *const step = m->s->step;
-    redco_step_hold(step, 0, REDCO_HOLDER_PARAMETERS, size.parameter_bytes);
-    redco_step_hold(step, 0, REDCO_HOLDER_GRADIENTS, size.gradient_bytes);
-    redco_step_hold(step, 0, REDCO_HOLDER_OPTIMIZER, size.optimizer_bytes);
-    redco_step_hold(step, 0, REDCO_HOLDER_RESERVE, m->s->memory.size.input_bytes);
-    redco_step_hold(step, 0, REDCO_HOLDER_SCATTERED,
+    redco_step_hold(step, 0, REDCO_CATEGORY_PARAMETERS, size.parameter_bytes);
+    redco_step_hold(step, 0, REDCO_CATEGORY_GRADIENTS, size.gradient_bytes);
+    redco_step_hold(step, 0, REDCO_CATEGORY_OPTIMIZER, size.optimizer_bytes);
+    redco_step_hold(step, 0, REDCO_CATEGORY_RESERVE, m->s->memory.size.input_bytes);
+    redco_step_hold(step, 0, REDCO_CATEGORY_SCATTERED,
                     0); /* the simulator's for whole parameters: slots come with tasks */
 }
 

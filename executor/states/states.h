@@ -91,18 +91,12 @@ redco_status redco_states_make(redco_states *states, redco_states_worker *worker
                                const redco_states_maker *maker, redco_error *err);
 redco_device_stream *redco_states_worker_stream(const redco_states_worker *worker);
 
-/** In the master type. Weights are rounded to the parameters' type; of states only what this rank owns is taken. These
- *  four wait for their work. */
-redco_status redco_states_set(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
-                              const void *values, redco_error *err);
-/** Writes those elements that this rank owns (of frozen tensors: has), in the master type, and leaves the others
- * alone. */
-redco_status redco_states_get(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
-                              void *values, redco_error *err);
-
-/** The same for elements @p begin to @p begin + @p length of the tensor, which are all that @p values has. */
+/** Elements @p begin to @p begin + @p length of a tensor, which are all that @p values has, in the master type. Weights
+ *  are rounded to the parameters' type; of states only what this rank owns is taken. Waits for its work. */
 redco_status redco_states_set_range(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
                                     uint64_t begin, uint64_t length, const void *values, redco_error *err);
+/** Writes those of these elements that this rank owns (of frozen tensors: has), in the master type, and leaves the
+ *  others of @p values alone. Waits for its work. */
 redco_status redco_states_get_range(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
                                     uint64_t begin, uint64_t length, void *values, redco_error *err);
 

@@ -169,19 +169,3 @@ redco_status redco_states_make(redco_states *states, redco_states_worker *worker
     }
     return st;
 }
-
-redco_status redco_states_set(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
-                              const void *values, redco_error *err)
-{
-    const redco_state_model *const model = redcoi_model(states);
-    const uint64_t length = tensor < model->tensor_count ? model->tensors[tensor].elements : 0;
-    return redco_states_set_range(states, worker, tensor, which, 0, length, values, err);
-}
-
-redco_status redco_states_get(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
-                              void *values, redco_error *err)
-{
-    const redco_state_model *const model = redcoi_model(states);
-    const uint64_t length = tensor < model->tensor_count ? model->tensors[tensor].elements : 0;
-    return redco_states_get_range(states, worker, tensor, which, 0, length, values, err);
-}

@@ -92,11 +92,6 @@ redco_time_split redco_time_split_of(const redco_reliability *r)
     return split;
 }
 
-double redco_ettr_first_order(const redco_reliability *r)
-{
-    return (1.0 - (r->restart_s + 0.5 * r->interval_s) / r->mttf_s) / (1.0 + r->block_s / r->interval_s);
-}
-
 double redco_interval_young(double block_s, double mttf_s)
 {
     return sqrt(2.0 * block_s * mttf_s);

@@ -57,11 +57,6 @@ redco_status redco_reliability_check(const redco_reliability *r, redco_error *er
 /** The formula above; of copies in memory and of replicas to first order (reliability.c). @param r  checked */
 redco_time_split redco_time_split_of(const redco_reliability *r);
 
-/** ETTR to first order: (1 - (R + d/2)/M) / (1 + w/d).
- *  Source: Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", arXiv
- * 2410.21680. */
-double redco_ettr_first_order(const redco_reliability *r);
-
 /** Young's interval sqrt(2 w M), and Daly's first estimate sqrt(2 w M) - w. */
 double redco_interval_young(double block_s, double mttf_s);
 double redco_interval_daly(double block_s, double mttf_s);

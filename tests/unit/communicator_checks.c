@@ -83,8 +83,7 @@ struct buffers {
 
 static uint32_t rank_in(const struct group *g)
 {
-    return g->process_group != NULL ? redco_process_group_rank(g->process_group)
-                                    : redco_communicator_rank(g->communicator);
+    return g->process_group != NULL ? g->process_group->rank : redco_communicator_rank(g->communicator);
 }
 
 static uint32_t size_of(const struct group *g)

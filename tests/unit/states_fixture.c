@@ -1,4 +1,5 @@
 #include "tests/unit/states_fixture.h"
+#include "states_values.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -184,7 +185,7 @@ redco_status run_set(struct run *run, double shift, redco_error *err)
             const uint64_t place = fixture_place(i, run->rank % run->trial->mesh.tp, e);
             store(redco_states_master_dtype(run->states), buffer, e, fixture_initial(i, place) + shift);
         }
-        st = redco_states_set(run->states, run->worker, i, REDCO_STATES_WEIGHTS, buffer, err);
+        st = states_set(run->states, run->worker, i, REDCO_STATES_WEIGHTS, buffer, err);
     }
     return st;
 }
@@ -291,7 +292,7 @@ double states_error(struct run *run, const struct reference *r)
             const struct values *const want = which < 0 ? &r->weights : &r->state[which];
             double buffer[FIX_MOST];
             for (uint64_t e = 0; e < FIX_MOST; e++) { store(master, buffer, e, nothing); }
-            if (redco_states_get(run->states, run->worker, i, which, buffer, NULL) != REDCO_OK) { return INFINITY; }
+            if (states_get(run->states, run->worker, i, which, buffer, NULL) != REDCO_OK) { return INFINITY; }
             for (uint64_t e = 0; e < FIX_MOST; e++) {
                 const double got = load(master, buffer, e);
                 if (got == nothing) { continue; }

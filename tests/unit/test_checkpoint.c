@@ -2,6 +2,7 @@
  */
 #include "executor/backend/host/host.h"
 #include "executor/checkpoint/checkpoint_internal.h"
+#include "states_values.h"
 
 #include "executor/data/weights.h"
 #include "tests/unit/processes.h"
@@ -233,8 +234,7 @@ static bool set_all(const struct rank *r, const struct trial *t)
                 f64[e] = value_of(i, which, file_place(&placing, e));
                 f32[e] = (float)f64[e];
             }
-            if (redco_states_set(r->of.states, r->of.worker, i, which, wide ? (void *)f64 : (void *)f32, NULL) !=
-                REDCO_OK) {
+            if (states_set(r->of.states, r->of.worker, i, which, wide ? (void *)f64 : (void *)f32, NULL) != REDCO_OK) {
                 return false;
             }
         }
@@ -253,8 +253,7 @@ static uint64_t compare_all(const struct rank *r, const struct trial *t)
             double f64[256];
             float f32[256];
             for (int e = 0; e < 256; e++) { f64[e] = f32[e] = -1.0F; }
-            if (redco_states_get(r->of.states, r->of.worker, i, which, wide ? (void *)f64 : (void *)f32, NULL) !=
-                REDCO_OK) {
+            if (states_get(r->of.states, r->of.worker, i, which, wide ? (void *)f64 : (void *)f32, NULL) != REDCO_OK) {
                 return UINT64_MAX;
             }
             for (uint64_t e = 0; e < r->tensors[i].elements; e++) {

@@ -197,8 +197,8 @@ static void compare(const char *model, const language_shape *shape, redco_recomp
     const planned p = plan_memory(path, shape, policy, fused, backend);
     const redco_memory_peak peak = predict(path, shape, policy, fused);
     const uint64_t *const h = peak.held_bytes;
-    const uint64_t states = h[REDCO_HOLDER_PARAMETERS] + h[REDCO_HOLDER_GRADIENTS] + h[REDCO_HOLDER_OPTIMIZER];
-    const uint64_t live = h[REDCO_HOLDER_ACTIVATIONS] + h[REDCO_HOLDER_LOGITS] + h[REDCO_HOLDER_RECOMPUTED];
+    const uint64_t states = h[REDCO_CATEGORY_PARAMETERS] + h[REDCO_CATEGORY_GRADIENTS] + h[REDCO_CATEGORY_OPTIMIZER];
+    const uint64_t live = h[REDCO_CATEGORY_ACTIVATIONS] + h[REDCO_CATEGORY_LOGITS] + h[REDCO_CATEGORY_RECOMPUTED];
     const double error = (double)live / (double)p.arena_bytes - 1.0;
     const double total = (double)(live + states) / (double)(p.arena_bytes + p.state_bytes) - 1.0;
     const double gap = (double)p.arena_bytes / (double)p.live_bytes - 1.0;
@@ -216,8 +216,8 @@ static void compare(const char *model, const language_shape *shape, redco_recomp
            policy_names[policy], (double)p.held_bytes[REDCO_ARENA_ACTIVATIONS] * 1e-6,
            (double)p.held_bytes[REDCO_ARENA_LOGITS] * 1e-6, (double)p.held_bytes[REDCO_ARENA_RECOMPUTED] * 1e-6,
            (double)p.held_bytes[REDCO_ARENA_WORKING] * 1e-6, (double)p.held_bytes[REDCO_ARENA_WORKSPACE] * 1e-6,
-           (double)p.arena_bytes * 1e-6, (double)h[REDCO_HOLDER_ACTIVATIONS] * 1e-6,
-           (double)h[REDCO_HOLDER_LOGITS] * 1e-6, (double)h[REDCO_HOLDER_RECOMPUTED] * 1e-6, (double)live * 1e-6,
+           (double)p.arena_bytes * 1e-6, (double)h[REDCO_CATEGORY_ACTIVATIONS] * 1e-6,
+           (double)h[REDCO_CATEGORY_LOGITS] * 1e-6, (double)h[REDCO_CATEGORY_RECOMPUTED] * 1e-6, (double)live * 1e-6,
            100.0 * error, (double)p.state_bytes * 1e-6, (double)states * 1e-6, 100.0 * total);
 }
 

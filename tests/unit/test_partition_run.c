@@ -51,7 +51,7 @@ static void build(rig *r)
 /* @return the largest error of this rank, or a negative number after a failure, which it prints */
 static double run_rank(const rig *r, redco_process_group *process_group)
 {
-    const uint32_t ranks = redco_process_group_size(process_group), rank = redco_process_group_rank(process_group);
+    const uint32_t ranks = redco_process_group_size(process_group), rank = process_group->rank;
     const redco_group_binding group = {.group = 7, .process_group = process_group};
     redco_process_group_collectives process_groups = {&group, 1};
     const redco_collectives collectives = redco_process_group_collectives_calls(&process_groups);

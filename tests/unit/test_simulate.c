@@ -61,11 +61,11 @@ static void layers_ahead(void **state)
     uint32_t gathers[4], modules[4];
     for (int i = 0; i < 4; i++) {
         gathers[i] = add(&g, names[i], REDCO_STREAM_PARAMETERS, 1.0, REDCO_STEP_NONE);
-        redco_step_add_memory(g.step, REDCO_HOLDER_GATHERED, 10);
+        redco_step_add_memory(g.step, REDCO_CATEGORY_GATHERED, 10);
     }
     for (int i = 0; i < 4; i++) {
         modules[i] = add(&g, names[i], REDCO_STREAM_COMPUTE, 2.0, gathers[i]);
-        redco_step_add_memory(g.step, REDCO_HOLDER_GATHERED, -10);
+        redco_step_add_memory(g.step, REDCO_CATEGORY_GATHERED, -10);
     }
     run(&g);
     for (int i = 0; i < 4; i++) {
@@ -75,10 +75,11 @@ static void layers_ahead(void **state)
     check_near(g.timeline->span_s, 9.0, 1e-12);
     assert_int_equal(g.timeline->peaks[0].bytes, 30);
     assert_int_equal(g.timeline->peaks[0].op, gathers[2]);
-    uint32_t path[8];
-    assert_int_equal(redco_timeline_critical_path(g.timeline, path), 5); /* a1's gather, then all modules */
-    assert_int_equal(path[0], gathers[0]);
-    assert_int_equal(path[4], modules[3]);
+    /* a1's gather, then all modules */
+    assert_int_equal(g.timeline->last, modules[3]);
+    for (int i = 3; i > 0; i--) { assert_int_equal(g.timeline->cause[modules[i]], modules[i - 1]); }
+    assert_int_equal(g.timeline->cause[modules[0]], gathers[0]);
+    assert_int_equal(g.timeline->cause[gathers[0]], REDCO_STEP_NONE);
     const redco_account account = redco_timeline_account(g.timeline, 0, REDCO_ALL_MICRO_BATCHES);
     check_near(account.waiting_s[REDCO_WORK_GATHER], 1.0, 1e-12);
     check_near(account.busy_s[REDCO_WORK_FORWARD], 8.0, 1e-12);
@@ -91,7 +92,7 @@ static void layers_ahead(void **state)
     assert_int_equal(count, 7);
     for (uint32_t i = 0; i < count; i++) {
         check_near(points[i].time_s, times[i], 1e-12);
-        assert_int_equal(points[i].held_bytes[REDCO_HOLDER_GATHERED], bytes[i]);
+        assert_int_equal(points[i].held_bytes[REDCO_CATEGORY_GATHERED], bytes[i]);
     }
     free(points);
     graph_free(&g);

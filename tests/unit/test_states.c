@@ -1,6 +1,7 @@
 /* Whole steps of ranks that are processes, against a reference on one rank: for every triple of meshes that planners
  * may choose, both schemes, with and without accumulation, tensor parallelism, clipping and a second copy. */
 #include "planner/search/strategy.h"
+#include "states_values.h"
 
 #include "tests/unit/full.h"
 #include "tests/unit/processes.h"
@@ -269,8 +270,8 @@ static uint32_t different_bits(struct run *run, struct run *single, uint32_t ten
     uint16_t *const whole = run_gathered(run, redco_layout_module_of(layout, tensor), false);
     for (uint32_t e = 0; e < FIX_MOST; e++) { owned[e] = 12345.0F; }
     if (whole == NULL ||
-        redco_states_get(single->states, single->worker, tensor, REDCO_STATES_WEIGHTS, masters, NULL) != REDCO_OK ||
-        redco_states_get(run->states, run->worker, tensor, REDCO_STATES_WEIGHTS, owned, NULL) != REDCO_OK) {
+        states_get(single->states, single->worker, tensor, REDCO_STATES_WEIGHTS, masters, NULL) != REDCO_OK ||
+        states_get(run->states, run->worker, tensor, REDCO_STATES_WEIGHTS, owned, NULL) != REDCO_OK) {
         free(whole);
         return 1;
     }

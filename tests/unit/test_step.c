@@ -112,11 +112,11 @@ static void compare(const struct bundle *b, const redco_setting *setting, redco_
     tally->worst = fmax(tally->worst, error);
     check_near(account_s(&s.account), s.step_s, 1e-9 * s.step_s);
     /* Memory that lasts all step is the closed form's, byte for byte. */
-    assert_int_equal(s.peak.held_bytes[REDCO_HOLDER_PARAMETERS], p.parameter_bytes);
-    assert_int_equal(s.peak.held_bytes[REDCO_HOLDER_GRADIENTS], p.gradient_bytes);
-    assert_int_equal(s.peak.held_bytes[REDCO_HOLDER_OPTIMIZER], p.optimizer_bytes);
+    assert_int_equal(s.peak.held_bytes[REDCO_CATEGORY_PARAMETERS], p.parameter_bytes);
+    assert_int_equal(s.peak.held_bytes[REDCO_CATEGORY_GRADIENTS], p.gradient_bytes);
+    assert_int_equal(s.peak.held_bytes[REDCO_CATEGORY_OPTIMIZER], p.optimizer_bytes);
     if (recompute == REDCO_RECOMPUTE_NONE) { /* the peak is where forward turns into backward: all of it is live */
-        assert_int_equal(s.peak.held_bytes[REDCO_HOLDER_ACTIVATIONS], p.activation_bytes);
+        assert_int_equal(s.peak.held_bytes[REDCO_CATEGORY_ACTIVATIONS], p.activation_bytes);
     }
 }
 

@@ -55,7 +55,9 @@ static void same(const struct bundle *b, const redco_setting *setting, redco_sha
     assert_int_equal(few.peak_rank, full.peak_rank);
     assert_int_equal(few.peak.bytes, full.peak.bytes);
     assert_string_equal(few.peak_name, full.peak_name);
-    for (int h = 0; h < REDCO_HOLDER_COUNT; h++) { assert_int_equal(few.peak.held_bytes[h], full.peak.held_bytes[h]); }
+    for (int h = 0; h < REDCO_CATEGORY_COUNT; h++) {
+        assert_int_equal(few.peak.held_bytes[h], full.peak.held_bytes[h]);
+    }
     if (few.simulated_micro_batches == setting->micro_batches) { /* no extrapolation: the same path and instant */
         named = check_waits(few.critical_s, full.critical_s, full.step_s) && named;
         check_near(few.peak.time_s, full.peak.time_s, 1e-9 * full.step_s);

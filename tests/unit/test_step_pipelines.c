@@ -32,7 +32,7 @@ static void compare(const struct bundle *b, const redco_setting *setting, redco_
     check_ok(redco_simulate(b->costs, setting, all, count, NULL, &s, &err), &err);
     const redco_prediction p = redco_cost_step(b->costs, setting, all, count);
     const double gap = fabs(p.step_s / s.step_s - 1.0);
-    const double kept = (double)s.peak.held_bytes[REDCO_HOLDER_ACTIVATIONS];
+    const double kept = (double)s.peak.held_bytes[REDCO_CATEGORY_ACTIVATIONS];
     gaps->most = fmax(gaps->most, gap);
     if (setting->micro_batches >= 8 && setting->micro_batches >= 2 * (uint64_t)setting->pp) {
         gaps->most_filled = fmax(gaps->most_filled, gap);

@@ -55,8 +55,8 @@ static struct prices price(struct subject *s, const redco_user_rules *rules)
         redco_step_build(s->costs, &s->setting, assignments, count, NULL, &step, &err) != REDCO_OK) {
         fail_msg("%s: %s", err.place, err.text);
     }
-    p.parameter_bytes[0] = redco_step_resident_bytes(step, 0)[REDCO_HOLDER_PARAMETERS];
-    p.parameter_bytes[1] = redco_step_resident_bytes(step, s->setting.pp - 1)[REDCO_HOLDER_PARAMETERS];
+    p.parameter_bytes[0] = redco_step_resident_bytes(step, 0)[REDCO_CATEGORY_PARAMETERS];
+    p.parameter_bytes[1] = redco_step_resident_bytes(step, s->setting.pp - 1)[REDCO_CATEGORY_PARAMETERS];
     redco_step_free(step);
     return p;
 }

@@ -317,10 +317,10 @@ static void simulated_step(void **state)
     assert_int_equal(to_consumers, gathers);
     const redco_trace_counter *const counter = redco_trace_counters(back, &counters);
     const redco_trace_arg *const arg = redco_trace_args(back, &args);
-    for (uint32_t h = 0; h < REDCO_HOLDER_COUNT; h++) {
-        if (h == REDCO_HOLDER_BUCKETS) { continue; } /* updates need none, the first span may take gathered weights */
+    for (uint32_t h = 0; h < REDCO_CATEGORY_COUNT; h++) {
+        if (h == REDCO_CATEGORY_BUCKETS) { continue; } /* updates need none, the first span may take gathered weights */
         check_near(arg[counter[counters - 1].first_arg + h].number,
-                   h <= REDCO_HOLDER_RESERVE ? arg[counter[0].first_arg + h].number : 0.0, 0.0);
+                   h <= REDCO_CATEGORY_RESERVE ? arg[counter[0].first_arg + h].number : 0.0, 0.0);
     }
     redco_json_close(document);
     free(text);

@@ -176,9 +176,9 @@ static void print_memory(const struct sim_answer *a)
     if (a->plan->pp > 1) { (void)printf(", on stage %u", a->simulation.peak_rank); }
     if (a->simulation.peak_name[0] != '\0') { (void)printf(", when %s begins", a->simulation.peak_name); }
     (void)printf("\n         ");
-    for (int h = 0; h < REDCO_HOLDER_COUNT; h++) {
+    for (int h = 0; h < REDCO_CATEGORY_COUNT; h++) {
         if (peak->held_bytes[h] == 0) { continue; }
-        (void)printf("%s%s %s", between, redco_holder_name((redco_holder)h),
+        (void)printf("%s%s %s", between, redco_memory_category_name((redco_memory_category)h),
                      format_gigabytes((double)peak->held_bytes[h], part, sizeof part));
         between = DOT;
     }
@@ -238,8 +238,8 @@ static json_t *memory_json(const struct sim_answer *a)
 {
     const redco_memory_peak *const peak = &a->simulation.peak;
     json_t *const held = json_object();
-    for (int h = 0; h < REDCO_HOLDER_COUNT; h++) {
-        (void)json_object_set_new(held, redco_holder_name((redco_holder)h),
+    for (int h = 0; h < REDCO_CATEGORY_COUNT; h++) {
+        (void)json_object_set_new(held, redco_memory_category_name((redco_memory_category)h),
                                   json_integer((json_int_t)peak->held_bytes[h]));
     }
     return json_pack("{s:I,s:I,s:i,s:f,s:s,s:o}", "peak_bytes", (json_int_t)peak->bytes, "capacity_bytes",

@@ -240,15 +240,14 @@ static void print_memory(const redco_memory_table *t)
     const unsigned long long fit = t->fits_said_fits + t->fits_said_oom + t->fits_unclear;
     const unsigned long long oom = t->oom_said_fits + t->oom_said_oom + t->oom_unclear;
     if (fit + oom == 0) { return; }
-    printf(
-        "\nmemory    %llu runs, %.1f %% told right, %.1f %% \"may not fit\", which counts as wrong; of those told to "
-        "fit %.1f %% fail\n",
-        fit + oom, 100.0 * redco_memory_table_right_ratio(t), 100.0 * redco_memory_table_unclear_ratio(t),
-        100.0 * redco_memory_table_failed_ratio(t));
-    printf("          %llu fit: %.1f %% right, %llu told so, %llu told not, %llu unclear\n", fit,
+    printf("\nmemory    %llu runs: %.1f %% classified correctly, %.1f %% \"may not fit\", which counts as wrong; "
+           "%.1f %% of those predicted to fit fail\n",
+           fit + oom, 100.0 * redco_memory_table_right_ratio(t), 100.0 * redco_memory_table_unclear_ratio(t),
+           100.0 * redco_memory_table_failed_ratio(t));
+    printf("          %llu fit: %.1f %% correct: %llu predicted to fit, %llu not, %llu unclear\n", fit,
            100.0 * redco_memory_table_kind_ratio(t, true), (unsigned long long)t->fits_said_fits,
            (unsigned long long)t->fits_said_oom, (unsigned long long)t->fits_unclear);
-    printf("          %llu out of memory: %.1f %% right, %llu told so, %llu told to fit, %llu unclear\n", oom,
+    printf("          %llu out of memory: %.1f %% correct: %llu predicted not to fit, %llu to fit, %llu unclear\n", oom,
            100.0 * redco_memory_table_kind_ratio(t, false), (unsigned long long)t->oom_said_oom,
            (unsigned long long)t->oom_said_fits, (unsigned long long)t->oom_unclear);
 }
