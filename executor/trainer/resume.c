@@ -13,14 +13,31 @@ redco_checkpoint_states redcoi_checkpoint_states(const redco_trainer *t)
     return (redco_checkpoint_states){t->task, t->layouts, t->states, t->worker, t->options.optimizer};
 }
 
+/* A checkpoint goes on under any plan: the config of a pipeline has the work of its graph, too, at the degrees and the
+ * micro-batch that were planned, which are not part of what is trained. */
+static bool digest_model(const redco_plan *plan, char sha256_out[65])
+{
+    const json_t *const type = json_object_get(plan->model_config, "model_type");
+    if (!json_is_string(type) || strcmp(json_string_value(type), "pipeline") != 0) {
+        memcpy(sha256_out, plan->model_sha256, sizeof plan->model_sha256);
+        return true;
+    }
+    json_t *const trained = json_copy(plan->model_config);
+    const bool stripped = trained != NULL && json_object_del(trained, "degrees") == 0;
+    if (stripped) { (void)json_object_del(trained, "micro_batch"); }
+    const bool digested = stripped && redco_plan_digest(trained, sha256_out);
+    json_decref(trained);
+    return digested;
+}
+
 redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints, redco_error *err)
 {
     if (t->replay) { return redcoi_trainer_real(t, "a checkpoint", err); }
     const redco_plan *const plan = t->plan;
     const redco_checkpoint_states states = redcoi_checkpoint_states(t);
-    char plan_sha256[65];
+    char plan_sha256[65], model_sha256[65];
     json_t *const json = redco_plan_to_json(plan);
-    const bool digested = json != NULL && redco_plan_digest(json, plan_sha256);
+    const bool digested = json != NULL && redco_plan_digest(json, plan_sha256) && digest_model(plan, model_sha256);
     json_decref(json);
     if (!digested) { return redco_fail(err, REDCO_ENOMEM, t->place, "out of memory"); }
     json_t *const collected = t->subject.collector != NULL ? redco_collector_save(t->subject.collector) : NULL;
@@ -38,7 +55,7 @@ redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints
                                         .master = redco_states_master_dtype(t->states),
                                         .optimizer = t->options.optimizer.kind,
                                         .model_name = plan->model_name,
-                                        .model_sha256 = plan->model_sha256,
+                                        .model_sha256 = model_sha256,
                                         .plan_sha256 = plan_sha256,
                                         .model_config = plan->model_config,
                                         .in_order = t->options.in_order,
@@ -66,9 +83,11 @@ static redco_status check(const redco_trainer *t, const redco_checkpoint *checkp
                                      {"number of sequences of data (0: made from the seed)", info->data_windows,
                                       redcoi_subject_examples(&t->subject)},
                                      {"seed", info->seed, t->options.seed}};
-    if (strcmp(info->model_sha256, plan->model_sha256) != 0) {
+    char model_sha256[65];
+    if (!digest_model(plan, model_sha256)) { return redco_fail(err, REDCO_ENOMEM, t->place, "out of memory"); }
+    if (strcmp(info->model_sha256, model_sha256) != 0) {
         return redco_fail(err, REDCO_EVALUE, path, "is of another model: of %.80s, SHA-256 %.8s; %s is for %.80s, %.8s",
-                          info->model_name, info->model_sha256, t->place, plan->model_name, plan->model_sha256);
+                          info->model_name, info->model_sha256, t->place, plan->model_name, model_sha256);
     }
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (numbers[i].have == numbers[i].want) { continue; }

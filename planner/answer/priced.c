@@ -16,18 +16,21 @@ static const double tie_ratio = 1e-3;
 enum {
     TRIES = 4, /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
     BEST_FEW = 16, /* ranked by the closed form where several answers are asked for, beyond these */
-    OTHERS = 192,  /* listed beside one answer */
-    LIKELY = 24,   /* simulated whatever it takes of those that are likely to be faster */
-    SIMULATED = 96 /* at most */
 };
 static const uint64_t least_margin_bytes = 64000000;
 /* The search adds the most that each class takes at its own fullest moment, of pipelines as if one stage had embedding,
  * head and the most micro-batches in flight: more than any stage takes at once. Layouts that are too large so by up to
  * this share of a GPU's memory are listed by what their fullest stage holds. */
 static const double slack_ratio = 0.2;
-/* No further layout is simulated that would bring the operators laid out above these, at most or unless it is likely to
- * be faster: some 10 ms, and a second. Counts, so that answers do not depend on the clock. */
-static const uint64_t few_operators = 1 << 18, most_operators = 1 << 22;
+/* How much is simulated: no further layout that would bring the operators laid out above these, at most or unless it is
+ * likely to be faster (some 10 ms, and a second). Counts, so that answers do not depend on the clock. */
+static const struct effort {
+    uint32_t others;    /* listed beside one answer */
+    uint32_t likely;    /* simulated whatever it takes of those that are likely to be faster */
+    uint32_t simulated; /* at most */
+    uint64_t few_operators, most_operators;
+} efforts[] = {{192, 24, 96, 1 << 18, 1 << 22},
+               {64, 6, 24, 1 << 16, 1 << 20}}; /* an answer; one of many: options.brief */
 
 /* Layouts whose recurrence is no further above the best simulated step are likely to be faster. */
 static const double likely_ratio = 0.025;
@@ -362,6 +365,7 @@ static bool too_much(const struct pricing *p, uint32_t count, uint64_t operators
  * answers at hand, then what may be. @return waiting_count: none */
 static uint32_t next_of(const struct pricing *p, uint32_t count)
 {
+    const struct effort *const effort = &efforts[p->options->brief ? 1 : 0];
     const double limit_s = p->options->limit_s > 0.0 ? p->options->limit_s : (double)INFINITY;
     const double last_s = fmin(last_wanted_s(p), limit_s);
     uint32_t next = 0;
@@ -369,11 +373,13 @@ static uint32_t next_of(const struct pricing *p, uint32_t count)
     for (uint32_t i = 0; i < p->waiting_count; i++) {
         if (p->waiting[i].candidate.assignments == p->own) { return i; }
     }
-    if (count >= p->asked + SIMULATED || (isfinite(last_s) && too_much(p, count, most_operators))) {
+    if (count >= p->asked + effort->simulated || (isfinite(last_s) && too_much(p, count, effort->most_operators))) {
         return p->waiting_count;
     }
-    const bool few = !too_much(p, count, few_operators);
-    if (!(p->waiting[0].paced_s > last_s * (1.0 + likely_ratio)) && (count < p->asked + LIKELY || few)) { return 0; }
+    const bool few = !too_much(p, count, effort->few_operators);
+    if (!(p->waiting[0].paced_s > last_s * (1.0 + likely_ratio)) && (count < p->asked + effort->likely || few)) {
+        return 0;
+    }
     if (p->asked > 1 || isfinite(limit_s) || !few) { return p->waiting_count; }
     while (next < p->waiting_count && !(p->waiting[next].least_s < last_s * (1.0 - aim_ratio))) { next++; }
     return next;
@@ -539,7 +545,7 @@ static redco_search_options listing(const struct pricing *p)
     if (p->asked > 1) {
         o.top = p->asked < BEST_FEW ? BEST_FEW : p->asked;
     } else if (!o.layerwise) {
-        o.others = OTHERS;
+        o.others = efforts[o.brief ? 1 : 0].others;
         o.others_alone = o.limit_s > 0.0;
         o.look_ratio = look_ratio;
         o.aim_ratio = aim_ratio;

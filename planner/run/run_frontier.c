@@ -69,6 +69,7 @@ static redco_status add_sizes(const redco_frontier_question *asked, const redco_
 {
     redco_question one = *question;
     one.size_count = 1;
+    one.options.brief = true;
     for (uint32_t i = 0; i < question->size_count; i++) {
         redco_answer_list *list = NULL;
         one.sizes[0] = question->sizes[i];

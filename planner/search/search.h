@@ -100,6 +100,7 @@ typedef struct redco_search_options {
     uint64_t above_bytes; /**< and those whose fullest stage holds no more are of no interest; 0: all are */
     bool layerwise;       /**< meshes may differ by layer */
     bool verify;          /**< prove the answer by a second method */
+    bool brief;           /**< one answer of many in a table: fewer layouts are simulated */
     uint32_t top;         /**< number of ranked answers, >= 1 */
     /** Answers further above the first than this share are not ranked; 0: all that fit */
     double spread_ratio;

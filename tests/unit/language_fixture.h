@@ -6,6 +6,7 @@
 #include "costmodel/models/language_model.h"
 #include "costmodel/models/model.h"
 #include "executor/backend/evaluate.h"
+#include "topology/base/sharding.h"
 
 /** Column and row pairs by the names of their modules where sizes divide, the rest whole. */
 redco_tp_layout language_layout(const redco_task_parameter *parameter, const redco_tensor_type *type, uint32_t ranks);
@@ -41,5 +42,12 @@ void language_data(language *l);
 /** The same data for a graph that was made of l->graph. @return how many inputs it has */
 uint32_t language_rebind(const language *l, const redco_graph *graph, redco_binding *bindings_out);
 void language_close(language *l);
+
+/* The policies that redco-exec runs: none, selective, full. */
+static inline redco_recompute executed_policy(uint32_t number)
+{
+    static const redco_recompute policies[] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_FULL};
+    return policies[number % (sizeof policies / sizeof policies[0])];
+}
 
 #endif

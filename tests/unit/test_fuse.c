@@ -229,8 +229,8 @@ static void models_are_the_same(void **state)
             language_open(&l, path, &shape);
             language_data(&l);
             for (uint32_t p = 0; p < POLICIES; p++) {
-                check_model(host(state), &l, (redco_recompute)p, false);
-                check_model(host(state), &l, (redco_recompute)p, true);
+                check_model(host(state), &l, executed_policy(p), false);
+                check_model(host(state), &l, executed_policy(p), true);
             }
             language_close(&l);
         }
@@ -253,7 +253,7 @@ static void graphs_of_ranks_keep_the_promises(void **state)
                 redco_error err = {0};
                 language l;
                 language_open(&l, path, &shape);
-                redco_graph *const graph = rank_graph(&l, (redco_recompute)p, split, outputs);
+                redco_graph *const graph = rank_graph(&l, executed_policy(p), split, outputs);
                 must(redco_graph_fuse(graph, outputs, l.output_count, NULL, &fused, fused_outputs, &err), &err);
                 check_promises(graph, outputs, fused, fused_outputs, l.output_count, NULL);
                 redco_graph_free(graph);
@@ -337,7 +337,7 @@ static void bytes_of_models(void **state)
         const double parameters = (double)redco_model_params(model), layers = redco_model_get_dims(model)->layers;
         redco_model_free(model);
         for (uint32_t policy = 0; policy < POLICIES; policy += 2) {
-            const block_moves m = moves_of(models[i], (redco_recompute)policy);
+            const block_moves m = moves_of(models[i], executed_policy(policy));
             const double a_token = 1e-3 / (double)tokens;
             const double saved_s = layers * (double)(m.products - m.of_products) / (double)tokens / 4.8e12;
             const double step_s = 6 * parameters / (0.6 * 989e12);

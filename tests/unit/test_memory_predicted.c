@@ -243,7 +243,7 @@ static void tabulate(redco_backend *backend, bool fused, tally *t)
                         const language_shape shape = {
                             d == 0 ? REDCO_F32 : REDCO_BFLOAT16, SEQUENCES, length, layouts[i].tp, 0,
                             layouts[i].sequence_parallel,        NULL,      NULL};
-                        compare(models[m], &shape, (redco_recompute)policy, fused, backend, t);
+                        compare(models[m], &shape, executed_policy(policy), fused, backend, t);
                     }
                 }
             }
@@ -328,7 +328,7 @@ static void test_names(void **state)
                                               NULL,      NULL};
                 char path[512];
                 (void)snprintf(path, sizeof path, "%s/models/medium/%s.json", REDCO_TEST_DATA, models[m]);
-                list_repeated(path, &shape, (redco_recompute)policy, &graph_names, &step_names);
+                list_repeated(path, &shape, executed_policy(policy), &graph_names, &step_names);
                 assert_true((policy > 0) == (graph_names.count > 0));
                 for (uint32_t n = 0; n < graph_names.count; n++) {
                     /* GPT-NeoX has a norm for either part: two gathers, of which the step has one. */
@@ -399,7 +399,7 @@ static void test_rules(void **state)
             for (uint32_t policy = 0; policy < 6; policy++) {
                 const language_shape shape = {REDCO_F32, SEQUENCES, 256, tp, 0, policy >= 3, rule_layout, &r};
                 const bool fused = policy % 2 == 0;
-                compare(models[m], &shape, (redco_recompute)(policy % 3), fused, *state, other ? &others : &pairs);
+                compare(models[m], &shape, executed_policy(policy), fused, *state, other ? &others : &pairs);
             }
             rules_close(&r);
         }
