@@ -449,13 +449,14 @@ static bool add_value(redco_graph_moment *moment, const redco_count *bytes)
 {
     uint32_t at = 0;
     while (at < moment->value_count && !same_count(&moment->values[at].bytes, bytes)) { at++; }
-    if (at == moment->value_count) {
-        redco_graph_values *const more = realloc(moment->values, ((size_t)at + 1) * sizeof *more);
-        if (more == NULL) { return false; }
-        moment->values = more;
-        moment->values[moment->value_count++] = (redco_graph_values){0.0, *bytes};
+    if (at < moment->value_count) {
+        moment->values[at].times += 1.0;
+        return true;
     }
-    moment->values[at].times += 1.0;
+    redco_graph_values *const more = realloc(moment->values, ((size_t)at + 1) * sizeof *more);
+    if (more == NULL) { return false; }
+    moment->values = more;
+    moment->values[moment->value_count++] = (redco_graph_values){1.0, *bytes};
     return true;
 }
 

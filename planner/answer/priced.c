@@ -22,15 +22,15 @@ static const uint64_t least_margin_bytes = 64000000;
  * head and the most micro-batches in flight: more than any stage takes at once. Layouts that are too large so by up to
  * this share of a GPU's memory are listed by what their fullest stage holds. */
 static const double slack_ratio = 0.2;
-/* How much is simulated: no further layout that would bring the operators laid out above these, at most or unless it is
- * likely to be faster (some 10 ms, and a second). Counts, so that answers do not depend on the clock. */
+/* Limits of what is simulated: no further layout that would bring the operators laid out above these, at most or unless
+ * it is likely to be faster (some 10 ms, and a second). Counts, so that answers do not depend on the clock. */
 static const struct effort {
     uint32_t others;    /* listed beside one answer */
     uint32_t likely;    /* simulated whatever it takes of those that are likely to be faster */
     uint32_t simulated; /* at most */
     uint64_t few_operators, most_operators;
 } efforts[] = {{192, 24, 96, 1 << 18, 1 << 22},
-               {64, 6, 24, 1 << 16, 1 << 20}}; /* an answer; one of many: options.brief */
+               {48, 4, 12, 1 << 15, 1 << 18}}; /* an answer; one of many: options.brief */
 
 /* Layouts whose recurrence is no further above the best simulated step are likely to be faster. */
 static const double likely_ratio = 0.025;

@@ -17,12 +17,14 @@ enum { LARGEST_CONTEXT = 16 };
  * (megatron_a100_narayanan_2021, 1 T parameters). Model chunks: 24 (famous/runs.csv, 23). Context parallelism: ranks of
  * 4096 tokens or more, groups within two nodes (dgxc_benchmarking and megatron_bridge, cp 2 at 8192 tokens beside tp up
  * to 8); with 8192 tokens or more wider (llama3_paper, cp 16 at 131,072 tokens over 16 nodes; nemo, cp 8 at 262,144
- * over 4). */
+ * over 4). Where a batch has fewer sequences than there are GPUs, pipelines run out of micro-batches, and ranks of 2048
+ * tokens are tried: as many as ranks without context parallelism have in the rows of GPT-3. */
 enum {
     MEASURED_STAGES = 64,
     MEASURED_CHUNKS = 24,
     MEASURED_NODES = 2,
     MEASURED_TOKENS = 4096,
+    SCARCE_TOKENS = 2048,
     MEASURED_WIDE_TOKENS = 8192
 };
 
@@ -289,7 +291,12 @@ static bool keeps_context(const struct lister *list, const redco_setting *settin
     if (o->cp != REDCO_DEGREE_MEASURED || setting->cp == 1) { return true; }
     const uint64_t tokens = (uint64_t)setting->micro_batch * o->workload.seq_len / setting->cp;
     const uint64_t ranks = (uint64_t)setting->tp * setting->cp, gpus = list->inputs->machine->gpus_per_node;
-    if (tokens < MEASURED_TOKENS || (tokens < MEASURED_WIDE_TOKENS && ranks > MEASURED_NODES * gpus)) { return false; }
+    const redco_machine *const machine = list->inputs->machine;
+    const bool scarce = o->workload.global_batch < (uint64_t)machine->nodes * machine->gpus_per_node;
+    if (tokens < (scarce ? SCARCE_TOKENS : MEASURED_TOKENS) ||
+        (tokens < MEASURED_WIDE_TOKENS && ranks > MEASURED_NODES * gpus)) {
+        return false;
+    }
     redco_setting less = *setting;
     const uint32_t both = o->micro_batch == 0 ? divisor_of_both(setting->cp, setting->micro_batch) : 1;
     less.cp /= both;

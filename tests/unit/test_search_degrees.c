@@ -450,7 +450,8 @@ static void a_batch_finds_the_layouts_that_divide_it(void **state)
 }
 
 /* Measured degrees against every setting given one by one within what rows hold: 4096 tokens a rank beside context
- * parallelism, groups of at most two nodes below 8192, 64 stages. What is dominated is listed here, too. */
+ * parallelism, 2048 where a batch has fewer sequences than there are GPUs, groups of at most two nodes below 8192, 64
+ * stages. What is dominated is listed here, too. */
 static void measured_degrees_are_the_best_within_rows(void **state)
 {
     (void)state;
@@ -466,6 +467,7 @@ static void measured_degrees_are_the_best_within_rows(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct setup s = open_setup(cases[i].model, cases[i].cluster, cases[i].gpus, cases[i].batch);
         double best_s = (double)INFINITY;
+        const uint64_t fewest = cases[i].batch < cases[i].gpus ? 2048 : 4096;
         s.options.workload.seq_len = cases[i].seq_len;
         s.options.chunks = REDCO_DEGREE_AUTO;
         s.options.sequence_parallel = REDCO_EITHER;
@@ -474,7 +476,7 @@ static void measured_degrees_are_the_best_within_rows(void **state)
                 for (uint32_t tp = 1; tp <= (cp > 1 ? 8 : 1); tp *= 2) {
                     for (uint32_t b = 1; b <= (cp > 1 ? cases[i].batch : 1); b++) {
                         const uint64_t tokens = (uint64_t)b * cases[i].seq_len / cp;
-                        const bool held = cp == 1 || (tokens >= 4096 && (tokens >= 8192 || tp * cp <= 16));
+                        const bool held = cp == 1 || (tokens >= fewest && (tokens >= 8192 || tp * cp <= 16));
                         redco_search_result *one = NULL;
                         s.options.pp = pp;
                         s.options.cp = cp;
@@ -502,7 +504,7 @@ static void measured_degrees_are_the_best_within_rows(void **state)
                      c->pp, c->cp, best_s);
         }
         const uint64_t tokens = (uint64_t)c->micro_batch * cases[i].seq_len / c->cp;
-        assert_true(c->cp == 1 || (tokens >= 4096 && (tokens >= 8192 || c->tp * c->cp <= 16)));
+        assert_true(c->cp == 1 || (tokens >= fewest && (tokens >= 8192 || c->tp * c->cp <= 16)));
         redco_search_result_free(all);
         close_setup(&s);
     }

@@ -35,7 +35,7 @@ struct exec_use {
     uint64_t count;
     const char *evaluate, *predict; /**< their files, or NULL */
     redco_evaluation evaluation;
-    bool by_token; /**< its loss is that of tokens: there is a perplexity */
+    bool by_token;         /**< its loss is that of tokens: there is a perplexity */
     redco_error pairs_err; /**< examples and predictions of an evaluation could not be written */
     double evaluation_s, prediction_s;
     double metric;              /**< the pipeline's; NaN: it has none */
