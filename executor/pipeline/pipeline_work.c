@@ -453,8 +453,10 @@ static bool add_value(redco_graph_moment *moment, const redco_count *bytes)
         moment->values[at].times += 1.0;
         return true;
     }
-    redco_graph_values *const more = realloc(moment->values, ((size_t)at + 1) * sizeof *more);
+    redco_graph_values *const more = calloc((size_t)at + 1, sizeof *more);
     if (more == NULL) { return false; }
+    if (at > 0) { memcpy(more, moment->values, at * sizeof *more); }
+    free(moment->values);
     moment->values = more;
     moment->values[moment->value_count++] = (redco_graph_values){1.0, *bytes};
     return true;
