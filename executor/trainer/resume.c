@@ -23,9 +23,9 @@ static bool digest_model(const redco_plan *plan, char sha256_out[65])
         return true;
     }
     json_t *const trained = json_copy(plan->model_config);
-    const bool stripped = trained != NULL && json_object_del(trained, "degrees") == 0;
-    if (stripped) { (void)json_object_del(trained, "micro_batch"); }
-    const bool digested = stripped && redco_plan_digest(trained, sha256_out);
+    (void)json_object_del(trained, "degrees");
+    (void)json_object_del(trained, "micro_batch");
+    const bool digested = trained != NULL && redco_plan_digest(trained, sha256_out);
     json_decref(trained);
     return digested;
 }
