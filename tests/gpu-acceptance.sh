@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# tests/gpu-acceptance.sh TOOLS [STANDINS]: tools/gpu-acceptance --short on this machine's processors, and on a device
-# that is played by stand-ins where their folder is given; its report from made-up rows, against figures reckoned here;
+# tests/gpu-acceptance.sh TOOLS [MOCKS]: tools/gpu-acceptance --short on this machine's processors, and on a device
+# that is played by mock libraries where their folder is given; its report from made-up rows, against figures reckoned here;
 # and tools/gpu_torch.py on the processor. Never times.
 set -uo pipefail
 tools=$1
-standins=${2:-}
+mocks=${2:-}
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 export PATH=$tools:$PATH
 scratch=$(mktemp -d) || exit 2
@@ -102,8 +102,8 @@ else
 fi
 
 # A device that is played.
-if [ -n "$standins" ] && [ -e "$standins/libcuda.so.1" ]; then
-    REDCO_CUDA_FOLDERS='' LD_LIBRARY_PATH=$standins acceptance --short --seconds 300 "$scratch/device" || { wrong "with stand-ins it ended with $?:" && cat "$scratch/err" "$scratch/out"; }
+if [ -n "$mocks" ] && [ -e "$mocks/libcuda.so.1" ]; then
+    REDCO_CUDA_FOLDERS='' LD_LIBRARY_PATH=$mocks acceptance --short --seconds 300 "$scratch/device" || { wrong "with mock libraries it ended with $?:" && cat "$scratch/err" "$scratch/out"; }
     documents "$scratch/device/report.json"
     says "$scratch/device/stages.txt" 'unit tests|passed|'
     says "$scratch/device/stages.txt" 'profile|passed|'
@@ -119,7 +119,7 @@ if [ -n "$standins" ] && [ -e "$standins/libcuda.so.1" ]; then
     done
     # What is packed for another machine: programs by themselves, and the tests that gpu-acceptance looks for.
     if "$root/tools/gpu-bundle" --build "$(dirname "$tools")" "$scratch/bundle" 2>"$scratch/err"; then
-        env -i PATH=/usr/bin:/bin LD_LIBRARY_PATH="$standins" "$scratch/bundle/bin/redco-profile" --backend cuda --quick --quiet \
+        env -i PATH=/usr/bin:/bin LD_LIBRARY_PATH="$mocks" "$scratch/bundle/bin/redco-profile" --backend cuda --quick --quiet \
             -o "$scratch/bundle.json" || wrong 'redco-profile of the bundle'
         [ "$(wc -l <"$scratch/bundle/tools/gpu-tests.txt")" -gt 9 ] || wrong 'a list of tests for machines with a GPU is wanted'
         while read -r test; do

@@ -29,7 +29,7 @@ set(redco_deep
     ^exec-mpi$              # 20 s: waits for ranks that hang; exec-checkpoint has them without mpirun
     ^house.recipes$         # 30 s: builds a copy of the tree
     ^house.slurm$           # 16 s: starts a real Slurm; export-sbatch has the script's lines
-    ^test_dnn_engines_real$) # 6 s, where cuDNN is installed: that the stand-in is like it
+    ^test_dnn_engines_real$) # 6 s, where cuDNN is installed: that the mock library is like it
 
 # Repeated by the quick tier under sanitizers: readers, bad input, the graph, the partition, the states.
 set(redco_sanitized

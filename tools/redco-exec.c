@@ -302,8 +302,8 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
         redco_plan_case_open(args->plan, args->path, args->profiles, args->profile_count, redco_tp_attach_rules,
                              args->emulate || args->replay || args->profile_count > 0, c, err);
     if (st != REDCO_OK) { return st; }
-    args->fixed = redco_cost_fixed(c->costs, &c->setting);
-    st = redco_step_build(c->costs, &c->setting, c->assignments, c->assignment_count, NULL, &args->schedule, err);
+    args->fixed = redco_cost_fixed(c->costs, &c->parallelism);
+    st = redco_step_build(c->costs, &c->parallelism, c->assignments, c->assignment_count, NULL, &args->schedule, err);
     if (st == REDCO_OK && args->timeline != NULL && args->timeline_rank >= redco_plan_gpus(args->plan)) {
         st = redco_fail(err, REDCO_EVALUE, "--timeline-rank", "%llu is not one of the plan's %llu ranks",
                         (unsigned long long)args->timeline_rank, (unsigned long long)redco_plan_gpus(args->plan));

@@ -63,7 +63,7 @@ static redco_status write_timeline(const struct sim_args *args, const redco_plan
 {
     redco_trace *trace = NULL;
     redco_status st =
-        redco_simulate_trace(c->costs, &c->setting, c->assignments, c->assignment_count, NULL, &trace, err);
+        redco_simulate_trace(c->costs, &c->parallelism, c->assignments, c->assignment_count, NULL, &trace, err);
     if (st == REDCO_OK) { st = redco_trace_write(trace, args->timeline, err); }
     redco_trace_free(trace);
     return st;
@@ -75,17 +75,17 @@ static redco_status simulate(const struct sim_args *args, redco_plan_case *c, st
     redco_status st = redco_plan_reopen(answer->plan, args->plan, args->profiles, args->profile_count, c, err);
     if (st != REDCO_OK) { return st; }
     if (args->chunks > 0) {
-        c->setting.chunks = args->chunks;
-        c->setting.schedule = REDCO_PIPELINE_1F1B;
-        c->setting.group = 0;
-        c->setting.split = NULL;
-        if ((st = redco_step_chunks_check(c->costs, &c->setting, err)) != REDCO_OK) { return st; }
+        c->parallelism.chunks = args->chunks;
+        c->parallelism.schedule = REDCO_PIPELINE_1F1B;
+        c->parallelism.group = 0;
+        c->parallelism.split = NULL;
+        if ((st = redco_step_chunks_check(c->costs, &c->parallelism, err)) != REDCO_OK) { return st; }
     }
-    answer->chunks = redco_setting_chunks(&c->setting);
+    answer->chunks = redco_parallelism_chunks(&c->parallelism);
     const uint32_t overlap = args->overlap_given ? args->overlap : c->workload.overlap;
     if ((st = redco_plan_case_overlap(c, overlap, err)) != REDCO_OK) { return st; }
-    answer->closed = redco_cost_step(c->costs, &c->setting, c->assignments, c->assignment_count);
-    st = redco_simulate(c->costs, &c->setting, c->assignments, c->assignment_count, NULL, &answer->simulation, err);
+    answer->closed = redco_cost_step(c->costs, &c->parallelism, c->assignments, c->assignment_count);
+    st = redco_simulate(c->costs, &c->parallelism, c->assignments, c->assignment_count, NULL, &answer->simulation, err);
     return st == REDCO_OK && args->timeline != NULL ? write_timeline(args, c, err) : st;
 }
 

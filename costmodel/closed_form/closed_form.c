@@ -166,14 +166,14 @@ void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibr
     forget_ranks(costs);
 }
 
-redco_mesh redco_costs_grid(const redco_costs *costs, const redco_setting *setting)
+redco_mesh redco_costs_grid(const redco_costs *costs, const redco_parallelism *parallelism)
 {
-    return redco_shard_grid(&costs->machine, &costs->workload.engine, setting);
+    return redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism);
 }
 
-redco_shape redco_costs_shape(const redco_costs *costs, const redco_setting *setting)
+redco_shape redco_costs_shape(const redco_costs *costs, const redco_parallelism *parallelism)
 {
-    return redcoi_shape_of(costs, setting);
+    return redcoi_shape_of(costs, parallelism);
 }
 
 static redco_status check_positions(const redco_costs *costs, redco_error *err)
@@ -185,46 +185,47 @@ static redco_status check_positions(const redco_costs *costs, redco_error *err)
                       dims->max_positions, redco_model_name(costs->model));
 }
 
-static redco_status check_degrees(const redco_costs *costs, const redco_setting *setting, redco_error *err)
+static redco_status check_degrees(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
 {
-    const redco_parallel p = redcoi_parallel_of(costs, setting);
+    const redco_parallel p = redcoi_parallel_of(costs, parallelism);
     const redco_parallel_limits limits = {.model = redco_model_name(costs->model),
                                           .cluster = costs->machine.name,
                                           .heads = costs->dims->heads,
                                           .kv_heads = costs->dims->kv_heads,
                                           .layers = costs->blocks,
                                           .seq_len = costs->workload.seq_len,
-                                          .sequence_parallel = setting->sequence_parallel};
+                                          .sequence_parallel = parallelism->sequence_parallel};
     return redco_parallel_check(&p, &limits, err);
 }
 
 /* A user's graph is laid out for some numbers of ranks, and may be one of a single micro-batch. */
-static redco_status check_graph(const redco_costs *costs, const redco_setting *setting, redco_error *err)
+static redco_status check_graph(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
 {
     const redco_graph_work *const work = redco_model_graph_work(costs->model);
     const char *const name = redco_model_name(costs->model);
     if (work == NULL) { return REDCO_OK; }
-    if (redco_graph_work_of(work, setting->tp) == NULL) {
-        return redco_fail(err, REDCO_EVALUE, "tp", "%u ranks: the graph of %s is not laid out for them", setting->tp,
-                          name);
+    if (redco_graph_work_of(work, parallelism->tp) == NULL) {
+        return redco_fail(err, REDCO_EVALUE, "tp", "%u ranks: the graph of %s is not laid out for them",
+                          parallelism->tp, name);
     }
-    if (work->examples > 0 && setting->micro_batch != work->examples) {
+    if (work->examples > 0 && parallelism->micro_batch != work->examples) {
         return redco_fail(err, REDCO_EVALUE, "micro-batch", "%u: the graph of %s is one of %u examples",
-                          setting->micro_batch, name, work->examples);
+                          parallelism->micro_batch, name, work->examples);
     }
-    if (setting->sequence_parallel) {
+    if (parallelism->sequence_parallel) {
         return redco_fail(err, REDCO_EVALUE, "sequence parallelism", "%s is a pipeline: its examples are not sequences",
                           name);
     }
     return REDCO_OK;
 }
 
-redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err)
+redco_status redco_parallelism_check(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
 {
-    const redco_setting *const s = setting;
+    const redco_parallelism *const s = parallelism;
     if (s->tp == 0 || s->pp == 0 || s->cp == 0 || s->micro_batch == 0 || s->micro_batches == 0 || s->dp.gpus == 0 ||
         s->dp.nodes == 0) {
-        return redco_fail(err, REDCO_EVALUE, "setting", "tp, pp, cp, dp, micro-batch and their number are at least 1");
+        return redco_fail(err, REDCO_EVALUE, "parallelism",
+                          "tp, pp, cp, dp, micro-batch and their number are at least 1");
     }
     redco_status st = check_positions(costs, err);
     if (st == REDCO_OK) { st = check_graph(costs, s, err); }
@@ -256,14 +257,14 @@ static void edge_times(const redco_costs *costs, const redcoi_rank *rank, double
     }
 }
 
-static double edge_repeat(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+static double edge_repeat(const redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
                           uint32_t class_index)
 {
     double edge_s[2] = {0.0, 0.0}, block_s = 0.0; /* embedding, head */
     edge_times(costs, rank, edge_s, &block_s);
-    const double micro_batches = (double)setting->micro_batches;
+    const double micro_batches = (double)parallelism->micro_batches;
     const bool head = costs->classes[class_index].kind == REDCO_CLASS_HEAD;
-    if (costs->blocks % setting->pp != 0) {
+    if (costs->blocks % parallelism->pp != 0) {
         const double beyond_s = fmax(0.0, edge_s[1] - block_s);
         if (!head || !(edge_s[1] > 0.0)) { return 0.0; }
         /* the rest of it is on the way down, and on the way up */
@@ -282,13 +283,13 @@ static uint32_t edge_chunk(const redco_pipeline *s, uint32_t stage, bool head)
 }
 
 /* Activations that a stage keeps of its blocks at its fullest moment, a micro-batch and a layer each. */
-static uint64_t kept_blocks(const redco_costs *costs, const redco_setting *setting, uint32_t stage)
+static uint64_t kept_blocks(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t stage)
 {
-    const redco_pipeline s = redco_setting_pipeline(setting);
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
     const uint32_t positions = redco_pipeline_positions(s.kind, s.stages, s.chunks);
     uint64_t kept = 0;
     const bool edges = redco_stage_edges_count(costs->blocks, positions);
-    if (setting->split == NULL && (edges || costs->blocks % positions == 0)) { /* the search asks often */
+    if (parallelism->split == NULL && (edges || costs->blocks % positions == 0)) { /* the search asks often */
         kept = (costs->blocks + (edges ? 2 : 0)) / positions * redco_pipeline_in_flight(&s, stage);
         if (edges && stage == 0) { kept -= redco_pipeline_kept(&s, 0, 0); }
         if (edges && edge_chunk(&s, stage, true) < s.chunks) {
@@ -298,93 +299,95 @@ static uint64_t kept_blocks(const redco_costs *costs, const redco_setting *setti
     }
     for (uint32_t chunk = 0; chunk < s.chunks; chunk++) {
         const uint32_t position = redco_pipeline_position(s.kind, s.stages, stage, chunk);
-        kept += redcoi_position_blocks(costs, setting, position) * redco_pipeline_kept(&s, stage, chunk);
+        kept += redcoi_position_blocks(costs, parallelism, position) * redco_pipeline_kept(&s, stage, chunk);
     }
     return kept;
 }
 
 /* The first stage keeps the most activations; the second where the embedding takes a block's place in the first; any
  * stage where the blocks are split by hand. */
-static uint64_t most_kept_blocks(const redco_costs *costs, const redco_setting *setting)
+static uint64_t most_kept_blocks(const redco_costs *costs, const redco_parallelism *parallelism)
 {
-    const uint32_t stages = setting->split != NULL || setting->pp < 2 ? setting->pp : 2;
+    const uint32_t stages = parallelism->split != NULL || parallelism->pp < 2 ? parallelism->pp : 2;
     uint64_t most = 0;
     for (uint32_t i = 0; i < stages; i++) {
-        const uint64_t kept = kept_blocks(costs, setting, i);
+        const uint64_t kept = kept_blocks(costs, parallelism, i);
         most = kept > most ? kept : most;
     }
     return most;
 }
 
 /* Stages that hold a block less than the fullest, all behind those; 0 where chunks are interleaved or all are equal. */
-static uint32_t shorter_stages(const redco_costs *costs, const redco_setting *setting)
+static uint32_t shorter_stages(const redco_costs *costs, const redco_parallelism *parallelism)
 {
-    const uint32_t rest = costs->blocks % setting->pp;
-    return redco_setting_chunks(setting) > 1 || rest == 0 ? 0 : setting->pp - rest;
+    const uint32_t rest = costs->blocks % parallelism->pp;
+    return redco_parallelism_chunks(parallelism) > 1 || rest == 0 ? 0 : parallelism->pp - rest;
 }
 
 /* Micro-batches of a class, and the part of a step that none fills, in passes through all its layers. */
-static double repeat_of(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting, uint32_t class_index,
-                        double share)
+static double repeat_of(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
+                        uint32_t class_index, double share)
 {
-    const double pp = setting->pp;
-    if (redcoi_pace_needed(setting)) { return redcoi_pace_find(costs, rank, setting)->repeat[class_index]; }
-    if (!is_block(costs->classes[class_index].kind)) { return edge_repeat(costs, rank, setting, class_index); }
-    const uint32_t shorter = shorter_stages(costs, setting);
-    const double micro_batches = (double)setting->micro_batches;
-    if (shorter == 0) { return micro_batches * share + (pp - 1.0) / pp / redco_setting_chunks(setting); }
+    const double pp = parallelism->pp;
+    if (redcoi_pace_needed(parallelism)) { return redcoi_pace_find(costs, rank, parallelism)->repeat[class_index]; }
+    if (!is_block(costs->classes[class_index].kind)) { return edge_repeat(costs, rank, parallelism, class_index); }
+    const uint32_t shorter = shorter_stages(costs, parallelism);
+    const double micro_batches = (double)parallelism->micro_batches;
+    if (shorter == 0) { return micro_batches * share + (pp - 1.0) / pp / redco_parallelism_chunks(parallelism); }
     /* Stages that hold a block less keep the others waiting for less: once on the way down and up, and under 1F1B,
      * where a later stage's turn-around is what an earlier one waits for, once more. */
     const double held = share * costs->blocks, once = shorter;
     const double twice =
-        redco_setting_pipeline(setting).kind == REDCO_PIPELINE_GPIPE ? 0.0 : fmin(once, micro_batches - 1.0);
+        redco_parallelism_pipeline(parallelism).kind == REDCO_PIPELINE_GPIPE ? 0.0 : fmin(once, micro_batches - 1.0);
     return micro_batches * share + fmax(0.0, (pp - 1.0) * held - once - twice) / costs->blocks;
 }
 
 /* The fullest stage in the closed form of one layer. */
-redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
                              uint32_t class_index)
 {
-    const double micro_batches = (double)setting->micro_batches;
-    if (setting->pp <= 1) { return (redcoi_stage){micro_batches, micro_batches, 1.0, 1, 1, 1, 0}; }
+    const double micro_batches = (double)parallelism->micro_batches;
+    if (parallelism->pp <= 1) { return (redcoi_stage){micro_batches, micro_batches, 1.0, 1, 1, 1, 0}; }
     if (is_block(costs->classes[class_index].kind)) {
-        const uint64_t held = redcoi_most_blocks(costs, setting), kept = most_kept_blocks(costs, setting);
+        const uint64_t held = redcoi_most_blocks(costs, parallelism), kept = most_kept_blocks(costs, parallelism);
         const double share = (double)held / costs->blocks;
-        const double repeat = repeat_of(costs, rank, setting, class_index, share);
-        const double again = redcoi_pace_needed(setting) ? redcoi_pace_find(costs, rank, setting)->again : repeat;
-        const bool halves = redco_pipeline_splits_backward(setting->schedule);
-        const uint64_t late = halves ? redcoi_memory_stage(costs, setting, class_index, setting->pp - 1).late : 0;
+        const double repeat = repeat_of(costs, rank, parallelism, class_index, share);
+        const double again =
+            redcoi_pace_needed(parallelism) ? redcoi_pace_find(costs, rank, parallelism)->again : repeat;
+        const bool halves = redco_pipeline_splits_backward(parallelism->schedule);
+        const uint64_t late =
+            halves ? redcoi_memory_stage(costs, parallelism, class_index, parallelism->pp - 1).late : 0;
         return (redcoi_stage){repeat, again, share, held, costs->blocks, kept, late};
     }
-    const redco_pipeline s = redco_setting_pipeline(setting);
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
     const bool head = costs->classes[class_index].kind == REDCO_CLASS_HEAD;
     const uint32_t position = head ? redco_pipeline_positions(s.kind, s.stages, s.chunks) - 1 : 0;
     uint32_t chunk = 0;
     const uint32_t stage = redco_pipeline_stage_at(&s, position, 0, &chunk);
-    const double repeat = repeat_of(costs, rank, setting, class_index, 1.0);
+    const double repeat = repeat_of(costs, rank, parallelism, class_index, 1.0);
     return (redcoi_stage){repeat, repeat, 1.0, 1, 1, redco_pipeline_kept(&s, stage, chunk), 0};
 }
 
-redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                  uint32_t stage)
 {
-    const redco_pipeline s = redco_setting_pipeline(setting);
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
     const redco_class_kind kind = costs->classes[class_index].kind;
     if (is_block(kind)) {
-        const uint64_t blocks = redcoi_stage_sum(costs, setting, stage);
+        const uint64_t blocks = redcoi_stage_sum(costs, parallelism, stage);
         return (redcoi_stage){.held = blocks,
                               .of = costs->blocks,
                               .late = (blocks * redco_pipeline_late(&s, stage) + s.chunks - 1) / s.chunks,
-                              .kept = kept_blocks(costs, setting, stage)};
+                              .kept = kept_blocks(costs, parallelism, stage)};
     }
     const uint32_t chunk = edge_chunk(&s, stage, kind == REDCO_CLASS_HEAD);
     const bool here = chunk < s.chunks;
     return (redcoi_stage){.held = here ? 1 : 0, .of = 1, .kept = here ? redco_pipeline_kept(&s, stage, chunk) : 0};
 }
 
-uint64_t redcoi_stage_logits(const redco_setting *setting, uint32_t stage)
+uint64_t redcoi_stage_logits(const redco_parallelism *parallelism, uint32_t stage)
 {
-    const redco_pipeline s = redco_setting_pipeline(setting);
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
     const uint32_t chunk = edge_chunk(&s, stage, true);
     const uint32_t rest = s.group > 0 ? s.micro_batches % s.group : 0;
     if (chunk >= s.chunks) { return 0; }
@@ -394,30 +397,30 @@ uint64_t redcoi_stage_logits(const redco_setting *setting, uint32_t stage)
     return ahead < rest ? ahead : rest;
 }
 
-double redcoi_stage_params(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
+double redcoi_stage_params(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism)
 {
-    if (setting->pp <= 1) { return (double)rank->trained_params; }
+    if (parallelism->pp <= 1) { return (double)rank->trained_params; }
     double params = 0.0;
     for (uint32_t i = 0; i < costs->class_count; i++) {
-        const redcoi_stage stage = redcoi_stage_of(costs, rank, setting, i);
+        const redcoi_stage stage = redcoi_stage_of(costs, rank, parallelism, i);
         params += stage.once * (double)rank->classes[i].trained_params * costs->classes[i].layers;
     }
     return params;
 }
 
-redco_group redcoi_stage_pair(const redco_costs *costs, const redco_setting *setting)
+redco_group redcoi_stage_pair(const redco_costs *costs, const redco_parallelism *parallelism)
 {
-    const redco_parallel p = redcoi_parallel_of(costs, setting);
+    const redco_parallel p = redcoi_parallel_of(costs, parallelism);
     return redco_parallel_stage_pair(&p);
 }
 
-double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *setting, double *bytes_out,
+double redcoi_stage_transfer_s(const redco_costs *costs, const redco_parallelism *parallelism, double *bytes_out,
                                bool *network_out)
 {
-    const redco_group pair = redcoi_stage_pair(costs, setting);
+    const redco_group pair = redcoi_stage_pair(costs, parallelism);
     /* Tensor-parallel ranks send a part each and gather it behind (Narayanan et al. 2021, section 4.1). */
-    const double tokens = (double)setting->micro_batch * costs->workload.seq_len / setting->cp;
-    const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes / setting->tp;
+    const double tokens = (double)parallelism->micro_batch * costs->workload.seq_len / parallelism->cp;
+    const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes / parallelism->tp;
     if (bytes_out != NULL) { *bytes_out = bytes; }
     return pipeline_latency_s + redcoi_transfer_s(costs, bytes, pair, network_out);
 }
@@ -427,13 +430,13 @@ double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *se
  * just sent: k stages in a row take k micro-batches in no less than their passes and 2 (k - 1) transfers, so that the
  * pace is that of the slowest such row. Groups of N micro-batches leave N - p passes for the way from the last stage
  * back to the first. */
-static double pipeline_s(redco_costs *costs, const redco_setting *setting)
+static double pipeline_s(redco_costs *costs, const redco_parallelism *parallelism)
 {
-    if (setting->pp <= 1) { return 0.0; }
-    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
-    const redco_pipeline s = redco_setting_pipeline(setting);
-    if (redcoi_pace_needed(setting)) { return redcoi_pace_find(costs, rank, setting)->transfers_s; }
-    const double send_s = redcoi_stage_transfer_s(costs, setting, NULL, NULL), pp = setting->pp;
+    if (parallelism->pp <= 1) { return 0.0; }
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
+    if (redcoi_pace_needed(parallelism)) { return redcoi_pace_find(costs, rank, parallelism)->transfers_s; }
+    const double send_s = redcoi_stage_transfer_s(costs, parallelism, NULL, NULL), pp = parallelism->pp;
     if (s.kind == REDCO_PIPELINE_INTERLEAVED) {
         const double back = fmax(0.0, 2.0 * pp - s.group);
         return 2.0 * (pp - 1.0 + (s.chunks - 1.0) * back) * send_s;
@@ -441,12 +444,12 @@ static double pipeline_s(redco_costs *costs, const redco_setting *setting)
     if (s.kind == REDCO_PIPELINE_GPIPE) { return 2.0 * (pp - 1.0) * send_s; }
     double edge_s[2] = {0.0, 0.0}, block_s = 0.0;
     edge_times(costs, rank, edge_s, &block_s);
-    const double longer = costs->blocks % setting->pp; /* stages that hold a block more than the last */
+    const double longer = costs->blocks % parallelism->pp; /* stages that hold a block more than the last */
     const double base_s = longer > 0.0 ? fmax(block_s, edge_s[1]) : fmax(edge_s[0], edge_s[1]); /* over the others */
     const double all_s = (longer * block_s + edge_s[0] + edge_s[1] + 2.0 * (pp - 1.0) * send_s) / pp;
     const double row_s = longer > 0.0 ? block_s + (edge_s[0] + 2.0 * (longer - 1.0) * send_s) / longer : 0.0;
     const double pace_s = fmax(fmax(all_s, row_s), (longer > 0.0 ? block_s : 0.0) + edge_s[0]);
-    const double slower_s = (double)setting->micro_batches * fmax(0.0, pace_s - base_s);
+    const double slower_s = (double)parallelism->micro_batches * fmax(0.0, pace_s - base_s);
     return 2.0 * (pp - 1.0) * send_s + fmax(0.0, slower_s - 2.0 * send_s);
 }
 
@@ -471,30 +474,30 @@ static double model_flops_per_token(const redco_costs *costs, uint32_t examples)
     return flops;
 }
 
-redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setting)
+redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_parallelism *parallelism)
 {
     const redco_calibration *const c = &costs->calibration;
     const double least_contention = redcoi_least_contention_ratio(costs);
     uint64_t bucket_bytes = 0;
     /* A bucket is never larger than all gradients; engines that plan their memory have them per configuration,
      * and Megatron's are ranges of the gradients themselves. */
-    if (redco_mesh_ranks(setting->dp) * setting->cp > 1 && !costs->workload.engine.planned_memory &&
+    if (redco_mesh_ranks(parallelism->dp) * parallelism->cp > 1 && !costs->workload.engine.planned_memory &&
         costs->workload.engine.memory != REDCO_MEMORY_MEGATRON) {
         const uint64_t gradients =
-            redco_share_up(redco_model_params(costs->model), costs->state_bytes.gradient, setting->tp);
+            redco_share_up(redco_model_params(costs->model), costs->state_bytes.gradient, parallelism->tp);
         bucket_bytes = gradients < costs->workload.bucket_bytes ? gradients : costs->workload.bucket_bytes;
     }
-    const uint64_t nccl_bytes = redcoi_nccl_outer_bytes(costs, setting);
-    return (redco_fixed_cost){.fixed_s = pipeline_s(costs, setting),
+    const uint64_t nccl_bytes = redcoi_nccl_outer_bytes(costs, parallelism);
+    return (redco_fixed_cost){.fixed_s = pipeline_s(costs, parallelism),
                               .overhead_s = c->step_overhead_s,
                               .scale = 1.0 + c->scale_ratio * log2((double)costs->machine.nodes),
-                              .fixed_bytes = redcoi_rank_find(costs, setting)->logits_bytes + bucket_bytes +
+                              .fixed_bytes = redcoi_rank_find(costs, parallelism)->logits_bytes + bucket_bytes +
                                              redco_reserve_bytes(&costs->machine.gpu, c) + nccl_bytes,
                               .nccl_bytes = nccl_bytes,
                               .capacity_bytes = redco_usable_memory_bytes(&costs->machine.gpu, c),
                               .window_hidden_factor = least_contention + redcoi_hidden_residue_ratio,
                               .window_use = (1.0 - least_contention) * c->overlap_window_ratio,
-                              .model_flops_per_token = model_flops_per_token(costs, setting->micro_batch),
+                              .model_flops_per_token = model_flops_per_token(costs, parallelism->micro_batch),
                               .peak_flops_per_s = costs->compute.peak_flops_per_s};
 }
 
@@ -545,19 +548,20 @@ static void sum_memory(redco_prediction *p, const redco_layer_cost *most, const 
 }
 
 /* Memory of a stage of a pipeline into the memory fields of a prediction. */
-static redco_prediction stage_memory(redco_costs *costs, const redco_setting *setting,
+static redco_prediction stage_memory(redco_costs *costs, const redco_parallelism *parallelism,
                                      const redco_assignment *assignments, uint32_t count, uint32_t stage)
 {
-    const uint64_t one_bytes = redcoi_rank_find(costs, setting)->logits_bytes;
-    const uint64_t logits_bytes = redcoi_stage_logits(setting, stage) * one_bytes;
-    const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
+    const uint64_t one_bytes = redcoi_rank_find(costs, parallelism)->logits_bytes;
+    const uint64_t logits_bytes = redcoi_stage_logits(parallelism, stage) * one_bytes;
+    const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
     redco_prediction p = {.transient_bytes = fixed.fixed_bytes - one_bytes + logits_bytes};
     redco_layer_cost most = {.compute_s = 0.0};
     for (uint32_t i = 0; i < count; i++) {
         const redco_assignment *const a = &assignments[i];
-        const redcoi_stage held = redcoi_memory_stage(costs, setting, a->class_index, stage);
+        const redcoi_stage held = redcoi_memory_stage(costs, parallelism, a->class_index, stage);
         redco_layer_cost cost = {.compute_s = 0.0};
-        redcoi_layer_memory(costs, setting, a->class_index, &a->config, held, logits_bytes > 0 ? one_bytes : 0, &cost);
+        redcoi_layer_memory(costs, parallelism, a->class_index, &a->config, held, logits_bytes > 0 ? one_bytes : 0,
+                            &cost);
         add_layers(&p, &most, &cost, held.held > 0 ? a->layers : 0);
     }
     sum_memory(&p, &most, &fixed);
@@ -566,15 +570,15 @@ static redco_prediction stage_memory(redco_costs *costs, const redco_setting *se
 
 /* A pipeline needs what its fullest stage does: the first, which keeps the most activations, the last, which has the
  * logits, or, where stages are unequal, another. */
-static void set_pipeline_memory(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                                uint32_t count, redco_prediction *prediction)
+static void set_pipeline_memory(redco_costs *costs, const redco_parallelism *parallelism,
+                                const redco_assignment *assignments, uint32_t count, redco_prediction *prediction)
 {
-    const redco_pipeline s = redco_setting_pipeline(setting);
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
     const bool equal = costs->blocks % redco_pipeline_positions(s.kind, s.stages, s.chunks) == 0;
-    const uint32_t step = setting->split == NULL && equal ? setting->pp - 1 : 1;
+    const uint32_t step = parallelism->split == NULL && equal ? parallelism->pp - 1 : 1;
     redco_prediction fullest = {.total_bytes = 0};
-    for (uint32_t i = 0; i < setting->pp; i += step) {
-        const redco_prediction stage = stage_memory(costs, setting, assignments, count, i);
+    for (uint32_t i = 0; i < parallelism->pp; i += step) {
+        const redco_prediction stage = stage_memory(costs, parallelism, assignments, count, i);
         if (stage.total_bytes > fullest.total_bytes) { fullest = stage; }
     }
     const redco_prediction *const fuller = &fullest;
@@ -602,10 +606,10 @@ uint64_t redcoi_allocated_bytes(const redco_costs *costs, const redco_prediction
     return p->total_bytes - p->nccl_bytes - reserve - (uint64_t)(fragments / (1.0 + fragments) * (double)beside);
 }
 
-redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                                 uint32_t count)
+redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *parallelism,
+                                 const redco_assignment *assignments, uint32_t count)
 {
-    const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
+    const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
     const uint32_t overlap = costs->workload.overlap;
     redco_prediction p = {.model_flops_per_token = fixed.model_flops_per_token,
                           .capacity_bytes = fixed.capacity_bytes,
@@ -613,7 +617,7 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
     redco_layer_cost sums = {.compute_s = 0.0};
     for (uint32_t i = 0; i < count; i++) {
         const redco_assignment *const a = &assignments[i];
-        const redco_layer_cost cost = redco_cost_layer(costs, setting, a->class_index, &a->config);
+        const redco_layer_cost cost = redco_cost_layer(costs, parallelism, a->class_index, &a->config);
         add_layers(&p, &sums, &cost, a->layers);
     }
     p.grad_reduce_exposed_s = window_s(&fixed, (overlap & REDCO_OVERLAP_AR) != 0, sums.grad_comm_s, sums.grad_window_s);
@@ -629,13 +633,13 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
     p.energy = redco_costs_energy(costs, p.dynamic_j, p.step_s);
     p.mfu = p.tokens_per_s_per_gpu * fixed.model_flops_per_token / fixed.peak_flops_per_s;
     sum_memory(&p, &sums, &fixed);
-    if (setting->pp > 1) { set_pipeline_memory(costs, setting, assignments, count, &p); }
+    if (parallelism->pp > 1) { set_pipeline_memory(costs, parallelism, assignments, count, &p); }
     p.allocated_bytes = redcoi_allocated_bytes(costs, &p);
     return p;
 }
 
 /* Computation of a micro-batch at a position, nothing recomputed; of its edges that of the layers that stand there. */
-static double position_s(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+static double position_s(const redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
                          uint32_t position, uint32_t positions)
 {
     double edge_s[2] = {0.0, 0.0}, block_s = (double)INFINITY;
@@ -648,7 +652,7 @@ static double position_s(const redco_costs *costs, const redcoi_rank *rank, cons
             edge_s[kind == REDCO_CLASS_HEAD ? 1 : 0] += s * costs->classes[i].layers;
         }
     }
-    return redcoi_position_blocks(costs, setting, position) * block_s + (position == 0 ? edge_s[0] : 0.0) +
+    return redcoi_position_blocks(costs, parallelism, position) * block_s + (position == 0 ? edge_s[0] : 0.0) +
            (position + 1 == positions ? edge_s[1] : 0.0);
 }
 
@@ -657,36 +661,36 @@ static double position_s(const redco_costs *costs, const redcoi_rank *rank, cons
  * through: with F and B of the first position of each and t of a transfer T >= max over i of  sum over j < i (F_j + B_j
  * + 2t) + m w_i. Where backward is cut in two, or micro-batches come from both ends, only m w_i is said. Blocks of
  * several classes count as the shortest. */
-static double pipeline_bound_s(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
+static double pipeline_bound_s(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism)
 {
-    const redco_pipeline p = redco_setting_pipeline(setting);
+    const redco_pipeline p = redco_parallelism_pipeline(parallelism);
     const uint32_t positions = redco_pipeline_positions(p.kind, p.stages, p.chunks);
     const bool whole = !redco_pipeline_splits_backward(p.kind);
-    const double send_s = redcoi_stage_transfer_s(costs, setting, NULL, NULL);
+    const double send_s = redcoi_stage_transfer_s(costs, parallelism, NULL, NULL);
     double before_s = 0.0, most_s = 0.0;
     for (uint32_t stage = 0; stage < p.stages; stage++) {
         double work_s = 0.0;
         for (uint32_t chunk = 0; chunk < p.chunks; chunk++) {
             const double batches = redco_pipeline_last_batch(&p, chunk) - redco_pipeline_first_batch(&p, chunk) + 1.0;
             const uint32_t position = redco_pipeline_position(p.kind, p.stages, stage, chunk);
-            work_s += batches * position_s(costs, rank, setting, position, positions);
+            work_s += batches * position_s(costs, rank, parallelism, position, positions);
         }
         most_s = fmax(most_s, before_s + work_s);
-        if (whole) { before_s += position_s(costs, rank, setting, stage, positions) + 2.0 * send_s; }
+        if (whole) { before_s += position_s(costs, rank, parallelism, stage, positions) + 2.0 * send_s; }
     }
     return most_s;
 }
 
-double redco_cost_bound(redco_costs *costs, const redco_setting *setting)
+double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism)
 {
-    const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
-    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
+    const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     double step_s = fixed.fixed_s;
     for (uint32_t i = 0; i < costs->class_count; i++) {
         const redcoi_times *const times = &rank->classes[i];
-        step_s += costs->classes[i].layers * redcoi_stage_of(costs, rank, setting, i).repeat *
+        step_s += costs->classes[i].layers * redcoi_stage_of(costs, rank, parallelism, i).repeat *
                   (times->forward_s + times->backward_s);
     }
-    if (setting->pp > 1) { step_s = fmin(step_s, pipeline_bound_s(costs, rank, setting)); }
+    if (parallelism->pp > 1) { step_s = fmin(step_s, pipeline_bound_s(costs, rank, parallelism)); }
     return fixed.scale * step_s + fixed.overhead_s;
 }

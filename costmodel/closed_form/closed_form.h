@@ -37,8 +37,8 @@ typedef struct redco_workload {
     redco_engine engine;   /**< zeroed: see there */
 } redco_workload;
 
-/** The outer choices of a strategy. */
-typedef struct redco_setting {
+/** How one step is split: degrees, schedule, micro-batches, the grid of states and the order of updates. */
+typedef struct redco_parallelism {
     uint32_t tp, pp, cp;
     uint32_t chunks;              /**< model chunks of a pipeline stage (interleaved 1F1B); 0 and 1, or pp = 1: one */
     redco_pipeline_kind schedule; /**< a pipeline's; 1F1B of several chunks is interleaved */
@@ -50,19 +50,20 @@ typedef struct redco_setting {
     redco_mesh dp;          /**< s0_dp = gpus per node / tp, s1_dp = nodes (pp = cp = 1) */
     redco_scheme scheme;
     redco_mesh secondary; /**< ZeRO++ hpZ: backward gathers use this mesh; 0x0 = none */
-} redco_setting;
+} redco_parallelism;
 
 /** Model chunks of a pipeline stage, at least 1. */
-uint32_t redco_setting_chunks(const redco_setting *setting);
+uint32_t redco_parallelism_chunks(const redco_parallelism *parallelism);
 /** The schedule of its pipeline, with chunks and group. */
-redco_pipeline redco_setting_pipeline(const redco_setting *setting);
-/** The degrees of a setting on a machine. */
-redco_parallel redco_setting_parallel(const redco_machine *machine, const redco_engine *engine,
-                                      const redco_setting *setting);
+redco_pipeline redco_parallelism_pipeline(const redco_parallelism *parallelism);
+/** The degrees of a parallelism on a machine. */
+redco_parallel redco_parallelism_parallel(const redco_machine *machine, const redco_engine *engine,
+                                          const redco_parallelism *parallelism);
 /** The ranks over which states may be sharded, as a mesh that every mesh of a redco_shards divides: the data-parallel
  *  ranks, or, where the engine shards over context-parallel ranks, too, all of both, the latter first:
  *  1x1 is then replicated and the whole grid fully sharded also where there is one data-parallel rank. */
-redco_mesh redco_shard_grid(const redco_machine *machine, const redco_engine *engine, const redco_setting *setting);
+redco_mesh redco_shard_grid(const redco_machine *machine, const redco_engine *engine,
+                            const redco_parallelism *parallelism);
 
 /** The inner choice, per layer. */
 typedef struct redco_layer_config {
@@ -166,16 +167,17 @@ typedef struct redco_layout_cost {
     int64_t activation_bytes, logits_bytes;
 } redco_layout_cost;
 
-/** Says how the weights lie. Called when a setting's (tp, cp, micro-batch) with its micro-batches and data-parallel
+/** Says how the weights lie. Called when a parallelism's (tp, cp, micro-batch) with its micro-batches and data-parallel
  * ranks is first priced, with tp > 1: these say how much a parameter counts beside a micro-batch. */
 typedef struct redco_layouts {
     /** @param layout  from 0, below count() */
-    redco_status (*cost)(void *context, const redco_setting *setting, uint32_t class_index, uint32_t layout,
+    redco_status (*cost)(void *context, const redco_parallelism *parallelism, uint32_t class_index, uint32_t layout,
                          redco_layout_cost *cost_out, redco_error *err);
     /** Number of layouts among the layers of a class; NULL: one.
      *  @param of_out  the layout of each of its layers, in order, borrowed until the next call; NULL where all have one
      *  @return at least 1 */
-    uint32_t (*count)(void *context, const redco_setting *setting, uint32_t class_index, const uint32_t **of_out);
+    uint32_t (*count)(void *context, const redco_parallelism *parallelism, uint32_t class_index,
+                      const uint32_t **of_out);
     void (*free)(void *context);
     void *context;
     /** cost() depends on tp, cp, micro-batch and sequence parallelism alone, and classes have one layout */
@@ -191,24 +193,24 @@ redco_status redco_costs_failure(const redco_costs *costs, redco_error *err);
 double redco_costs_tp_s(redco_costs *costs, uint32_t tp, redco_collective op, double size_bytes);
 /** The time that one more parameter on every rank adds to a step that shards nothing, per micro-batch: its update, and
  * its gradient's way over the data- and context-parallel ranks, hidden by nothing. */
-double redco_costs_param_s(redco_costs *costs, const redco_setting *setting);
+double redco_costs_param_s(redco_costs *costs, const redco_parallelism *parallelism);
 const redco_compute *redco_costs_compute(const redco_costs *costs); /**< borrowed */
-/** The work that one rank computes at a time under @p setting. */
-redco_shape redco_costs_shape(const redco_costs *costs, const redco_setting *setting);
+/** The work that one rank computes at a time under @p parallelism. */
+redco_shape redco_costs_shape(const redco_costs *costs, const redco_parallelism *parallelism);
 
 /** redco_shard_grid() of these costs. */
-redco_mesh redco_costs_grid(const redco_costs *costs, const redco_setting *setting);
+redco_mesh redco_costs_grid(const redco_costs *costs, const redco_parallelism *parallelism);
 
-/** Checks an outer choice: divisibility of heads, batch, sequence, nodes, model chunks; names what does not divide. */
-redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);
-redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setting);
+/** Checks a configuration: divisibility of heads, batch, sequence, nodes, model chunks; names what does not divide. */
+redco_status redco_parallelism_check(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err);
+redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_parallelism *parallelism);
 /** Cost of one layer; where the layers of a class have several layouts, of all of them divided by their number, and the
  *  largest of their transient buffers. */
-redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                   const redco_layer_config *config);
 /** Sums @p count assignments that together hold every layer exactly once. */
-redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                                 uint32_t count);
+redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *parallelism,
+                                 const redco_assignment *assignments, uint32_t count);
 /** A step whose pipeline is run pass by pass: the layers of redco_cost_step(), and the recurrence of the schedule in
  *  the place of its formula of a pipeline's pace. */
 typedef struct redco_paced {
@@ -223,24 +225,25 @@ typedef struct redco_paced {
 double redco_layer_traffic_ratio(const redco_layer_cost *cost);
 /** @param closed  redco_cost_step() of the same
  *  @return REDCO_ENOMEM */
-redco_status redco_cost_paced(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                              uint32_t count, const redco_prediction *closed, redco_paced *paced_out, redco_error *err);
+redco_status redco_cost_paced(redco_costs *costs, const redco_parallelism *parallelism,
+                              const redco_assignment *assignments, uint32_t count, const redco_prediction *closed,
+                              redco_paced *paced_out, redco_error *err);
 /** The energy of a step that takes so long. @param dynamic_j  redco_prediction's */
 redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s);
-/** A lower bound of any strategy with this setting, both by the closed form and by the simulator: compute alone. */
-double redco_cost_bound(redco_costs *costs, const redco_setting *setting);
+/** A lower bound of any strategy with this parallelism, both by the closed form and by the simulator: compute alone. */
+double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism);
 /** A lower bound of a layer with parameters on that mesh and that policy, whatever its other meshes: seconds for any
  * share of the windows that are exposed, resident bytes; transient buffers and updates are left out.
  */
-redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                         redco_mesh parameters, redco_recompute recompute);
 /** A lower bound of the resident bytes of redco_cost_layer() for any meshes. */
-uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                 redco_recompute recompute);
 
-/** Checks that the schedule of a setting takes its stages, model chunks and micro-batches, and that each chunk has a
- *  layer. @return REDCO_EVALUE and what does not fit */
-redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);
+/** Checks that the schedule of a parallelism takes its stages, model chunks and micro-batches, and that each chunk has
+ * a layer. @return REDCO_EVALUE and what does not fit */
+redco_status redco_step_chunks_check(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err);
 
 #ifdef __cplusplus
 }

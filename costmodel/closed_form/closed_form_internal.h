@@ -1,4 +1,4 @@
-/** @file closed_form_internal.h  Shared by closed_form.c (settings, steps), layer_cost.c (one layer's cost) and
+/** @file closed_form_internal.h  Shared by closed_form.c (configurations, steps), layer_cost.c (one layer's cost) and
  * layer_times.c (times that many layers share). */
 #ifndef REDCO_CLOSED_FORM_INTERNAL_H
 #define REDCO_CLOSED_FORM_INTERNAL_H
@@ -62,7 +62,7 @@ typedef struct redcoi_times {
     uint64_t recompute_bytes[REDCO_RECOMPUTE_COUNT];
 } redcoi_times;
 
-/** The part of a setting that the times of its layers depend on. */
+/** The part of a parallelism that the times of its layers depend on. */
 typedef struct redcoi_rank_key {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
     bool sequence_parallel;
@@ -115,7 +115,7 @@ typedef struct redcoi_nccl_room {
     uint64_t bytes;
 } redcoi_nccl_room;
 
-/** Results of the recurrence of a pipeline's schedule for a setting (pace.c). */
+/** Results of the recurrence of a pipeline's schedule for a parallelism (pace.c). */
 typedef struct redcoi_pace {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
     bool sequence_parallel;
@@ -164,51 +164,51 @@ typedef struct redcoi_stage {
     uint64_t late;     /**< part of these whose gradients of weights come later than those of inputs */
 } redcoi_stage;
 
-const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting);
+const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_parallelism *parallelism);
 void redcoi_rank_clear(redcoi_rank *rank); /**< makes it empty */
 /** Makes room for the layouts of classes that have several. @return false when out of memory */
-bool redcoi_layouts_list(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank);
+bool redcoi_layouts_list(redco_costs *costs, const redco_parallelism *parallelism, redcoi_rank *rank);
 /** When the times of all are known: members and means. A pipeline goes at the pace of its slowest stage, and needs the
  *  memory of its fullest. */
-void redcoi_layouts_count(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank);
+void redcoi_layouts_count(redco_costs *costs, const redco_parallelism *parallelism, redcoi_rank *rank);
 /** Cost of one layout of a class, for the layers that have it. */
 void redcoi_cost_add(redco_layer_cost *sum, redco_layer_cost *cost, uint32_t layers, uint32_t memory_layers);
 /** From the layers of a class to one. */
 void redcoi_cost_divide(redco_layer_cost *sum, uint32_t layers, uint32_t memory_layers);
 /** redco_layouts.count() of these costs. */
-uint32_t redcoi_layouts_of(const redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+uint32_t redcoi_layouts_of(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                            const uint32_t **of_out);
 uint64_t redcoi_fullest_owner(redco_costs *costs, uint32_t tp, uint64_t owners);
 redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group);
 /** The part of a class that a stage of a pipeline holds in memory. */
-redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                  uint32_t stage);
 /** Logits of so many micro-batches that a stage holds at once. */
-uint64_t redcoi_stage_logits(const redco_setting *setting, uint32_t stage);
+uint64_t redcoi_stage_logits(const redco_parallelism *parallelism, uint32_t stage);
 /** The memory fields of a layer's cost, for a stage that holds logits of that size at another time. */
-void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+void redcoi_layer_memory(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                          const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
                          redco_layer_cost *cost_out);
-bool redcoi_pace_needed(const redco_setting *setting);
-const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting);
+bool redcoi_pace_needed(const redco_parallelism *parallelism);
+const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism);
 /** redco_pipeline_span_s() of few micro-batches; the others repeat the middle ones. */
 redco_status redcoi_span_of(redco_pipeline pipeline, const redco_position_times *times, double send_s,
                             double *span_s_out);
-redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
                              uint32_t class_index);
 /** Parameters of the fullest stage, before data-parallel sharding. */
-double redcoi_stage_params(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting);
+double redcoi_stage_params(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism);
 /** One activation (or gradient) from stage to stage, alone. */
-double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *setting, double *bytes_out,
+double redcoi_stage_transfer_s(const redco_costs *costs, const redco_parallelism *parallelism, double *bytes_out,
                                bool *network_out);
-redco_shape redcoi_shape_of(const redco_costs *costs, const redco_setting *setting);
+redco_shape redcoi_shape_of(const redco_costs *costs, const redco_parallelism *parallelism);
 
-redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_setting *setting);
+redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_parallelism *parallelism);
 
 /** One layer under one configuration: what all parts of its cost need. */
 typedef struct redcoi_job {
     redco_costs *costs;
-    const redco_setting *setting;
+    const redco_parallelism *parallelism;
     const redco_layer_class *class;
     const redcoi_rank *rank;
     const redcoi_times *times;
@@ -229,8 +229,8 @@ typedef struct redcoi_states {
 } redcoi_states;
 
 /** @param layout  of the class, below redcoi_rank.layout_count */
-redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint32_t class_index, uint32_t layout,
-                         const redco_layer_config *config);
+redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                         uint32_t layout, const redco_layer_config *config);
 /** The cost of a call that nothing hides: its launch, and the wait for the last rank where only the next module is
  *  fetched ahead: the multiprocessors of a collective that waits are lost to the product beside it. Fetching a layer
  *  ahead leaves ranks a layer's compute to arrive. */
@@ -295,15 +295,15 @@ bool redcoi_works_in_backward(const redco_engine *engine);
 /** The ranks of context parallelism. */
 redco_group redcoi_cp_group(const redco_costs *costs, uint32_t tp, uint32_t cp);
 /** Two neighbouring stages of a pipeline. */
-redco_group redcoi_stage_pair(const redco_costs *costs, const redco_setting *setting);
+redco_group redcoi_stage_pair(const redco_costs *costs, const redco_parallelism *parallelism);
 /** Seconds on the wire of a message from one rank to another, all ranks of a node sending at once. */
 double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair, bool *network_out);
 
 /** Blocks at a position of the pipeline (stages.h). */
-uint32_t redcoi_position_blocks(const redco_costs *costs, const redco_setting *setting, uint32_t position);
+uint32_t redcoi_position_blocks(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t position);
 /** Blocks of all chunks of a stage. */
-uint64_t redcoi_stage_sum(const redco_costs *costs, const redco_setting *setting, uint32_t stage);
+uint64_t redcoi_stage_sum(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t stage);
 /** Blocks of the fullest stage. */
-uint32_t redcoi_most_blocks(const redco_costs *costs, const redco_setting *setting);
+uint32_t redcoi_most_blocks(const redco_costs *costs, const redco_parallelism *parallelism);
 
 #endif

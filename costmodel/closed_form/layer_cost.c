@@ -24,38 +24,39 @@ static void add_traffic(struct traffic *traffic, double contention_ratio, bool n
     if (network) { traffic->network_slow_s += contention_ratio * seconds; }
 }
 
-redco_parallel redco_setting_parallel(const redco_machine *machine, const redco_engine *engine,
-                                      const redco_setting *setting)
+redco_parallel redco_parallelism_parallel(const redco_machine *machine, const redco_engine *engine,
+                                          const redco_parallelism *parallelism)
 {
     return (redco_parallel){.nodes = machine->nodes,
                             .gpus_per_node = machine->gpus_per_node,
-                            .tp = setting->tp,
-                            .cp = setting->cp,
-                            .pp = setting->pp,
-                            .dp = setting->dp,
+                            .tp = parallelism->tp,
+                            .cp = parallelism->cp,
+                            .pp = parallelism->pp,
+                            .dp = parallelism->dp,
                             .states_over_cp = engine->shard_over_cp};
 }
 
-redco_mesh redco_shard_grid(const redco_machine *machine, const redco_engine *engine, const redco_setting *setting)
+redco_mesh redco_shard_grid(const redco_machine *machine, const redco_engine *engine,
+                            const redco_parallelism *parallelism)
 {
-    const redco_parallel p = redco_setting_parallel(machine, engine, setting);
+    const redco_parallel p = redco_parallelism_parallel(machine, engine, parallelism);
     return redco_parallel_state_grid(&p);
 }
 
-redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_setting *setting)
+redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_parallelism *parallelism)
 {
-    return redco_setting_parallel(&costs->machine, &costs->workload.engine, setting);
+    return redco_parallelism_parallel(&costs->machine, &costs->workload.engine, parallelism);
 }
 
 redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner)
 {
-    const redco_parallel p = redcoi_parallel_of(job->costs, job->setting);
+    const redco_parallel p = redcoi_parallel_of(job->costs, job->parallelism);
     return redco_parallel_state_group(&p, (redco_between){inner, outer});
 }
 
 redco_group redcoi_replicas_of(const redcoi_job *job, redco_mesh parameters)
 {
-    const redco_parallel p = redcoi_parallel_of(job->costs, job->setting);
+    const redco_parallel p = redcoi_parallel_of(job->costs, job->parallelism);
     return redco_parallel_replicas(&p, parameters);
 }
 
@@ -64,13 +65,13 @@ static const redco_mesh one = {1, 1};
 /* ZeRO++ keeps a secondary copy of the parameters, sharded over fewer ranks, for the gathers of backward. */
 bool redcoi_has_secondary(const redcoi_job *job)
 {
-    const uint64_t ranks = redco_mesh_ranks(job->setting->secondary);
+    const uint64_t ranks = redco_mesh_ranks(job->parallelism->secondary);
     return ranks > 0 && ranks < redco_mesh_ranks(job->shards.parameters);
 }
 
 redco_mesh redcoi_backward_mesh(const redcoi_job *job)
 {
-    return redcoi_has_secondary(job) ? job->setting->secondary : job->shards.parameters;
+    return redcoi_has_secondary(job) ? job->parallelism->secondary : job->shards.parameters;
 }
 
 /* The share of a window that traffic of that contention can use. */
@@ -237,7 +238,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
         const struct buckets buckets = buckets_of(job);
         const redco_group reduce = redcoi_group_of(job, shards->gradients, shards->parameters);
         const redco_collective op =
-            job->setting->scheme == REDCO_INTRA_TENSOR ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
+            job->parallelism->scheme == REDCO_INTRA_TENSOR ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
         const double last_reduce_s =
             buckets.last_count * redcoi_comm_s(costs, op, buckets.last_bytes, reduce, &network);
         const double s = buckets.count * redcoi_comm_s(costs, op, buckets.bytes, reduce, &network);
@@ -258,7 +259,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     /* Embedding or head on a stage that waits for others: nothing of it is exposed. Passes of other stages that this
      * one waits for hand their gradient on before they reduce: what a pipeline's filling and draining take has no T_g.
      */
-    const double own = fmin((double)job->setting->micro_batches * job->stage.once, job->stage.repeat);
+    const double own = fmin((double)job->parallelism->micro_batches * job->stage.once, job->stage.repeat);
     const double reduced = own - fmin(job->stage.once, own);
     cost->exposed_s += reduced * other_s + (job->stage.repeat - reduced) * last_s + job->stage.repeat * calls_s;
     cost->bare_forward_s = cost->forward_s;
@@ -329,11 +330,12 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double 
     cost->exposed_s +=
         (overlap ? last_s : 0.0) + once * (buckets.count + buckets.last_count) * costs->calibration.launch_s;
     const double kappa = redcoi_contention_ratio(costs, network);
-    double left_s = once * window_left_s(job, window_s, used, network, kappa) / redco_setting_chunks(job->setting);
+    double left_s =
+        once * window_left_s(job, window_s, used, network, kappa) / redco_parallelism_chunks(job->parallelism);
     const double use = use_ratio(&costs->calibration, kappa);
     if (use > 0.0) {
-        left_s += (1.0 - 1.0 / redco_setting_chunks(job->setting)) * (1.0 - kappa - redcoi_hidden_residue_ratio) *
-                  full_s / use;
+        left_s += (1.0 - 1.0 / redco_parallelism_chunks(job->parallelism)) *
+                  (1.0 - kappa - redcoi_hidden_residue_ratio) * full_s / use;
     }
     cost->grad_window_s = bucket_window_s(&buckets, kappa + redcoi_hidden_residue_ratio,
                                           use_ratio(&costs->calibration, kappa), full_s, left_s);
@@ -350,7 +352,7 @@ static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double win
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
     const double rank_bytes = job->state_params * job->element_bytes / shards;
     const double share = job->stage.once * (double)job->times->trained_params / job->state_params;
-    const bool inter = job->setting->scheme == REDCO_INTER_TENSOR;
+    const bool inter = job->parallelism->scheme == REDCO_INTER_TENSOR;
     const double calls = inter ? owners : 1.0;
     bool network = false;
     const double s =
@@ -358,8 +360,8 @@ static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double win
     cost->spread_comm_s = share * s;
     cost->exposed_s += share * calls * costs->calibration.launch_s;
     const double kappa = redcoi_contention_ratio(costs, network);
-    cost->spread_window_s =
-        job->stage.once * window_left_s(job, window_s, used, network, kappa) / redco_setting_chunks(job->setting);
+    cost->spread_window_s = job->stage.once * window_left_s(job, window_s, used, network, kappa) /
+                            redco_parallelism_chunks(job->parallelism);
     if ((costs->workload.overlap & REDCO_OVERLAP_BC) != 0) {
         cost->spread_window_s = as_least_contending(job, cost, kappa, cost->spread_comm_s, cost->spread_window_s);
     }
@@ -372,7 +374,7 @@ static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
     const double params = (double)job->times->params, modules = job->class->modules > 0 ? job->class->modules : 1.0;
     const double shard_count = (double)redco_mesh_ranks(shards->parameters);
     const double module_bytes = params * job->element_bytes / modules;
-    const double micro_batches = (double)job->setting->micro_batches;
+    const double micro_batches = (double)job->parallelism->micro_batches;
     const redco_group gather = redcoi_group_of(job, shards->parameters, one);
     const redco_group again = redcoi_group_of(job, redcoi_backward_mesh(job), one);
     const double gathers_s =
@@ -394,7 +396,7 @@ static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
     const double owners = (double)redco_mesh_ranks(spread.mesh);
     const double rank_bytes = job->state_params * job->element_bytes / shard_count;
     const double share = trained / job->state_params;
-    cost->broadcast_s = job->setting->scheme == REDCO_INTER_TENSOR
+    cost->broadcast_s = job->parallelism->scheme == REDCO_INTER_TENSOR
                             ? share * owners * raw_s(job, REDCO_BROADCAST, rank_bytes / owners, spread)
                             : share * raw_s(job, REDCO_ALL_GATHER, rank_bytes, spread);
     cost->amsp_s =
@@ -408,12 +410,12 @@ static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh, bool trai
     const uint64_t parameter_shards = redco_mesh_ranks(job->shards.parameters);
     const uint64_t owners = redco_mesh_ranks(mesh) / parameter_shards;
     /* A stage that holds the head of a tied model without its embedding has a copy of the table. */
-    const uint64_t all = job->setting->pp > 1 ? job->times->gather_params : job->times->params;
+    const uint64_t all = job->parallelism->pp > 1 ? job->times->gather_params : job->times->params;
     const uint64_t held = trained ? all - (job->times->params - job->times->trained_params) : all;
     const uint64_t params = redco_share_up(held, 1, parameter_shards);
     if (owners <= 1) { return params; }
-    if (job->setting->scheme == REDCO_INTRA_TENSOR) { return redco_share_up(params, 1, owners); }
-    const uint64_t fullest = redcoi_fullest_owner(job->costs, job->setting->tp, owners);
+    if (job->parallelism->scheme == REDCO_INTRA_TENSOR) { return redco_share_up(params, 1, owners); }
+    const uint64_t fullest = redcoi_fullest_owner(job->costs, job->parallelism->tp, owners);
     return redco_share_up(params, fullest, trained ? job->rank->trained_params : job->rank->params);
 }
 
@@ -423,7 +425,7 @@ redcoi_states redcoi_layer_states(const redcoi_job *job)
     if (redco_model_graph_work(job->costs->model) != NULL) { return redcoi_graph_states(job); }
     uint64_t params = sharded_params(job, job->shards.parameters, false);
     if (redcoi_has_secondary(job)) {
-        params += redco_share_up(job->times->params, 1, redco_mesh_ranks(job->setting->secondary));
+        params += redco_share_up(job->times->params, 1, redco_mesh_ranks(job->parallelism->secondary));
     }
     const uint64_t owned = sharded_params(job, job->shards.optimizer, true);
     /* FSDP's shards are the 32-bit parameters that the optimizer updates; 16-bit ones are there while gathered. */
@@ -443,7 +445,7 @@ static void add_late(const redcoi_job *job, redco_layer_cost *cost)
 {
     const uint64_t late = job->stage.late, of = job->stage.of;
     const uint64_t again = redco_share_up(job->times->recompute_bytes[job->recompute], late, of);
-    if (job->setting->schedule == REDCO_PIPELINE_ZB_H1) {
+    if (job->parallelism->schedule == REDCO_PIPELINE_ZB_H1) {
         cost->activation_bytes += again;
         return;
     }
@@ -496,13 +498,13 @@ double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params)
            costs->compute.memory_bandwidth_bytes_per_s;
 }
 
-double redco_costs_param_s(redco_costs *costs, const redco_setting *setting)
+double redco_costs_param_s(redco_costs *costs, const redco_parallelism *parallelism)
 {
     const redcoi_job job = {.costs = costs,
-                            .setting = setting,
-                            .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, setting)};
+                            .parallelism = parallelism,
+                            .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism)};
     const redco_group group = redcoi_replicas_of(&job, one);
-    const uint64_t params = redco_share_up(redco_model_params(costs->model), 1, setting->tp);
+    const uint64_t params = redco_share_up(redco_model_params(costs->model), 1, parallelism->tp);
     double seconds = redcoi_optimizer_s(costs, params) / (double)params;
     if (redco_mesh_ranks(group.mesh) > 1) {
         const double all = (double)params * costs->state_bytes.gradient;
@@ -510,13 +512,14 @@ double redco_costs_param_s(redco_costs *costs, const redco_setting *setting)
         bool network = false;
         seconds += redcoi_comm_s(costs, REDCO_ALL_REDUCE, bytes, group, &network) * costs->state_bytes.gradient / bytes;
     }
-    return seconds / ((double)setting->micro_batches + (setting->pp - 1.0) / redco_setting_chunks(job.setting));
+    return seconds /
+           ((double)parallelism->micro_batches + (parallelism->pp - 1.0) / redco_parallelism_chunks(job.parallelism));
 }
 
 double redcoi_keep_gradients_s(const redcoi_job *job)
 {
     const redco_compute *const compute = &job->costs->compute;
-    const double params = (double)job->times->trained_params, micro_batches = (double)job->setting->micro_batches;
+    const double params = (double)job->times->trained_params, micro_batches = (double)job->parallelism->micro_batches;
     double copy_s = 0.0, add_s = 0.0;
     /* Shards of sharded parameters are kept by the stream that scatters. */
     if (!job->costs->workload.engine.planned_memory || redco_mesh_ranks(job->shards.parameters) > 1 ||
@@ -529,49 +532,49 @@ double redcoi_keep_gradients_s(const redcoi_job *job)
     return (copy_s + (micro_batches - 1.0) * add_s) / micro_batches;
 }
 
-redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint32_t class_index, uint32_t layout,
-                         const redco_layer_config *config)
+redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                         uint32_t layout, const redco_layer_config *config)
 {
-    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     return (redcoi_job){.costs = costs,
-                        .setting = setting,
+                        .parallelism = parallelism,
                         .class = &costs->classes[class_index],
                         .rank = rank,
                         .times = redcoi_times_of(rank, class_index, layout),
-                        .stage = redcoi_stage_of(costs, rank, setting, class_index),
+                        .stage = redcoi_stage_of(costs, rank, parallelism, class_index),
                         .shards = config->shards,
                         .recompute = config->recompute,
                         .element_bytes = costs->compute.element_bytes,
                         .gradient_bytes = costs->state_bytes.gradient,
                         .logits_bytes = rank->logits_bytes,
-                        .state_params = redcoi_stage_params(costs, rank, setting),
-                        .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, setting)};
+                        .state_params = redcoi_stage_params(costs, rank, parallelism),
+                        .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism)};
 }
 
-static void layout_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index, uint32_t layout,
-                          const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
+static void layout_memory(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                          uint32_t layout, const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
                           redco_layer_cost *cost_out)
 {
-    redcoi_job job = redcoi_job_of(costs, setting, class_index, layout, config);
+    redcoi_job job = redcoi_job_of(costs, parallelism, class_index, layout, config);
     job.stage = stage;
     job.logits_bytes = logits_bytes;
     const redcoi_states states = redcoi_layer_states(&job);
     add_memory(&job, &states, cost_out);
 }
 
-void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+void redcoi_layer_memory(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                          const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
                          redco_layer_cost *cost_out)
 {
-    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     redco_layer_cost sum = {.compute_s = 0.0};
     if (rank->layout_count[class_index] <= 1) {
-        layout_memory(costs, setting, class_index, 0, config, stage, logits_bytes, cost_out);
+        layout_memory(costs, parallelism, class_index, 0, config, stage, logits_bytes, cost_out);
         return;
     }
     for (uint32_t i = 0; i < rank->layout_count[class_index]; i++) {
         redco_layer_cost cost = {.compute_s = 0.0};
-        layout_memory(costs, setting, class_index, i, config, stage, logits_bytes, &cost);
+        layout_memory(costs, parallelism, class_index, i, config, stage, logits_bytes, &cost);
         const uint32_t at = rank->first_layout[class_index] + i;
         redcoi_cost_add(&sum, &cost, rank->members[at], rank->memory_members[at]);
     }
@@ -586,13 +589,13 @@ static double dynamic_j(const redcoi_job *job, double recompute_s)
     const redcoi_times *const times = job->times;
     const double again = times->forward_s > 0.0 ? recompute_s / times->forward_s : 0.0;
     const double passes_j = (1.0 + again) * times->forward_j + times->backward_j;
-    return job->stage.once * (double)job->setting->micro_batches * passes_j;
+    return job->stage.once * (double)job->parallelism->micro_batches * passes_j;
 }
 
-static redco_layer_cost layout_cost(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+static redco_layer_cost layout_cost(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                     uint32_t layout, const redco_layer_config *config)
 {
-    const redcoi_job job = redcoi_job_of(costs, setting, class_index, layout, config);
+    const redcoi_job job = redcoi_job_of(costs, parallelism, class_index, layout, config);
     const redcoi_times *const times = job.times;
     redco_layer_cost cost = {.forward_s = times->forward_s,
                              .backward_s = times->backward_s + redcoi_keep_gradients_s(&job)};
@@ -626,12 +629,12 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_setting *set
 /* Those terms of layout_cost() that gradients and optimizer states on other meshes add (their reduction in every
  * micro-batch, an all-reduce for a scatter, updated parameters) are left out, and shards are even. Once a step a window
  * is max(k X, X - u C): no less traffic X makes it longer, nor does a longer pass before it, u being below 1. */
-static redco_layer_cost least_cost(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+static redco_layer_cost least_cost(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                    uint32_t layout, redco_mesh parameters, redco_recompute recompute)
 {
-    redco_setting even = *setting;
+    redco_parallelism even = *parallelism;
     even.scheme = REDCO_INTRA_TENSOR;
-    const redco_mesh grid = redco_costs_grid(costs, setting);
+    const redco_mesh grid = redco_costs_grid(costs, parallelism);
     const redco_layer_config config = {{parameters, grid, grid}, recompute};
     redcoi_job job = redcoi_job_of(costs, &even, class_index, layout, &config);
     const redcoi_times *const times = job.times;
@@ -652,14 +655,14 @@ static redco_layer_cost least_cost(redco_costs *costs, const redco_setting *sett
     return cost;
 }
 
-redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                         redco_mesh parameters, redco_recompute recompute)
 {
-    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     const uint32_t layouts = rank->layout_count[class_index];
     redco_layer_cost sum = {.compute_s = 0.0};
     for (uint32_t i = 0; i < layouts; i++) {
-        redco_layer_cost cost = least_cost(costs, setting, class_index, i, parameters, recompute);
+        redco_layer_cost cost = least_cost(costs, parallelism, class_index, i, parameters, recompute);
         const uint32_t at = rank->first_layout[class_index] + i;
         if (layouts > 1) {
             redcoi_cost_add(&sum, &cost, rank->members[at], rank->memory_members[at]);
@@ -672,14 +675,14 @@ redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_setting 
     return sum;
 }
 
-redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                   const redco_layer_config *config)
 {
-    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     redco_layer_cost sum = {.compute_s = 0.0};
-    if (rank->layout_count[class_index] <= 1) { return layout_cost(costs, setting, class_index, 0, config); }
+    if (rank->layout_count[class_index] <= 1) { return layout_cost(costs, parallelism, class_index, 0, config); }
     for (uint32_t i = 0; i < rank->layout_count[class_index]; i++) {
-        redco_layer_cost cost = layout_cost(costs, setting, class_index, i, config);
+        redco_layer_cost cost = layout_cost(costs, parallelism, class_index, i, config);
         const uint32_t at = rank->first_layout[class_index] + i;
         redcoi_cost_add(&sum, &cost, rank->members[at], rank->memory_members[at]);
     }

@@ -10,12 +10,12 @@ static bool is_block(redco_class_kind kind)
     return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
 }
 
-uint32_t redcoi_layouts_of(const redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+uint32_t redcoi_layouts_of(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                            const uint32_t **of_out)
 {
     *of_out = NULL;
-    if (setting->tp <= 1 || costs->layouts.count == NULL || costs->layout_status != REDCO_OK) { return 1; }
-    return costs->layouts.count(costs->layouts.context, setting, class_index, of_out);
+    if (parallelism->tp <= 1 || costs->layouts.count == NULL || costs->layout_status != REDCO_OK) { return 1; }
+    return costs->layouts.count(costs->layouts.context, parallelism, class_index, of_out);
 }
 
 void redcoi_rank_clear(redcoi_rank *rank)
@@ -29,7 +29,7 @@ void redcoi_rank_clear(redcoi_rank *rank)
     rank->key.tp = 0;
 }
 
-/* The stand-in for a class with several layouts where layers are not told apart. */
+/* The mock library for a class with several layouts where layers are not told apart. */
 static void fill_mean(redcoi_rank *rank, uint32_t class_index)
 {
     redcoi_times *const mean = &rank->classes[class_index];
@@ -59,18 +59,20 @@ struct stage_sums {
 typedef void (*block_visitor)(redcoi_rank *rank, struct stage_sums *sums, uint32_t stage, uint32_t class_index,
                               uint32_t layout);
 
-static void visit_blocks(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank, struct stage_sums *sums,
-                         block_visitor each)
+static void visit_blocks(redco_costs *costs, const redco_parallelism *parallelism, redcoi_rank *rank,
+                         struct stage_sums *sums, block_visitor each)
 {
-    const redco_pipeline s = redco_setting_pipeline(setting);
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
     const uint32_t positions = redco_pipeline_positions(s.kind, s.stages, s.chunks);
-    uint32_t position = 0, chunk = 0, left = redcoi_position_blocks(costs, setting, 0);
+    uint32_t position = 0, chunk = 0, left = redcoi_position_blocks(costs, parallelism, 0);
     for (uint32_t c = 0; c < costs->class_count; c++) {
         const uint32_t *of = NULL;
         if (!is_block(costs->classes[c].kind)) { continue; }
-        if (rank->layout_count[c] > 1) { (void)redcoi_layouts_of(costs, setting, c, &of); }
+        if (rank->layout_count[c] > 1) { (void)redcoi_layouts_of(costs, parallelism, c, &of); }
         for (uint32_t l = 0; l < costs->classes[c].layers; l++) {
-            while (left == 0 && position + 1 < positions) { left = redcoi_position_blocks(costs, setting, ++position); }
+            while (left == 0 && position + 1 < positions) {
+                left = redcoi_position_blocks(costs, parallelism, ++position);
+            }
             left -= left > 0 ? 1 : 0;
             const uint32_t stage = redco_pipeline_stage_at(&s, position, 0, &chunk);
             each(rank, sums, stage, c, of != NULL ? of[l] : 0);
@@ -107,16 +109,16 @@ static void count_all(redco_costs *costs, redcoi_rank *rank, uint32_t class_inde
     *count = costs->classes[class_index].layers;
 }
 
-void redcoi_layouts_count(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank)
+void redcoi_layouts_count(redco_costs *costs, const redco_parallelism *parallelism, redcoi_rank *rank)
 {
     struct stage_sums sums = {.slowest = 0};
-    if (setting->pp > 1 && setting->pp <= REDCO_PIPELINE_STAGES_MAX) {
-        visit_blocks(costs, setting, rank, &sums, sum_block);
-        for (uint32_t s = 1; s < setting->pp; s++) {
+    if (parallelism->pp > 1 && parallelism->pp <= REDCO_PIPELINE_STAGES_MAX) {
+        visit_blocks(costs, parallelism, rank, &sums, sum_block);
+        for (uint32_t s = 1; s < parallelism->pp; s++) {
             if (sums.seconds[s] > sums.seconds[sums.slowest]) { sums.slowest = s; }
             if (sums.params[s] > sums.params[sums.fullest]) { sums.fullest = s; }
         }
-        visit_blocks(costs, setting, rank, &sums, count_block);
+        visit_blocks(costs, parallelism, rank, &sums, count_block);
     }
     for (uint32_t i = 0; i < costs->class_count; i++) {
         if (rank->layout_count[i] <= 1) { continue; }
@@ -126,14 +128,14 @@ void redcoi_layouts_count(redco_costs *costs, const redco_setting *setting, redc
     }
 }
 
-bool redcoi_layouts_list(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank)
+bool redcoi_layouts_list(redco_costs *costs, const redco_parallelism *parallelism, redcoi_rank *rank)
 {
     uint32_t counts[REDCOI_CLASSES_MAX];
     uint32_t several = 0;
     for (uint32_t i = 0; i < costs->class_count; i++) {
         const uint32_t *of = NULL;
         rank->layout_count[i] = 1;
-        counts[i] = redcoi_layouts_of(costs, setting, i, &of);
+        counts[i] = redcoi_layouts_of(costs, parallelism, i, &of);
         rank->first_layout[i] = several;
         several += counts[i] > 1 ? counts[i] : 0;
     }
@@ -147,7 +149,7 @@ bool redcoi_layouts_list(redco_costs *costs, const redco_setting *setting, redco
     }
     for (uint32_t i = 0; i < costs->class_count; i++) {
         const uint32_t *of = NULL;
-        if (counts[i] <= 1 || redcoi_layouts_of(costs, setting, i, &of) != counts[i]) { continue; }
+        if (counts[i] <= 1 || redcoi_layouts_of(costs, parallelism, i, &of) != counts[i]) { continue; }
         rank->layout_count[i] = counts[i];
         for (uint32_t l = 0; l < costs->classes[i].layers; l++) { rank->all_members[rank->first_layout[i] + of[l]]++; }
     }

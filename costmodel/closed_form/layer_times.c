@@ -26,13 +26,13 @@ static const double nic_contention_ratio = 2.0 / 15.0;
 /* A broadcast's pipeline fills at this share of the latency of a whole ring of hops. */
 static const double broadcast_fill_ratio = 0.5;
 
-redco_shape redcoi_shape_of(const redco_costs *costs, const redco_setting *setting)
+redco_shape redcoi_shape_of(const redco_costs *costs, const redco_parallelism *parallelism)
 {
     return (redco_shape){.seq_len = costs->workload.seq_len,
-                         .micro_batch = setting->micro_batch,
-                         .tp = setting->tp,
-                         .cp = setting->cp,
-                         .sequence_parallel = setting->sequence_parallel,
+                         .micro_batch = parallelism->micro_batch,
+                         .tp = parallelism->tp,
+                         .cp = parallelism->cp,
+                         .sequence_parallel = parallelism->sequence_parallel,
                          .precision = costs->workload.precision,
                          .engine = costs->workload.engine};
 }
@@ -389,13 +389,13 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     if (block) { fill_groups(costs, ops, count, times); }
 }
 
-static redco_layout_cost layout_cost(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+static redco_layout_cost layout_cost(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                      uint32_t layout)
 {
     redco_layout_cost cost = {.params = 0};
-    if (setting->tp <= 1 || costs->layouts.cost == NULL || costs->layout_status != REDCO_OK) { return cost; }
+    if (parallelism->tp <= 1 || costs->layouts.cost == NULL || costs->layout_status != REDCO_OK) { return cost; }
     costs->layout_status =
-        costs->layouts.cost(costs->layouts.context, setting, class_index, layout, &cost, &costs->layout_error);
+        costs->layouts.cost(costs->layouts.context, parallelism, class_index, layout, &cost, &costs->layout_error);
     return cost;
 }
 
@@ -416,11 +416,11 @@ static bool is_block(redco_class_kind kind)
 }
 
 /* One layout of a class. */
-static void fill_times(redco_costs *costs, const redco_setting *setting, const redco_shape *shape, uint32_t class_index,
-                       uint32_t layout_index, redcoi_rank *rank, redcoi_times *times)
+static void fill_times(redco_costs *costs, const redco_parallelism *parallelism, const redco_shape *shape,
+                       uint32_t class_index, uint32_t layout_index, redcoi_rank *rank, redcoi_times *times)
 {
     const redco_layer_class *const class = &costs->classes[class_index];
-    const redco_layout_cost layout = layout_cost(costs, setting, class_index, layout_index);
+    const redco_layout_cost layout = layout_cost(costs, parallelism, class_index, layout_index);
     *times =
         (redcoi_times){.params = shifted(redco_rank_params(costs->model, class_index, rank->key.tp), layout.params),
                        .clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, shape)};
@@ -447,28 +447,28 @@ static void fill_times(redco_costs *costs, const redco_setting *setting, const r
     if (is_block(class->kind) && times->params > rank->block_params) { rank->block_params = times->params; }
 }
 
-static void fill(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank)
+static void fill(redco_costs *costs, const redco_parallelism *parallelism, redcoi_rank *rank)
 {
-    const redco_shape shape = redcoi_shape_of(costs, setting);
+    const redco_shape shape = redcoi_shape_of(costs, parallelism);
     rank->logits_bytes = with_fragments(costs, redco_logits_bytes(costs->model, &shape));
-    if (!redcoi_layouts_list(costs, setting, rank)) {
+    if (!redcoi_layouts_list(costs, parallelism, rank)) {
         costs->layout_status = redco_fail(&costs->layout_error, REDCO_ENOMEM, "", "out of memory");
     }
     for (uint32_t i = 0; i < costs->class_count; i++) {
         if (rank->layout_count[i] <= 1) {
-            fill_times(costs, setting, &shape, i, 0, rank, &rank->classes[i]);
+            fill_times(costs, parallelism, &shape, i, 0, rank, &rank->classes[i]);
             rank->params += rank->classes[i].params * costs->classes[i].layers;
             rank->trained_params += rank->classes[i].trained_params * costs->classes[i].layers;
             continue;
         }
         for (uint32_t layout = 0; layout < rank->layout_count[i]; layout++) {
             redcoi_times *const times = &rank->layouts[rank->first_layout[i] + layout];
-            fill_times(costs, setting, &shape, i, layout, rank, times);
+            fill_times(costs, parallelism, &shape, i, layout, rank, times);
             rank->params += times->params * rank->all_members[rank->first_layout[i] + layout];
             rank->trained_params += times->trained_params * rank->all_members[rank->first_layout[i] + layout];
         }
     }
-    if (rank->layouts != NULL) { redcoi_layouts_count(costs, setting, rank); }
+    if (rank->layouts != NULL) { redcoi_layouts_count(costs, parallelism, rank); }
 }
 
 static bool is_rank_of(const redcoi_rank *rank, const redcoi_rank_key *key)
@@ -489,17 +489,17 @@ static uint32_t home_of(const redcoi_rank_key *key)
     return (uint32_t)(hash % REDCOI_TIMES_CACHED);
 }
 
-const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting)
+const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_parallelism *parallelism)
 {
-    redcoi_rank_key key = {.tp = setting->tp,
-                           .cp = setting->cp,
-                           .micro_batch = setting->micro_batch,
-                           .sequence_parallel = setting->tp > 1 && setting->sequence_parallel};
-    if (setting->tp > 1 && costs->layouts.cost != NULL && !costs->layouts.of_micro_batch) {
-        key.micro_batches = setting->micro_batches; /* a layout weighs what is paid once a step */
-        key.pp = setting->pp;
-        key.chunks = redco_setting_chunks(setting);
-        key.dp = setting->dp;
+    redcoi_rank_key key = {.tp = parallelism->tp,
+                           .cp = parallelism->cp,
+                           .micro_batch = parallelism->micro_batch,
+                           .sequence_parallel = parallelism->tp > 1 && parallelism->sequence_parallel};
+    if (parallelism->tp > 1 && costs->layouts.cost != NULL && !costs->layouts.of_micro_batch) {
+        key.micro_batches = parallelism->micro_batches; /* a layout weighs what is paid once a step */
+        key.pp = parallelism->pp;
+        key.chunks = redco_parallelism_chunks(parallelism);
+        key.dp = parallelism->dp;
     }
     if (is_rank_of(&costs->ranks[costs->newest], &key)) { return &costs->ranks[costs->newest]; }
     const uint32_t home = home_of(&key);
@@ -520,7 +520,7 @@ const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *set
     costs->newest = at;
     redcoi_rank_clear(rank);
     *rank = (redcoi_rank){.key = key};
-    fill(costs, setting, rank);
+    fill(costs, parallelism, rank);
     return rank;
 }
 

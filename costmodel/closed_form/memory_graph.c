@@ -37,7 +37,7 @@ static uint64_t shards_of(const redcoi_job *job, uint64_t ranks, bool frozen)
             end = 0;
         }
         if (tensors[i].frozen != frozen) { continue; }
-        end = round_up(end, tensor_granule) + redcoi_tensor_params(&tensors[i], job->setting->tp);
+        end = round_up(end, tensor_granule) + redcoi_tensor_params(&tensors[i], job->parallelism->tp);
     }
     return sum + share_of(end, ranks, granule);
 }
@@ -54,19 +54,19 @@ redcoi_states redcoi_graph_states(const redcoi_job *job)
     const uint64_t p = redco_mesh_ranks(job->shards.parameters), g = redco_mesh_ranks(job->shards.gradients);
     const uint64_t owners = redco_mesh_ranks(job->shards.optimizer) / p, frozen = shards_of(job, p, true);
     uint64_t trained = shards_of(job, p, false), kept = trained, owned;
-    if (job->setting->scheme == REDCO_INTRA_TENSOR || owners <= 1) {
+    if (job->parallelism->scheme == REDCO_INTRA_TENSOR || owners <= 1) {
         owned = owners <= 1 ? trained : share_of(trained, owners, shard_granule);
         trained = owned * owners;
         kept = trained / (g / p);
     } else { /* whole tensors: as uneven as they are dealt */
         const uint64_t all = job->rank->trained_params;
-        const uint32_t tp = job->setting->tp;
+        const uint32_t tp = job->parallelism->tp;
         owned = redco_share_up(trained, redcoi_fullest_owner(job->costs, tp, owners), all);
         if (g > p) { kept = redco_share_up(trained, redcoi_fullest_owner(job->costs, tp, g / p), all); }
     }
     uint64_t held = round_up(round_up(trained, tensor_granule) + frozen, tensor_granule);
     if (redcoi_has_secondary(job)) {
-        const uint64_t second = redco_mesh_ranks(job->setting->secondary);
+        const uint64_t second = redco_mesh_ranks(job->parallelism->secondary);
         held += shards_of(job, second, false) + shards_of(job, second, true);
     }
     return (redcoi_states){.owned_params = owned,

@@ -20,7 +20,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 static struct products products_of(const redcoi_job *job, const redco_layer_class *class)
 {
     redco_operator ops[REDCO_OPERATORS_MAX];
-    const redco_setting *const s = job->setting;
+    const redco_parallelism *const s = job->parallelism;
     const redco_shape shape = redcoi_shape_of(job->costs, s);
     const uint32_t index = (uint32_t)(class - job->costs->classes);
     const uint32_t count = redco_layer_operators(job->costs->model, index, &shape, ops);
@@ -67,7 +67,7 @@ static uint64_t bucket_bytes(const redcoi_job *job)
     const redco_shards *const s = &job->shards;
     const bool sharded = !redco_mesh_equal(s->parameters, s->gradients);
     const bool scatters = !redco_mesh_equal(s->parameters, s->optimizer) && redco_mesh_equal(s->optimizer, job->grid);
-    if (!sharded && !(scatters && job->setting->scheme == REDCO_INTER_TENSOR)) { return 0; }
+    if (!sharded && !(scatters && job->parallelism->scheme == REDCO_INTER_TENSOR)) { return 0; }
     const uint64_t ranks = redco_mesh_ranks(s->parameters), bytes = job->costs->state_bytes.gradient;
     const uint64_t all = redco_share_up((uint64_t)job->state_params, bytes, ranks);
     const uint64_t limit =
@@ -97,7 +97,7 @@ static uint64_t beyond(uint64_t a, uint64_t b)
  * their turn when the FFN's inner tensors (two, with a gate three more) are free again. */
 static uint64_t block_gradient_bytes(const redcoi_job *job, const struct products *products)
 {
-    const redco_setting *const s = job->setting;
+    const redco_parallelism *const s = job->parallelism;
     const redco_shape shape = redcoi_shape_of(job->costs, s);
     const uint64_t inner = redcoi_planned_ffn_bytes(job->costs->model, &shape);
     const uint64_t gradient = job->costs->state_bytes.gradient;
@@ -112,7 +112,7 @@ static uint64_t block_gradient_bytes(const redcoi_job *job, const struct product
 
 static uint64_t head_input_bytes(const redcoi_job *job)
 {
-    const redco_setting *const s = job->setting;
+    const redco_parallelism *const s = job->parallelism;
     const redco_shape shape = redcoi_shape_of(job->costs, s);
     return redcoi_planned_head_input_bytes(job->costs->model, &shape);
 }

@@ -184,29 +184,29 @@ static void add(struct list *list, redco_group group, redco_collective op, uint3
         (redcoi_nccl_communicator){group, call, false, list->exec ? most_channels : MOST_CHANNELS};
 }
 
-uint32_t redcoi_nccl_outer(const redco_costs *costs, const redco_setting *setting,
+uint32_t redcoi_nccl_outer(const redco_costs *costs, const redco_parallelism *parallelism,
                            redcoi_nccl_communicator out[REDCOI_NCCL_COMMUNICATORS_MAX])
 {
     struct list list = {out, 0, costs->workload.engine.planned_memory};
     const uint32_t gpus = costs->machine.gpus_per_node;
     const redco_group tp = {
-        .mesh = {setting->tp, 1}, .stride = 1, .groups_per_node = gpus / setting->tp, .tp = setting->tp};
-    if (setting->sequence_parallel) {
+        .mesh = {parallelism->tp, 1}, .stride = 1, .groups_per_node = gpus / parallelism->tp, .tp = parallelism->tp};
+    if (parallelism->sequence_parallel) {
         add(&list, tp, REDCO_ALL_GATHER, EXEC_TENSOR_CHANNELS);
         if (list.count > 0) { out[0].calls |= 1u << REDCO_REDUCE_SCATTER; }
     } else {
         add(&list, tp, REDCO_ALL_REDUCE, EXEC_TENSOR_CHANNELS);
     }
     if (list.count > 0) { out[0].norm = !list.exec; }
-    if (setting->cp > 1) {
-        add(&list, redcoi_cp_group(costs, setting->tp, setting->cp), REDCO_ALL_GATHER, EXEC_OTHER_CHANNELS);
+    if (parallelism->cp > 1) {
+        add(&list, redcoi_cp_group(costs, parallelism->tp, parallelism->cp), REDCO_ALL_GATHER, EXEC_OTHER_CHANNELS);
     }
-    if (setting->pp > 1) {
-        redco_group stages = redcoi_stage_pair(costs, setting);
+    if (parallelism->pp > 1) {
+        redco_group stages = redcoi_stage_pair(costs, parallelism);
         if (stages.mesh.nodes > 1) {
-            stages.mesh.nodes = setting->pp;
+            stages.mesh.nodes = parallelism->pp;
         } else {
-            stages.mesh.gpus = setting->pp;
+            stages.mesh.gpus = parallelism->pp;
         }
         add(&list, stages, REDCO_SEND_RECV, EXEC_OTHER_CHANNELS);
     }
@@ -224,7 +224,8 @@ uint32_t redcoi_nccl_sharded(const redcoi_job *job, redcoi_nccl_communicator out
     if (redcoi_has_secondary(job)) {
         add(&list, redcoi_group_of(job, redcoi_backward_mesh(job), one), REDCO_ALL_GATHER, EXEC_OTHER_CHANNELS);
     }
-    const bool whole = redco_mesh_equal(s->optimizer, job->grid), inter = job->setting->scheme == REDCO_INTER_TENSOR;
+    const bool whole = redco_mesh_equal(s->optimizer, job->grid),
+               inter = job->parallelism->scheme == REDCO_INTER_TENSOR;
     add(&list, redcoi_replicas_of(job, s->parameters), whole ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE,
         EXEC_OTHER_CHANNELS);
     if (!redco_mesh_equal(s->gradients, job->grid)) {
@@ -268,10 +269,10 @@ static uint64_t sum(redco_costs *costs, const redcoi_nccl_communicator *communic
     return bytes;
 }
 
-uint64_t redcoi_nccl_outer_bytes(redco_costs *costs, const redco_setting *setting)
+uint64_t redcoi_nccl_outer_bytes(redco_costs *costs, const redco_parallelism *parallelism)
 {
     redcoi_nccl_communicator all[REDCOI_NCCL_COMMUNICATORS_MAX];
-    return sum(costs, all, redcoi_nccl_outer(costs, setting, all));
+    return sum(costs, all, redcoi_nccl_outer(costs, parallelism, all));
 }
 
 uint64_t redcoi_nccl_sharded_bytes(const redcoi_job *job)

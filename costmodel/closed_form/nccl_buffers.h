@@ -27,7 +27,7 @@ typedef struct redcoi_nccl_communicator {
 
 /** Communicators of more than one rank that do not depend on how states are sharded: tensor, context and pipeline
  *  parallelism. @return how many, at most REDCOI_NCCL_COMMUNICATORS_MAX */
-uint32_t redcoi_nccl_outer(const redco_costs *costs, const redco_setting *setting,
+uint32_t redcoi_nccl_outer(const redco_costs *costs, const redco_parallelism *parallelism,
                            redcoi_nccl_communicator out[REDCOI_NCCL_COMMUNICATORS_MAX]);
 /** Those of the data-parallel ranks for one layer's shards: gathers of parameters, reductions of gradients, updated
  *  parameters. Frameworks use one communicator for all that the same ranks do; redco-exec one for each purpose. */
@@ -46,7 +46,7 @@ uint64_t redcoi_nccl_connected_bytes(redco_mesh mesh, uint32_t channels, uint32_
                                      uint32_t uses);
 
 /** Bytes of redcoi_nccl_outer() and of redcoi_nccl_sharded(); 0 where there is no GPU. */
-uint64_t redcoi_nccl_outer_bytes(redco_costs *costs, const redco_setting *setting);
+uint64_t redcoi_nccl_outer_bytes(redco_costs *costs, const redco_parallelism *parallelism);
 uint64_t redcoi_nccl_sharded_bytes(const redcoi_job *job);
 
 #endif

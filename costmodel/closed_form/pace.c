@@ -1,5 +1,5 @@
 /* The pace of pipelines for which no formula is exact: a split into stages of unequal numbers of layers, or backward in
- * two halves. The recurrence of their schedule, once for each setting. */
+ * two halves. The recurrence of their schedule, once for each parallelism. */
 #include "costmodel/closed_form/closed_form_internal.h"
 
 #include <math.h>
@@ -8,10 +8,10 @@
 /* More micro-batches than this many for each stage only repeat the middle. */
 enum { ROUNDS = 6 };
 
-bool redcoi_pace_needed(const redco_setting *setting)
+bool redcoi_pace_needed(const redco_parallelism *parallelism)
 {
-    if (setting->pp <= 1) { return false; }
-    return setting->split != NULL || redco_pipeline_splits_backward(redco_setting_pipeline(setting).kind);
+    if (parallelism->pp <= 1) { return false; }
+    return parallelism->split != NULL || redco_pipeline_splits_backward(redco_parallelism_pipeline(parallelism).kind);
 }
 
 static bool is_block(redco_class_kind kind)
@@ -27,11 +27,11 @@ static void add_layers(redco_position_times *at, const redcoi_times *times, doub
 }
 
 /* Blocks go to positions in the order of their classes. @param layers  [position][class] */
-static void deal(const redco_costs *costs, const redco_setting *setting, const redcoi_rank *rank, uint32_t positions,
-                 redco_position_times *times, uint32_t *layers)
+static void deal(const redco_costs *costs, const redco_parallelism *parallelism, const redcoi_rank *rank,
+                 uint32_t positions, redco_position_times *times, uint32_t *layers)
 {
     const uint32_t classes = costs->class_count;
-    uint32_t position = 0, room = redcoi_position_blocks(costs, setting, 0);
+    uint32_t position = 0, room = redcoi_position_blocks(costs, parallelism, 0);
     for (uint32_t c = 0; c < classes; c++) {
         uint32_t left = costs->classes[c].layers;
         if (!is_block(costs->classes[c].kind)) {
@@ -41,7 +41,9 @@ static void deal(const redco_costs *costs, const redco_setting *setting, const r
             continue;
         }
         while (left > 0) {
-            while (room == 0 && position + 1 < positions) { room = redcoi_position_blocks(costs, setting, ++position); }
+            while (room == 0 && position + 1 < positions) {
+                room = redcoi_position_blocks(costs, parallelism, ++position);
+            }
             const uint32_t here = left < room || room == 0 ? left : room;
             add_layers(&times[position], &rank->classes[c], here);
             layers[position * classes + c] += here;
@@ -89,17 +91,17 @@ static double slowest(const redco_costs *costs, const redco_pipeline *p, const r
     return most_s;
 }
 
-static bool fill(redco_costs *costs, const redco_setting *setting, const redcoi_rank *rank, redcoi_pace *pace)
+static bool fill(redco_costs *costs, const redco_parallelism *parallelism, const redcoi_rank *rank, redcoi_pace *pace)
 {
     const redco_pipeline p = pace->pipeline;
     const uint32_t positions = redco_pipeline_positions(p.kind, p.stages, p.chunks);
     redco_position_times *const times = calloc(positions, sizeof *times);
     uint32_t *const layers = calloc((size_t)positions * costs->class_count, sizeof *layers);
-    const double send_s = redcoi_stage_transfer_s(costs, setting, NULL, NULL);
+    const double send_s = redcoi_stage_transfer_s(costs, parallelism, NULL, NULL);
     double alone_s = 0.0, whole_s = 0.0, again_s = 0.0, blocks_s = 0.0, repeated_s = 0.0;
     bool done = times != NULL && layers != NULL;
     if (done) {
-        deal(costs, setting, rank, positions, times, layers);
+        deal(costs, parallelism, rank, positions, times, layers);
         done = redcoi_span_of(p, times, 0.0, &alone_s) == REDCO_OK &&
                redcoi_span_of(p, times, send_s, &whole_s) == REDCO_OK;
     }
@@ -126,14 +128,15 @@ static bool fill(redco_costs *costs, const redco_setting *setting, const redcoi_
     return done;
 }
 
-const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
+const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism)
 {
-    const redco_pipeline p = redco_setting_pipeline(setting);
+    const redco_pipeline p = redco_parallelism_pipeline(parallelism);
     for (uint32_t i = 0; i < REDCOI_PACES_CACHED; i++) {
         const redcoi_pace *const pace = &costs->paces[i];
-        if (pace->tp == setting->tp && pace->cp == setting->cp && pace->micro_batch == setting->micro_batch &&
-            pace->sequence_parallel == setting->sequence_parallel && pace->split == setting->split &&
-            redco_mesh_equal(pace->dp, setting->dp) && pace->pipeline.kind == p.kind &&
+        if (pace->tp == parallelism->tp && pace->cp == parallelism->cp &&
+            pace->micro_batch == parallelism->micro_batch &&
+            pace->sequence_parallel == parallelism->sequence_parallel && pace->split == parallelism->split &&
+            redco_mesh_equal(pace->dp, parallelism->dp) && pace->pipeline.kind == p.kind &&
             pace->pipeline.stages == p.stages && pace->pipeline.chunks == p.chunks && pace->pipeline.group == p.group &&
             pace->pipeline.micro_batches == p.micro_batches) {
             return pace;
@@ -141,14 +144,14 @@ const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank,
     }
     redcoi_pace *const slot = &costs->paces[costs->next_pace];
     costs->next_pace = (costs->next_pace + 1) % REDCOI_PACES_CACHED;
-    *slot = (redcoi_pace){.tp = setting->tp,
-                          .cp = setting->cp,
-                          .micro_batch = setting->micro_batch,
-                          .sequence_parallel = setting->sequence_parallel,
-                          .dp = setting->dp,
+    *slot = (redcoi_pace){.tp = parallelism->tp,
+                          .cp = parallelism->cp,
+                          .micro_batch = parallelism->micro_batch,
+                          .sequence_parallel = parallelism->sequence_parallel,
+                          .dp = parallelism->dp,
                           .pipeline = p,
-                          .split = setting->split};
-    if (fill(costs, setting, rank, slot)) { return slot; }
+                          .split = parallelism->split};
+    if (fill(costs, parallelism, rank, slot)) { return slot; }
     if (costs->layout_status == REDCO_OK) {
         costs->layout_status = redco_fail(&costs->layout_error, REDCO_ENOMEM, "", "out of memory");
     }

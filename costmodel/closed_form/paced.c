@@ -26,7 +26,7 @@ static double weight_s(const redcoi_rank *rank, uint32_t class_index)
 }
 
 /* Stages name the same configurations again and again. */
-static void find_parts(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
+static void find_parts(redco_costs *costs, const redco_parallelism *parallelism, const redco_assignment *assignments,
                        uint32_t count, struct part *parts)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -40,8 +40,8 @@ static void find_parts(redco_costs *costs, const redco_setting *setting, const r
         if (same < i) {
             parts[i] = parts[same];
         } else {
-            parts[i].cost = redco_cost_layer(costs, setting, a->class_index, &a->config);
-            parts[i].weight_s = weight_s(redcoi_rank_find(costs, setting), a->class_index);
+            parts[i].cost = redco_cost_layer(costs, parallelism, a->class_index, &a->config);
+            parts[i].weight_s = weight_s(redcoi_rank_find(costs, parallelism), a->class_index);
         }
         parts[i].assignment = a;
     }
@@ -68,12 +68,12 @@ static void add_layers(const struct passes *passes, uint32_t position, const str
 }
 
 /* Layers go to positions in the order of their classes and, in a class, of the assignments. */
-static void deal(const redco_costs *costs, const redco_setting *setting, const struct part *parts, uint32_t count,
-                 const struct passes *passes)
+static void deal(const redco_costs *costs, const redco_parallelism *parallelism, const struct part *parts,
+                 uint32_t count, const struct passes *passes)
 {
-    const redco_pipeline p = redco_setting_pipeline(setting);
-    const uint32_t last = setting->pp > 1 ? redco_pipeline_positions(p.kind, p.stages, p.chunks) - 1 : 0;
-    uint32_t position = 0, room = setting->pp > 1 ? redcoi_position_blocks(costs, setting, 0) : costs->blocks;
+    const redco_pipeline p = redco_parallelism_pipeline(parallelism);
+    const uint32_t last = parallelism->pp > 1 ? redco_pipeline_positions(p.kind, p.stages, p.chunks) - 1 : 0;
+    uint32_t position = 0, room = parallelism->pp > 1 ? redcoi_position_blocks(costs, parallelism, 0) : costs->blocks;
     for (uint32_t c = 0; c < costs->class_count; c++) {
         const redco_class_kind kind = costs->classes[c].kind;
         for (uint32_t i = 0; i < count; i++) {
@@ -84,7 +84,7 @@ static void deal(const redco_costs *costs, const redco_setting *setting, const s
                 continue;
             }
             while (left > 0) {
-                while (room == 0 && position < last) { room = redcoi_position_blocks(costs, setting, ++position); }
+                while (room == 0 && position < last) { room = redcoi_position_blocks(costs, parallelism, ++position); }
                 const uint32_t here = left < room || room == 0 ? left : room;
                 add_layers(passes, position, &parts[i], here);
                 left -= here;
@@ -106,11 +106,11 @@ double redco_layer_traffic_ratio(const redco_layer_cost *cost)
 }
 
 /* One stage: the micro-batches follow each other. */
-static void without_stages(const struct part *parts, uint32_t count, const redco_setting *setting,
+static void without_stages(const struct part *parts, uint32_t count, const redco_parallelism *parallelism,
                            const struct passes *passes, const redco_fixed_cost *fixed, const redco_prediction *closed,
                            redco_paced *paced_out)
 {
-    const double m = (double)setting->micro_batches;
+    const double m = (double)parallelism->micro_batches;
     double stream_s = 0.0;
     for (uint32_t i = 0; i < count; i++) { stream_s += parts[i].assignment->layers * parts[i].cost.stream_s; }
     const double passes_s = m * (passes->bare[0].forward_s + passes->bare[0].backward_s);
@@ -118,12 +118,12 @@ static void without_stages(const struct part *parts, uint32_t count, const redco
     paced_out->least_s = fixed->scale * fmax(passes_s + closed->optimizer_s, m * stream_s) + fixed->overhead_s;
 }
 
-static redco_status with_stages(redco_costs *costs, const redco_setting *setting, const struct part *parts,
+static redco_status with_stages(redco_costs *costs, const redco_parallelism *parallelism, const struct part *parts,
                                 uint32_t count, const struct passes *passes, const redco_fixed_cost *fixed,
                                 const redco_prediction *closed, redco_paced *paced_out)
 {
-    const redco_pipeline p = redco_setting_pipeline(setting);
-    const double send_s = redcoi_stage_transfer_s(costs, setting, NULL, NULL);
+    const redco_pipeline p = redco_parallelism_pipeline(parallelism);
+    const double send_s = redcoi_stage_transfer_s(costs, parallelism, NULL, NULL);
     double span_s = 0.0, bare_s = 0.0, once_s = 0.0;
     redco_status st = redcoi_span_of(p, passes->times, send_s, &span_s);
     if (st == REDCO_OK) { st = redcoi_span_of(p, passes->bare, send_s, &bare_s); }
@@ -134,25 +134,26 @@ static redco_status with_stages(redco_costs *costs, const redco_setting *setting
     return st;
 }
 
-redco_status redco_cost_paced(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                              uint32_t count, const redco_prediction *closed, redco_paced *paced_out, redco_error *err)
+redco_status redco_cost_paced(redco_costs *costs, const redco_parallelism *parallelism,
+                              const redco_assignment *assignments, uint32_t count, const redco_prediction *closed,
+                              redco_paced *paced_out, redco_error *err)
 {
-    const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
-    const redco_pipeline p = redco_setting_pipeline(setting);
-    const uint32_t positions = setting->pp > 1 ? redco_pipeline_positions(p.kind, p.stages, p.chunks) : 1;
+    const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
+    const redco_pipeline p = redco_parallelism_pipeline(parallelism);
+    const uint32_t positions = parallelism->pp > 1 ? redco_pipeline_positions(p.kind, p.stages, p.chunks) : 1;
     struct part *const parts = calloc(count > 0 ? count : 1, sizeof *parts);
     redco_position_times *const times = calloc(3 * (size_t)positions, sizeof *times);
     redco_status st = REDCO_ENOMEM;
     *paced_out = (redco_paced){.traffic_ratio = 0.0};
     if (parts != NULL && times != NULL) {
         const struct passes passes = {times, times + positions, times + 2 * (size_t)positions};
-        find_parts(costs, setting, assignments, count, parts);
-        deal(costs, setting, parts, count, &passes);
+        find_parts(costs, parallelism, assignments, count, parts);
+        deal(costs, parallelism, parts, count, &passes);
         st = REDCO_OK;
-        if (setting->pp > 1) {
-            st = with_stages(costs, setting, parts, count, &passes, &fixed, closed, paced_out);
+        if (parallelism->pp > 1) {
+            st = with_stages(costs, parallelism, parts, count, &passes, &fixed, closed, paced_out);
         } else {
-            without_stages(parts, count, setting, &passes, &fixed, closed, paced_out);
+            without_stages(parts, count, parallelism, &passes, &fixed, closed, paced_out);
         }
         for (uint32_t i = 0; i < count; i++) {
             const bool block = is_block(costs->classes[parts[i].assignment->class_index].kind);

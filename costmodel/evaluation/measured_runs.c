@@ -89,21 +89,21 @@ static void shard_one_rank(const redco_engine_file *file, redco_mesh grid, redco
 static redco_status setting_of(const redco_measured_run *run, const redco_engine_file *file, redco_request *request,
                                redco_layer_config *config, redco_error *err)
 {
-    redco_setting *const s = &request->setting;
+    redco_parallelism *const s = &request->parallelism;
     redco_mesh dp = {0, 0};
     redco_status st = redco_dp_mesh(request->machine.gpus_per_node, (uint64_t)run->tp * run->cp, run->dp, &dp, err);
     if (st != REDCO_OK) { return st; }
     const bool inter = run->scheme == REDCO_MEASURED_SCHEME_INTER ||
                        (run->scheme == REDCO_MEASURED_SCHEME_UNKNOWN && !file->intra_tensor);
-    *s = (redco_setting){.tp = run->tp,
-                         .pp = run->pp,
-                         .cp = run->cp,
-                         .chunks = run->pp > 1 ? run->virtual_pp : 1,
-                         .sequence_parallel = run->sequence_parallel,
-                         .micro_batch = run->micro_batch,
-                         .micro_batches = run->grad_accum,
-                         .dp = dp,
-                         .scheme = inter ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR};
+    *s = (redco_parallelism){.tp = run->tp,
+                             .pp = run->pp,
+                             .cp = run->cp,
+                             .chunks = run->pp > 1 ? run->virtual_pp : 1,
+                             .sequence_parallel = run->sequence_parallel,
+                             .micro_batch = run->micro_batch,
+                             .micro_batches = run->grad_accum,
+                             .dp = dp,
+                             .scheme = inter ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR};
     const redco_mesh grid = redco_shard_grid(&request->machine, &request->workload.engine, s);
     redco_shards *const shards = &config->shards;
     st = remesh(run->shards.parameters, s->dp, grid, "p_shard", &shards->parameters, err);
@@ -373,7 +373,7 @@ redco_prediction redco_evaluations_predict(redco_evaluations *evaluations, size_
     struct evaluation *const row = &evaluations->rows[index];
     const redco_request *const r = &row->request;
     recalibrate(row, calibration);
-    return redco_cost_step(row->costs, &r->setting, r->assignments, r->assignment_count);
+    return redco_cost_step(row->costs, &r->parallelism, r->assignments, r->assignment_count);
 }
 
 redco_status redco_evaluations_price(redco_evaluations *evaluations, size_t index, const redco_calibration *calibration,
@@ -382,5 +382,5 @@ redco_status redco_evaluations_price(redco_evaluations *evaluations, size_t inde
     struct evaluation *const row = &evaluations->rows[index];
     const redco_request *const r = &row->request;
     recalibrate(row, calibration);
-    return redco_price_step(row->costs, &r->setting, r->assignments, r->assignment_count, price_out, err);
+    return redco_price_step(row->costs, &r->parallelism, r->assignments, r->assignment_count, price_out, err);
 }

@@ -10,7 +10,7 @@ redco_status redco_request_open(const redco_request *request, const redco_comm *
                                          comm, &costs, err);
     if (st == REDCO_OK && attach != NULL) { st = attach(costs, context, err); }
     if (st == REDCO_OK) {
-        st = redco_request_check(costs, &request->setting, request->assignments, request->assignment_count, err);
+        st = redco_request_check(costs, &request->parallelism, request->assignments, request->assignment_count, err);
     }
     if (st != REDCO_OK) {
         redco_costs_free(costs);
@@ -20,13 +20,13 @@ redco_status redco_request_open(const redco_request *request, const redco_comm *
     return REDCO_OK;
 }
 
-redco_status redco_request_check(const redco_costs *costs, const redco_setting *setting,
+redco_status redco_request_check(const redco_costs *costs, const redco_parallelism *parallelism,
                                  const redco_assignment *assignments, uint32_t count, redco_error *err)
 {
     static const char *const names[] = {"parameters", "gradients", "optimizer"};
-    redco_status st = redco_setting_check(costs, setting, err);
+    redco_status st = redco_parallelism_check(costs, parallelism, err);
     if (st != REDCO_OK) { return st; }
-    const redco_mesh grid = redco_costs_grid(costs, setting);
+    const redco_mesh grid = redco_costs_grid(costs, parallelism);
     for (uint32_t i = 0; i < count; i++) {
         const redco_shards *const s = &assignments[i].config.shards;
         const redco_mesh chain[] = {s->parameters, s->gradients, s->optimizer, grid};
@@ -83,14 +83,15 @@ bool redco_price_simulates(const redco_costs *costs)
     return costs->blocks <= REDCO_SIMULATED_LAYERS_MAX;
 }
 
-redco_status redco_price_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                              uint32_t count, redco_price *price_out, redco_error *err)
+redco_status redco_price_step(redco_costs *costs, const redco_parallelism *parallelism,
+                              const redco_assignment *assignments, uint32_t count, redco_price *price_out,
+                              redco_error *err)
 {
-    redco_price price = {.closed_form = redco_cost_step(costs, setting, assignments, count)};
+    redco_price price = {.closed_form = redco_cost_step(costs, parallelism, assignments, count)};
     redco_status st = redco_costs_failure(costs, err);
     price.simulated = redco_price_simulates(costs);
     if (st == REDCO_OK && price.simulated) {
-        st = redco_simulate(costs, setting, assignments, count, NULL, &price.simulation, err);
+        st = redco_simulate(costs, parallelism, assignments, count, NULL, &price.simulation, err);
     }
     if (st != REDCO_OK) { return st; }
     price.predicted = price.simulated ? predicted_of(costs, &price.simulation, &price.closed_form) : price.closed_form;

@@ -17,7 +17,7 @@ typedef struct redco_request {
     const redco_model *model;
     redco_calibration calibration;
     redco_workload workload; /**< its engine with every trait resolved */
-    redco_setting setting;
+    redco_parallelism parallelism;
     const redco_assignment *assignments; /**< together every layer once; meshes divide redco_shard_grid() */
     uint32_t assignment_count;
 } redco_request;
@@ -32,24 +32,25 @@ typedef struct redco_price {
     bool simulated; /**< else the layers are too many: predicted is the closed form, simulation is all 0 */
 } redco_price;
 
-/** Costs to price @p request with, its setting checked. @param comm  prices collectives; borrowed by the costs
+/** Costs to price @p request with, its parallelism checked. @param comm  prices collectives; borrowed by the costs
  *  @param attach  NULL, or what sets tensor-parallel layouts before anything is priced; @p context is its own
- *  @return REDCO_EVALUE if the setting contradicts machine, model, batch or engine */
+ *  @return REDCO_EVALUE if the parallelism contradicts machine, model, batch or engine */
 typedef redco_status (*redco_attach_layouts)(redco_costs *costs, void *context, redco_error *err);
 redco_status redco_request_open(const redco_request *request, const redco_comm *comm, redco_attach_layouts attach,
                                 void *context, redco_costs **costs_out, redco_error *err);
 
 /** Checks a whole choice: degrees against machine, model and batch, model chunks against stages, meshes against the
  *  ranks that the engine shards over. The one place for it. */
-redco_status redco_request_check(const redco_costs *costs, const redco_setting *setting,
+redco_status redco_request_check(const redco_costs *costs, const redco_parallelism *parallelism,
                                  const redco_assignment *assignments, uint32_t count, redco_error *err);
 
 /** @return whether steps of these costs are simulated. */
 bool redco_price_simulates(const redco_costs *costs);
 
 /** Closed form and simulation. @return REDCO_EVALUE if the schedule cannot be laid out, or a layout's cost fails */
-redco_status redco_price_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                              uint32_t count, redco_price *price_out, redco_error *err);
+redco_status redco_price_step(redco_costs *costs, const redco_parallelism *parallelism,
+                              const redco_assignment *assignments, uint32_t count, redco_price *price_out,
+                              redco_error *err);
 
 #ifdef __cplusplus
 }

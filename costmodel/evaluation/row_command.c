@@ -48,7 +48,7 @@ static bool add_meshes(redco_row_command *command, const redco_request *request)
 {
     const redco_shards *const shards = &request->assignments[0].config.shards; /* every layer's */
     const redco_mesh p = shards->parameters, g = shards->gradients, os = shards->optimizer;
-    const redco_mesh p2 = request->setting.secondary;
+    const redco_mesh p2 = request->parallelism.secondary;
     char secondary[40] = "";
     if (redco_mesh_ranks(p2) > 0) { (void)snprintf(secondary, sizeof secondary, ",p2=%ux%u", p2.gpus, p2.nodes); }
     return add(command, "--fix") &&
@@ -161,7 +161,7 @@ static bool add_profile(redco_row_command *command, const redco_request *request
 static bool add_all(redco_row_command *command, const redco_measured_run *run, const redco_request *request,
                     const redco_row_files *files)
 {
-    const redco_setting *const s = &request->setting;
+    const redco_parallelism *const s = &request->parallelism;
     return add(command, "redco-plan") && add_number(command, "--gpus", run->n_gpus) &&
            add_option(command, "--cluster", files->cluster) && add_option(command, "--model", files->model) &&
            add_number(command, "--seq", run->seq_len) && add_number(command, "--global-batch", run->global_batch) &&

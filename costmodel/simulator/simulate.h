@@ -104,15 +104,15 @@ typedef struct redco_simulation {
  *  rest; in pipelines, passes that repeat one before are one operator (step.h, fold). Both are exact to
  *  rounding; options->micro_batches = all of them forces every operator of them to be laid out. Every timeline is
  *  checked (redco_timeline_check()). @p options NULL: as the engine works. */
-redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                            uint32_t count, const redco_step_options *options, redco_simulation *simulation_out,
-                            redco_error *err);
+redco_status redco_simulate(redco_costs *costs, const redco_parallelism *parallelism,
+                            const redco_assignment *assignments, uint32_t count, const redco_step_options *options,
+                            redco_simulation *simulation_out, redco_error *err);
 
 /** The step as a trace: all micro-batches, or, where they would be too many to look at, as few as redco_simulate()
  * needed (the trace's notes say how many). */
-redco_status redco_simulate_trace(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                                  uint32_t count, const redco_step_options *options, redco_trace **trace_out,
-                                  redco_error *err);
+redco_status redco_simulate_trace(redco_costs *costs, const redco_parallelism *parallelism,
+                                  const redco_assignment *assignments, uint32_t count,
+                                  const redco_step_options *options, redco_trace **trace_out, redco_error *err);
 
 #ifdef __cplusplus
 }

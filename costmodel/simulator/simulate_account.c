@@ -225,10 +225,10 @@ static uint64_t represented(const redco_step *step)
 }
 
 /* @p repeated micro-batches were not simulated: they repeat @p unit ones from @p model on, which take @p period_s. */
-static void conclude(redco_costs *costs, const redco_setting *setting, const redco_timeline *t, double repeated,
+static void conclude(redco_costs *costs, const redco_parallelism *parallelism, const redco_timeline *t, double repeated,
                      uint32_t unit, uint32_t model, double period_s, redco_simulation *out)
 {
-    const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
+    const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
     const double gpus = (double)costs->machine.nodes * costs->machine.gpus_per_node;
     const double tokens = (double)costs->workload.global_batch * costs->workload.seq_len;
     redco_simulation s = {.step_s = t->span_s + repeated / unit * period_s,
@@ -264,16 +264,17 @@ static void conclude(redco_costs *costs, const redco_setting *setting, const red
 }
 
 /* Simulates @p built micro-batches. @return REDCO_OK and *done_out false when the middle does not repeat yet */
-static redco_status simulate_some(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                                  uint32_t count, const redco_step_options *options, uint32_t unit, uint32_t edge,
-                                  bool *shared_out, bool *done_out, redco_simulation *out, redco_error *err)
+static redco_status simulate_some(redco_costs *costs, const redco_parallelism *parallelism,
+                                  const redco_assignment *assignments, uint32_t count,
+                                  const redco_step_options *options, uint32_t unit, uint32_t edge, bool *shared_out,
+                                  bool *done_out, redco_simulation *out, redco_error *err)
 {
     redco_step *step = NULL;
     redco_timeline *timeline = NULL;
     struct marks marks = {NULL, NULL, NULL};
     const uint32_t built = (uint32_t)options->micro_batches;
-    const double repeated = (double)(setting->micro_batches - built);
-    redco_status st = redco_step_build(costs, setting, assignments, count, options, &step, err);
+    const double repeated = (double)(parallelism->micro_batches - built);
+    redco_status st = redco_step_build(costs, parallelism, assignments, count, options, &step, err);
     if (st != REDCO_OK || (st = redco_timeline_create(step, &timeline, err)) != REDCO_OK) { goto out; }
     double period_s = 0.0;
     *shared_out = timeline->shared;
@@ -301,7 +302,7 @@ static redco_status simulate_some(redco_costs *costs, const redco_setting *setti
         if (!*done_out) { goto out; }
     }
     /* without a unit nothing is repeated */
-    conclude(costs, setting, timeline, repeated, unit > 0 ? unit : 1, built - edge - unit, period_s, out);
+    conclude(costs, parallelism, timeline, repeated, unit > 0 ? unit : 1, built - edge - unit, period_s, out);
     *done_out = true;
 out:
     free(marks.forward_s);
@@ -312,10 +313,10 @@ out:
     return st;
 }
 
-uint32_t redcoi_repeated_batches(const redco_setting *setting)
+uint32_t redcoi_repeated_batches(const redco_parallelism *parallelism)
 {
-    if (setting->pp <= 1) { return 1; }
-    const redco_pipeline s = redco_setting_pipeline(setting);
+    if (parallelism->pp <= 1) { return 1; }
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
     switch (s.kind) {
     case REDCO_PIPELINE_INTERLEAVED: return s.group;
     case REDCO_PIPELINE_GPIPE:
@@ -325,26 +326,26 @@ uint32_t redcoi_repeated_batches(const redco_setting *setting)
     }
 }
 
-redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                            uint32_t count, const redco_step_options *options, redco_simulation *simulation_out,
-                            redco_error *err)
+redco_status redco_simulate(redco_costs *costs, const redco_parallelism *parallelism,
+                            const redco_assignment *assignments, uint32_t count, const redco_step_options *options,
+                            redco_simulation *simulation_out, redco_error *err)
 {
     redco_step_options o = options != NULL ? *options : (redco_step_options){.steps = 0};
-    const uint32_t repeated = redcoi_repeated_batches(setting), unit = repeated > 0 ? repeated : 1;
+    const uint32_t repeated = redcoi_repeated_batches(parallelism), unit = repeated > 0 ? repeated : 1;
     /* A pipeline fills and drains; without one only the first (updates) and last (reductions) micro-batch differ. */
-    const uint32_t rest = unit > 1 ? (uint32_t)(setting->micro_batches % unit) : 0; /* a smaller last group */
-    const uint32_t edge = setting->pp > 1 ? setting->pp + unit + rest : 1;
+    const uint32_t rest = unit > 1 ? (uint32_t)(parallelism->micro_batches % unit) : 0; /* a smaller last group */
+    const uint32_t edge = parallelism->pp > 1 ? parallelism->pp + unit + rest : 1;
     uint64_t built = o.micro_batches;
-    if (built == 0) { built = setting->pp > 1 ? 2 * ((uint64_t)edge + unit) : FEWEST_MICRO_BATCHES; }
+    if (built == 0) { built = parallelism->pp > 1 ? 2 * ((uint64_t)edge + unit) : FEWEST_MICRO_BATCHES; }
     if (unit > 1) { built = (built + unit - 1) / unit * unit + rest; }
     o.steps = 1;
-    o.fold = setting->pp > 1 && o.micro_batches == 0;
+    o.fold = parallelism->pp > 1 && o.micro_batches == 0;
     for (;;) {
         bool shared = false, done = false;
-        if (built > setting->micro_batches || repeated == 0) { built = setting->micro_batches; }
+        if (built > parallelism->micro_batches || repeated == 0) { built = parallelism->micro_batches; }
         o.micro_batches = built;
         const redco_status st =
-            simulate_some(costs, setting, assignments, count, &o, unit, edge, &shared, &done, simulation_out, err);
+            simulate_some(costs, parallelism, assignments, count, &o, unit, edge, &shared, &done, simulation_out, err);
         if (st != REDCO_OK || done) { return st; }
         if (shared) {
             o.fold = false; /* operator by operator */

@@ -101,7 +101,7 @@ void redcoi_pass_reckon(redcoi_rank_state *rank, const redcoi_engine *e);
 void redcoi_pass_event(redcoi_engine *e, uint32_t index);
 
 /** Micro-batches of a pipeline that repeat the ones before, in its middle; 0: none do. */
-uint32_t redcoi_repeated_batches(const redco_setting *setting);
+uint32_t redcoi_repeated_batches(const redco_parallelism *parallelism);
 
 /** An operator, or a part of one that stands for a pass. */
 typedef struct redcoi_spot {

@@ -194,29 +194,29 @@ redco_status redco_timeline_trace(const redco_timeline *timeline, redco_trace **
 enum { MOST_SPANS = 200000 };
 
 /* Micro-batches of a trace: all, or as few as tell all, in the multiples that interleaved stages need. */
-static uint64_t shown(const redco_simulation *s, const redco_setting *setting)
+static uint64_t shown(const redco_simulation *s, const redco_parallelism *parallelism)
 {
     const double each = (double)s->represented_operators / (double)s->simulated_micro_batches;
-    const uint64_t unit = redcoi_repeated_batches(setting);
+    const uint64_t unit = redcoi_repeated_batches(parallelism);
     uint64_t few = s->simulated_micro_batches;
-    if (each * (double)setting->micro_batches <= MOST_SPANS) { return setting->micro_batches; }
+    if (each * (double)parallelism->micro_batches <= MOST_SPANS) { return parallelism->micro_batches; }
     while (unit > 0 && few > 2 * unit && each * (double)few > MOST_SPANS) { few -= unit; }
     return few;
 }
 
-redco_status redco_simulate_trace(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                                  uint32_t count, const redco_step_options *options, redco_trace **trace_out,
-                                  redco_error *err)
+redco_status redco_simulate_trace(redco_costs *costs, const redco_parallelism *parallelism,
+                                  const redco_assignment *assignments, uint32_t count,
+                                  const redco_step_options *options, redco_trace **trace_out, redco_error *err)
 {
     redco_step_options o = options != NULL ? *options : (redco_step_options){.steps = 0};
     redco_simulation simulation;
     redco_step *step = NULL;
     redco_timeline *timeline = NULL;
     char text[64];
-    redco_status st = redco_simulate(costs, setting, assignments, count, &o, &simulation, err);
+    redco_status st = redco_simulate(costs, parallelism, assignments, count, &o, &simulation, err);
     if (st != REDCO_OK) { return st; }
-    o.micro_batches = shown(&simulation, setting);
-    if ((st = redco_step_build(costs, setting, assignments, count, &o, &step, err)) != REDCO_OK ||
+    o.micro_batches = shown(&simulation, parallelism);
+    if ((st = redco_step_build(costs, parallelism, assignments, count, &o, &step, err)) != REDCO_OK ||
         (st = redco_timeline_create(step, &timeline, err)) != REDCO_OK ||
         (st = redco_timeline_check(timeline, err)) != REDCO_OK ||
         (st = redco_timeline_trace(timeline, trace_out, err)) != REDCO_OK) {
@@ -224,7 +224,7 @@ redco_status redco_simulate_trace(redco_costs *costs, const redco_setting *setti
     }
     redco_trace_add_note(*trace_out, "format", "redco-timeline");
     (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)o.micro_batches,
-                   (unsigned long long)setting->micro_batches);
+                   (unsigned long long)parallelism->micro_batches);
     redco_trace_add_note(*trace_out, "micro_batches", text);
     (void)snprintf(text, sizeof text, "%.9g", simulation.step_s);
     redco_trace_add_note(*trace_out, "step_s", text);

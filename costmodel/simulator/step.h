@@ -156,9 +156,9 @@ typedef struct redco_step redco_step;
  *  @param assignments  as for redco_cost_step(); layers of a class in the order given
  *  @return REDCO_EVALUE when chunks and stages do not fit the model, or when there would be more than some 10^7
  *          operators: build fewer micro-batches */
-redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                              uint32_t count, const redco_step_options *options, redco_step **step_out,
-                              redco_error *err);
+redco_status redco_step_build(redco_costs *costs, const redco_parallelism *parallelism,
+                              const redco_assignment *assignments, uint32_t count, const redco_step_options *options,
+                              redco_step **step_out, redco_error *err);
 void redco_step_free(redco_step *step);
 
 const redco_step_op *redco_step_ops(const redco_step *step, uint32_t *count_out);

@@ -130,7 +130,7 @@ typedef struct redcoi_part_source {
 
 typedef struct redcoi_builder {
     redco_costs *costs;
-    const redco_setting *setting;
+    const redco_parallelism *parallelism;
     redco_step *step;
     double scale; /**< scale of all durations */
     bool overlap_gather, overlap_reduce, overlap_update, buckets_per_owner;

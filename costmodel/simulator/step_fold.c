@@ -27,7 +27,7 @@ bool redcoi_fold_ready(const redcoi_builder *b, const redcoi_unit *unit, const r
 /* Which template: by model chunk and kind. */
 static uint32_t template_of(const redcoi_builder *b, const redcoi_unit *unit, const redco_turn *turn)
 {
-    return (turn->chunk * b->setting->pp + unit->rank) * REDCO_TURN_KINDS + (uint32_t)turn->kind;
+    return (turn->chunk * b->parallelism->pp + unit->rank) * REDCO_TURN_KINDS + (uint32_t)turn->kind;
 }
 
 static redcoi_span span_of(const redcoi_builder *b, uint32_t template)

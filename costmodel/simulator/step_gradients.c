@@ -22,7 +22,7 @@ static redco_step_op once_op(const redcoi_unit *unit, uint32_t label, redco_work
 /* Layers of a rank in forward order: chunk by chunk. */
 static uint32_t stage_layers(const redcoi_builder *b, const redcoi_unit *unit, uint32_t chunk, uint32_t *last_out)
 {
-    const redcoi_span span = b->spans[chunk * b->setting->pp + unit->rank];
+    const redcoi_span span = b->spans[chunk * b->parallelism->pp + unit->rank];
     *last_out = span.end;
     return span.first;
 }
@@ -128,7 +128,7 @@ void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *
     }
     state->ready = ready != REDCO_STEP_NONE ? ready : unit->last;
     /* The stage before waits for the gradient of its output: an engine that reduces in between lets it go first. */
-    if (!b->overlap_reduce && b->setting->pp > 1 && state->held_bytes == 0) { return; }
+    if (!b->overlap_reduce && b->parallelism->pp > 1 && state->held_bytes == 0) { return; }
     while (state->filled_bytes >= bucket_group->limit_bytes * bucket_group->calls) {
         state->filled_bytes -= bucket_group->limit_bytes * bucket_group->calls;
         (void)reduce(b, unit, index, bucket_group->limit_bytes, micro_batch);
@@ -180,8 +180,8 @@ static void wait_scatters(redcoi_builder *b, redcoi_unit *unit)
 
 void redcoi_finish_step(redcoi_builder *b)
 {
-    const uint32_t ranks = b->setting->pp;
-    const redco_parallel p = redcoi_parallel_of(b->costs, b->setting);
+    const uint32_t ranks = b->parallelism->pp;
+    const redco_parallel p = redcoi_parallel_of(b->costs, b->parallelism);
     const redco_group world = redco_parallel_world(&p);
     bool network = false;
     const double reduce_s = b->scale * redcoi_comm_s(b->costs, REDCO_ALL_REDUCE, norm_bytes, world, &network);

@@ -38,7 +38,7 @@ static void find_modules(const redcoi_job *job, uint32_t class_index, struct mat
         if (match->count == 0) { continue; }
         const uint32_t at = match->count - 1;
         if (!joined) { match->held[at] = 0; }
-        match->held[at] += redcoi_tensor_params(&tensors[i], job->setting->tp);
+        match->held[at] += redcoi_tensor_params(&tensors[i], job->parallelism->tp);
     }
 }
 
@@ -233,7 +233,7 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
     const redcoi_times *const times = job->times;
     const redco_compute *const compute = &job->costs->compute;
     const double exposed = job->costs->calibration.tp_exposed_ratio;
-    const redco_setting *const s = job->setting;
+    const redco_parallelism *const s = job->parallelism;
     const redco_shape shape = redcoi_shape_of(job->costs, s);
     redco_operator ops[REDCO_OPERATORS_MAX];
     double forward_s = 0.0, backward_s = 0.0;
@@ -286,7 +286,7 @@ static void fill_update(redcoi_builder *b, const redcoi_job *job, double stage_p
     const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters);
     const uint64_t owners = redco_mesh_ranks(group.mesh);
     if (owners <= 1 || !(stage_params > 0.0)) { return; }
-    const bool inter = job->setting->scheme == REDCO_INTER_TENSOR;
+    const bool inter = job->parallelism->scheme == REDCO_INTER_TENSOR;
     const double calls = inter ? (double)owners : 1.0;
     const double rank_bytes = stage_params * job->element_bytes / (double)redco_mesh_ranks(job->shards.parameters);
     const double share = parts->params / stage_params;
@@ -318,7 +318,7 @@ static uint32_t bucket_group_index(redcoi_builder *b, const redcoi_bucket_group 
 static void fill_bucket_group(redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts)
 {
     const redco_shards *const shards = &job->shards;
-    const redco_setting *const s = job->setting;
+    const redco_parallelism *const s = job->parallelism;
     const bool inter = s->scheme == REDCO_INTER_TENSOR, per_owner = inter && b->buckets_per_owner;
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     const uint64_t p = redco_mesh_ranks(shards->parameters);
@@ -349,7 +349,7 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
 {
     const uint32_t class_index = assignment->class_index;
     const redcoi_job job =
-        redcoi_job_of(b->costs, b->setting, class_index, b->sources[index].layout, &assignment->config);
+        redcoi_job_of(b->costs, b->parallelism, class_index, b->sources[index].layout, &assignment->config);
     redcoi_parts *const parts = &b->parts[index];
     const redco_class_kind kind = job.class->kind;
     const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
@@ -370,7 +370,7 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
                        .recompute_bytes = (int64_t)job.times->recompute_bytes[job.recompute],
                        .logits_bytes = kind == REDCO_CLASS_HEAD ? (int64_t)job.rank->logits_bytes : 0,
                        .states = redcoi_layer_states(&job)};
-    const redco_parallel p = redcoi_parallel_of(b->costs, b->setting);
+    const redco_parallel p = redcoi_parallel_of(b->costs, b->parallelism);
     parts->cp_link = redcoi_link_of(redco_parallel_cp_group(&p).mesh.nodes > 1);
     parts->gathered_again = parts->sharded && kind != REDCO_CLASS_EMBEDDING;
     fill_operators(b, &job, class_index, parts);

@@ -119,7 +119,7 @@ static void wait_before(const struct place *at, const redcoi_part_op *part, doub
 
 static void wait_after(const struct place *at, const redcoi_part_op *part, double seconds)
 {
-    const bool split = at->b->setting->sequence_parallel;
+    const bool split = at->b->parallelism->sequence_parallel;
     wait_around(at, part, seconds, REDCO_WORK_TENSOR, split ? REDCO_SUFFIX_TP_SCATTER : REDCO_SUFFIX_REDUCE);
 }
 

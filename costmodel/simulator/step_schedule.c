@@ -43,7 +43,7 @@ bool redcoi_is_last(const redcoi_builder *b, uint32_t micro_batch)
 
 static void pass(redcoi_builder *b, redcoi_unit *unit, const redco_turn *turn)
 {
-    const redcoi_span span = b->spans[turn->chunk * b->setting->pp + unit->rank];
+    const redcoi_span span = b->spans[turn->chunk * b->parallelism->pp + unit->rank];
     const uint32_t first = b->step->op_count;
     const bool folds = redcoi_fold_ready(b, unit, turn);
     if (folds && redcoi_fold_repeat(b, unit, turn)) { return; }
@@ -164,7 +164,7 @@ static void deal_layers(redcoi_builder *b)
         const uint32_t first = b->copies > 1 ? chunk * copy : 0;
         uint32_t at = first;
         for (uint32_t position = 0; position <= wanted; position++) {
-            const uint32_t blocks = redcoi_position_blocks(b->costs, b->setting, position);
+            const uint32_t blocks = redcoi_position_blocks(b->costs, b->parallelism, position);
             b->spans[place].first = at;
             at += blocks + (position == 0 ? before : 0);
         }
@@ -175,9 +175,9 @@ static void deal_layers(redcoi_builder *b)
 /* Room for remembering passes. */
 static bool allocate_folds(redcoi_builder *b)
 {
-    const size_t templates = REDCO_TURN_KINDS * (size_t)b->setting->pp * b->chunks;
+    const size_t templates = REDCO_TURN_KINDS * (size_t)b->parallelism->pp * b->chunks;
     uint32_t most = 0;
-    for (uint32_t i = 0; i < b->setting->pp * b->chunks; i++) {
+    for (uint32_t i = 0; i < b->parallelism->pp * b->chunks; i++) {
         const uint32_t layers = b->spans[i].end - b->spans[i].first;
         most = layers > most ? layers : most;
     }
@@ -190,15 +190,15 @@ static bool allocate_folds(redcoi_builder *b)
 
 static redco_status check(const redcoi_builder *b, redco_error *err)
 {
-    const uint32_t pp = b->setting->pp;
+    const uint32_t pp = b->parallelism->pp;
     if (pp == 0 || b->micro_batches == 0 || b->layer_count == 0) {
-        return redco_fail(err, REDCO_EVALUE, "setting", "has no pipeline stages, micro-batches or layers");
+        return redco_fail(err, REDCO_EVALUE, "parallelism", "has no pipeline stages, micro-batches or layers");
     }
     if (b->costs->blocks > REDCO_SIMULATED_LAYERS_MAX) {
         return redco_fail(err, REDCO_EVALUE, "model", "%u layers are too many to lay out one by one; at most %d",
                           b->costs->blocks, REDCO_SIMULATED_LAYERS_MAX);
     }
-    redco_setting built = *b->setting;
+    redco_parallelism built = *b->parallelism;
     built.micro_batches = b->micro_batches;
     built.group = b->schedule.group;
     const redco_status st = redco_step_chunks_check(b->costs, &built, err);
@@ -212,8 +212,8 @@ static redco_status check(const redcoi_builder *b, redco_error *err)
 
 static bool allocate(redcoi_builder *b, const redco_assignment *assignments, uint32_t assignment_count)
 {
-    const redcoi_rank *const rank = redcoi_rank_find(b->costs, b->setting);
-    const uint32_t pp = b->setting->pp;
+    const redcoi_rank *const rank = redcoi_rank_find(b->costs, b->parallelism);
+    const uint32_t pp = b->parallelism->pp;
     uint32_t count = 0;
     for (uint32_t i = 0; i < assignment_count; i++) { count += rank->layout_count[assignments[i].class_index]; }
     b->sources = calloc(count, sizeof *b->sources);
@@ -245,7 +245,7 @@ static bool allocate(redcoi_builder *b, const redco_assignment *assignments, uin
 
 static void builder_free(redcoi_builder *b)
 {
-    for (uint32_t r = 0; b->units != NULL && r < b->setting->pp; r++) { free(b->units[r].bucket_groups); }
+    for (uint32_t r = 0; b->units != NULL && r < b->parallelism->pp; r++) { free(b->units[r].bucket_groups); }
     redco_step_free(b->step);
     free(b->parts);
     free(b->sources);
@@ -262,12 +262,12 @@ static void builder_free(redcoi_builder *b)
 /* Layers in the order of their classes; within a class in the order of the assignments. */
 static void list_layers(redcoi_builder *b, const redco_assignment *assignments, uint32_t count, uint32_t at)
 {
-    const redcoi_rank *const rank = redcoi_rank_find(b->costs, b->setting);
+    const redcoi_rank *const rank = redcoi_rank_find(b->costs, b->parallelism);
     for (uint32_t c = 0; c < b->costs->class_count; c++) {
         const redco_layer_class *const class = &b->costs->classes[c];
         const uint32_t *of = NULL; /* the layout of each layer */
         uint32_t index = class->first_layer, member = 0, first = 0;
-        if (rank->layout_count[c] > 1) { (void)redcoi_layouts_of(b->costs, b->setting, c, &of); }
+        if (rank->layout_count[c] > 1) { (void)redcoi_layouts_of(b->costs, b->parallelism, c, &of); }
         for (uint32_t i = 0; i < count; first += rank->layout_count[assignments[i++].class_index]) {
             for (uint32_t n = 0; assignments[i].class_index == c && n < assignments[i].layers; n++, at++, member++) {
                 const uint32_t layout = of != NULL && member < class->layers ? of[member] : 0;
@@ -286,10 +286,10 @@ static void list_layers(redcoi_builder *b, const redco_assignment *assignments, 
 /* A stage's parameters before data-parallel sharding: what its buckets and broadcasts cut. */
 static double rank_params(const redcoi_builder *b, const redco_assignment *assignments, uint32_t rank)
 {
-    const redcoi_rank *const times = redcoi_rank_find(b->costs, b->setting);
+    const redcoi_rank *const times = redcoi_rank_find(b->costs, b->parallelism);
     double params = 0.0;
     for (uint32_t chunk = 0; chunk < b->chunks; chunk++) {
-        const redcoi_span span = b->spans[chunk * b->setting->pp + rank];
+        const redcoi_span span = b->spans[chunk * b->parallelism->pp + rank];
         for (uint32_t l = span.first; l < span.end; l++) {
             const redcoi_part_source source = b->sources[b->layers[l].parts];
             params += (double)redcoi_times_of(times, assignments[source.assignment].class_index, source.layout)->params;
@@ -301,7 +301,7 @@ static double rank_params(const redcoi_builder *b, const redco_assignment *assig
 /* The memory that the layers of a model chunk hold on its rank all step. */
 static void hold_states(const redcoi_builder *b, uint32_t place)
 {
-    uint64_t *const resident = &b->step->resident[(size_t)(place % b->setting->pp) * REDCO_CATEGORY_COUNT];
+    uint64_t *const resident = &b->step->resident[(size_t)(place % b->parallelism->pp) * REDCO_CATEGORY_COUNT];
     for (uint32_t l = b->spans[place].first; l < b->spans[place].end; l++) {
         const redcoi_parts *const parts = &b->parts[b->layers[l].parts];
         resident[REDCO_CATEGORY_PARAMETERS] += parts->states.parameter_bytes;
@@ -317,7 +317,7 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
 {
     const redco_calibration *const c = &b->costs->calibration;
     redco_step *const step = b->step;
-    const uint32_t pp = b->setting->pp;
+    const uint32_t pp = b->parallelism->pp;
     double fullest = 0.0, bytes = 0.0;
     uint64_t nccl_bytes = 0;
     bool network = false;
@@ -340,15 +340,15 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
     for (uint32_t i = 0; i < count; i++) {
         if (b->parts[i].nccl_bytes > nccl_bytes) { nccl_bytes = b->parts[i].nccl_bytes; }
     }
-    nccl_bytes += redcoi_nccl_outer_bytes(b->costs, b->setting);
+    nccl_bytes += redcoi_nccl_outer_bytes(b->costs, b->parallelism);
     for (uint32_t r = 0; r < pp; r++) {
         step->resident[(size_t)r * REDCO_CATEGORY_COUNT + REDCO_CATEGORY_RESERVE] =
             redco_reserve_bytes(&b->costs->machine.gpu, c) + nccl_bytes;
         for (uint32_t i = 0; i < b->bucket_group_count; i++) { b->units[r].bucket_groups[i].ready = REDCO_STEP_NONE; }
     }
     if (pp > 1) {
-        b->send_s = b->scale * redcoi_stage_transfer_s(b->costs, b->setting, &bytes, &network);
-        const redco_parallel p = redcoi_parallel_of(b->costs, b->setting);
+        b->send_s = b->scale * redcoi_stage_transfer_s(b->costs, b->parallelism, &bytes, &network);
+        const redco_parallel p = redcoi_parallel_of(b->costs, b->parallelism);
         const redco_step_traffic traffic = {.op = REDCO_SEND_RECV,
                                             .calls = 1,
                                             .size_bytes = bytes,
@@ -360,28 +360,28 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
     step->micro_batches = b->micro_batches;
 }
 
-redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                              uint32_t count, const redco_step_options *options, redco_step **step_out,
-                              redco_error *err)
+redco_status redco_step_build(redco_costs *costs, const redco_parallelism *parallelism,
+                              const redco_assignment *assignments, uint32_t count, const redco_step_options *options,
+                              redco_step **step_out, redco_error *err)
 {
     const redco_step_options all = {.steps = 0};
     const redco_step_options *const o = options != NULL ? options : &all;
     const uint32_t overlap = costs->workload.overlap;
-    const bool fewer = o->micro_batches > 0 && o->micro_batches < setting->micro_batches;
+    const bool fewer = o->micro_batches > 0 && o->micro_batches < parallelism->micro_batches;
     redcoi_builder b = {.costs = costs,
-                        .setting = setting,
-                        .scale = redco_cost_fixed(costs, setting).scale,
+                        .parallelism = parallelism,
+                        .scale = redco_cost_fixed(costs, parallelism).scale,
                         .overlap_gather = (overlap & REDCO_OVERLAP_AG_RS) != 0,
                         .overlap_reduce = (overlap & REDCO_OVERLAP_AR) != 0,
                         .overlap_update = (overlap & REDCO_OVERLAP_BC) != 0,
                         .buckets_per_owner = o->buckets_per_owner,
                         .fold = o->fold && o->steps <= 1,
-                        .chunks = redco_setting_chunks(setting),
+                        .chunks = redco_parallelism_chunks(parallelism),
                         .steps = o->steps > 0 ? o->steps : 1,
-                        .micro_batches = fewer ? o->micro_batches : setting->micro_batches};
-    b.schedule = redco_setting_pipeline(setting); /* the group is that of all micro-batches */
+                        .micro_batches = fewer ? o->micro_batches : parallelism->micro_batches};
+    b.schedule = redco_parallelism_pipeline(parallelism); /* the group is that of all micro-batches */
     b.schedule.micro_batches = (uint32_t)b.micro_batches;
-    b.copies = setting->pp > 1 && b.schedule.kind == REDCO_PIPELINE_DUALPIPE ? 2 : 1;
+    b.copies = parallelism->pp > 1 && b.schedule.kind == REDCO_PIPELINE_DUALPIPE ? 2 : 1;
     for (uint32_t i = 0; i < count; i++) { b.layer_count += b.copies * assignments[i].layers; }
     redco_status st = check(&b, err);
     if (st != REDCO_OK) { return st; }
@@ -395,7 +395,7 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
         goto out;
     }
     const uint64_t passes =
-        (redco_pipeline_splits_backward(b.schedule.kind) ? 3 : 2) * b.micro_batches * setting->pp * b.chunks;
+        (redco_pipeline_splits_backward(b.schedule.kind) ? 3 : 2) * b.micro_batches * parallelism->pp * b.chunks;
     redcoi_step_reserve(b.step, b.fold ? FOLD_OPS * passes + 2 * LAYER_OPS * (uint64_t)b.layer_count
                                        : LAYER_OPS * b.micro_batches * b.layer_count);
     if ((st = redcoi_schedule(&b, err)) != REDCO_OK || (st = redco_step_finish(b.step, err)) != REDCO_OK) { goto out; }

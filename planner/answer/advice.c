@@ -6,7 +6,7 @@
 
 static bool shards_as(const redco_request *request, uint32_t states)
 {
-    const redco_setting *const s = &request->setting;
+    const redco_parallelism *const s = &request->parallelism;
     const redco_mesh grid = redco_shard_grid(&request->machine, &request->workload.engine, s);
     for (uint32_t i = 0; i < request->assignment_count; i++) {
         if (!redco_strategy_runs(states, grid, s->secondary, &request->assignments[i].config.shards)) { return false; }
@@ -21,9 +21,9 @@ static redco_search_options options_of(const redco_request *request, const redco
     options.workload.engine.partial_recompute = false; /* that was the layout's choice */
     options.overlap_fixed = true;
     redco_inputs_use_engine(inputs, &options);
-    if (options.dimensions != 0) { options.dimensions |= redco_setting_dimensions(&request->setting); }
+    if (options.dimensions != 0) { options.dimensions |= redco_setting_dimensions(&request->parallelism); }
     if (options.states != 0 && !shards_as(request, options.states)) { options.states = 0; }
-    if (options.schemes != 0) { options.schemes |= 1U << request->setting.scheme; }
+    if (options.schemes != 0) { options.schemes |= 1U << request->parallelism.scheme; }
     return options;
 }
 

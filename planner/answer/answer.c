@@ -73,13 +73,13 @@ static redco_status compare_layouts(const redco_inputs *inputs, redco_answer *an
     redco_layout_gain *const gain = &answer->layouts;
     redco_costs *costs = NULL;
     redco_error why = {0};
-    gain->sequence_parallel = best->setting.sequence_parallel;
+    gain->sequence_parallel = best->parallelism.sequence_parallel;
     /* The graph of a pipeline has the layout of its rules alone. */
-    if (best->setting.tp <= 1 || redco_model_graph_work(inputs->model) != NULL) { return REDCO_OK; }
+    if (best->parallelism.tp <= 1 || redco_model_graph_work(inputs->model) != NULL) { return REDCO_OK; }
     redco_status st = redco_costs_create(&inputs->machine, inputs->model, &answer->options.workload,
                                          &inputs->calibration, inputs->comm, &costs, err);
     if (st != REDCO_OK) { return st; }
-    st = redco_tp_compare(costs, inputs->model, inputs->tp_rules, &best->setting, &gain->layers, &why);
+    st = redco_tp_compare(costs, inputs->model, inputs->tp_rules, &best->parallelism, &gain->layers, &why);
     if (st == REDCO_OK) {
         gain->rules_step_s = step_under(costs, inputs, best, inputs->tp_rules != NULL ? REDCO_TP_USER : REDCO_TP_RULES);
         gain->milp_step_s = step_under(costs, inputs, best, REDCO_TP_MILP);
@@ -116,7 +116,7 @@ static redco_status explain(const redco_inputs *inputs, uint32_t wants, redco_an
 /* Tells whether measured runs stand behind the answer, and else the best for which they do. */
 static redco_status weigh(const redco_inputs *inputs, redco_answer *answer, redco_error *err)
 {
-    const redco_setting *const best = &answer->result->ranked[0].setting;
+    const redco_parallelism *const best = &answer->result->ranked[0].parallelism;
     redco_search_options inside = answer->options;
     if (inside.objective == REDCO_OBJECTIVE_COMM) { return REDCO_OK; } /* no measurement stands for T_comm */
     redco_status st = redco_evidence_read(inputs->calibration.name, &answer->evidence, err);
@@ -166,7 +166,7 @@ redco_status redco_answer_trace(const redco_answer *answer, const redco_inputs *
     redco_costs *costs = NULL;
     redco_status st = redco_costs_of(inputs, &answer->options, &costs, err);
     if (st == REDCO_OK) {
-        st = redco_simulate_trace(costs, &best->setting, best->assignments, best->assignment_count, NULL, trace_out,
+        st = redco_simulate_trace(costs, &best->parallelism, best->assignments, best->assignment_count, NULL, trace_out,
                                   err);
     }
     redco_costs_free(costs);

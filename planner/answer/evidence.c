@@ -106,21 +106,21 @@ void redco_evidence_free(redco_evidence *evidence)
     free(evidence);
 }
 
-const char *redco_evidence_beyond(const redco_evidence *evidence, const redco_setting *setting,
+const char *redco_evidence_beyond(const redco_evidence *evidence, const redco_parallelism *parallelism,
                                   const redco_reach *reach, char *buffer, size_t size)
 {
     const redco_hull *const h = &evidence->hull;
-    const uint32_t beyond = redco_hull_beyond(h, setting, reach);
+    const uint32_t beyond = redco_hull_beyond(h, parallelism, reach);
     const bool few = reach->tokens < h->least_tokens;
     const struct {
         uint32_t bit;
         const char *before, *after;
         uint64_t value, measured;
         bool from;
-    } parts[] = {{REDCO_BEYOND_TP, "tp ", "", setting->tp, h->tp, false},
-                 {REDCO_BEYOND_CP, "cp ", "", setting->cp, h->cp, false},
-                 {REDCO_BEYOND_PP, "pp ", "", setting->pp, h->pp, false},
-                 {REDCO_BEYOND_CHUNKS, "", " model chunks", redco_setting_chunks(setting), h->chunks, false},
+    } parts[] = {{REDCO_BEYOND_TP, "tp ", "", parallelism->tp, h->tp, false},
+                 {REDCO_BEYOND_CP, "cp ", "", parallelism->cp, h->cp, false},
+                 {REDCO_BEYOND_PP, "pp ", "", parallelism->pp, h->pp, false},
+                 {REDCO_BEYOND_CHUNKS, "", " model chunks", redco_parallelism_chunks(parallelism), h->chunks, false},
                  {REDCO_BEYOND_CP_NODES, "", " nodes a context-parallel group", reach->cp_nodes, h->cp_nodes, false},
                  {REDCO_BEYOND_DP_NODES, "", " nodes a data-parallel group", reach->dp_nodes, h->dp_nodes, false},
                  {REDCO_BEYOND_TOKENS, "", " tokens a rank and micro-batch", reach->tokens,
@@ -143,20 +143,21 @@ static double octaves(double a, double b)
     return fabs(log2(a / b));
 }
 
-static double distance(const redco_evidence_run *run, uint64_t gpus, const redco_setting *s, const redco_reach *reach)
+static double distance(const redco_evidence_run *run, uint64_t gpus, const redco_parallelism *s,
+                       const redco_reach *reach)
 {
     return octaves((double)run->gpus, (double)gpus) + octaves(run->tp, s->tp) + octaves(run->cp, s->cp) +
-           octaves(run->pp, s->pp) + octaves(run->chunks > 0 ? run->chunks : 1, redco_setting_chunks(s)) +
+           octaves(run->pp, s->pp) + octaves(run->chunks > 0 ? run->chunks : 1, redco_parallelism_chunks(s)) +
            octaves((double)run->reach.tokens, (double)reach->tokens);
 }
 
-size_t redco_evidence_nearest(const redco_evidence *evidence, uint64_t gpus, const redco_setting *setting,
+size_t redco_evidence_nearest(const redco_evidence *evidence, uint64_t gpus, const redco_parallelism *parallelism,
                               const redco_reach *reach, size_t nearest_out[REDCO_EVIDENCE_NEAREST])
 {
     double distances[REDCO_EVIDENCE_NEAREST];
     size_t count = 0;
     for (size_t i = 0; i < evidence->count; i++) {
-        const double d = distance(&evidence->runs[i], gpus, setting, reach);
+        const double d = distance(&evidence->runs[i], gpus, parallelism, reach);
         size_t at = count < REDCO_EVIDENCE_NEAREST ? count : REDCO_EVIDENCE_NEAREST;
         while (at > 0 && d < distances[at - 1]) { at--; }
         if (at == REDCO_EVIDENCE_NEAREST) { continue; }

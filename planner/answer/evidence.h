@@ -32,11 +32,11 @@ void redco_evidence_free(redco_evidence *evidence);
 
 /** "pp 32 (measured up to 16), 2,048 tokens a rank and micro-batch (measured from 8,192)"; "" inside. @return @p buffer
  */
-const char *redco_evidence_beyond(const redco_evidence *evidence, const redco_setting *setting,
+const char *redco_evidence_beyond(const redco_evidence *evidence, const redco_parallelism *parallelism,
                                   const redco_reach *reach, char *buffer, size_t size);
 
 /** Indices of the nearest runs, nearest first: by the sum of distances in octaves. @return their number */
-size_t redco_evidence_nearest(const redco_evidence *evidence, uint64_t gpus, const redco_setting *setting,
+size_t redco_evidence_nearest(const redco_evidence *evidence, uint64_t gpus, const redco_parallelism *parallelism,
                               const redco_reach *reach, size_t nearest_out[REDCO_EVIDENCE_NEAREST]);
 
 #ifdef __cplusplus

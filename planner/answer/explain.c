@@ -201,7 +201,7 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
         const redco_candidate *found = &result->ranked[0];
         neighbour->feasible = true;
         neighbour->cost_ratio = redco_candidate_ratio(explorer->options, found, explorer->best);
-        neighbour->setting = found->setting;
+        neighbour->parallelism = found->parallelism;
         neighbour->shards = redco_main_assignment(found)->config.shards;
         neighbour->step_s = found->prediction.step_s;
     }
@@ -213,10 +213,10 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
 static redco_search_options around(const struct explorer *explorer)
 {
     redco_search_options options = *explorer->options;
-    options.tp = explorer->best->setting.tp;
-    options.pp = explorer->best->setting.pp;
-    options.cp = explorer->best->setting.cp;
-    options.micro_batch = explorer->best->setting.micro_batch;
+    options.tp = explorer->best->parallelism.tp;
+    options.pp = explorer->best->parallelism.pp;
+    options.cp = explorer->best->parallelism.cp;
+    options.micro_batch = explorer->best->parallelism.micro_batch;
     options.strategy = REDCO_STRATEGY_ANY;
     options.layerwise = false;
     options.verify = false;
@@ -231,7 +231,7 @@ static redco_status try_meshes(struct explorer *explorer, size_t offset, const c
     redco_mesh now;
     memcpy(&now, (const char *)&redco_main_assignment(explorer->best)->config.shards + offset, sizeof now);
     redco_status st = redco_mesh_options(
-        redco_shard_grid(&explorer->inputs->machine, &explorer->options->workload.engine, &explorer->best->setting),
+        redco_shard_grid(&explorer->inputs->machine, &explorer->options->workload.engine, &explorer->best->parallelism),
         &chain, &length, explorer->err);
     if (st != REDCO_OK) { return st; }
     size_t at = 0;
@@ -282,7 +282,7 @@ static redco_status try_degree(struct explorer *explorer, const char *name, size
 static redco_status try_degrees(struct explorer *explorer)
 {
     const redco_machine *machine = &explorer->inputs->machine;
-    const redco_setting *now = &explorer->best->setting;
+    const redco_parallelism *now = &explorer->best->parallelism;
     const uint64_t ranks = (uint64_t)machine->nodes * machine->gpus_per_node / now->tp;
     const bool comm = explorer->options->objective == REDCO_OBJECTIVE_COMM;
     redco_status st = REDCO_OK;
@@ -301,9 +301,9 @@ static redco_status try_degrees(struct explorer *explorer)
 static redco_status try_micro_batch(struct explorer *explorer, int step)
 {
     char what[48];
-    const redco_setting *setting = &explorer->best->setting;
-    const uint64_t replica = setting->micro_batches * setting->micro_batch;
-    const uint64_t moved = next_divisor(replica, setting->micro_batch, step);
+    const redco_parallelism *parallelism = &explorer->best->parallelism;
+    const uint64_t replica = parallelism->micro_batches * parallelism->micro_batch;
+    const uint64_t moved = next_divisor(replica, parallelism->micro_batch, step);
     if (moved == 0 || moved > UINT32_MAX) { return REDCO_OK; }
     redco_search_options options = around(explorer);
     options.micro_batch = (uint32_t)moved;

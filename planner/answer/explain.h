@@ -41,7 +41,7 @@ typedef struct redco_neighbour {
                     */
     bool feasible;
     double cost_ratio; /**< redco_candidate_ratio() */
-    redco_setting setting;
+    redco_parallelism parallelism;
     redco_shards shards; /**< shards of most layers; feasible only */
     double step_s;
     uint64_t short_bytes; /**< when it does not fit */

@@ -59,8 +59,8 @@ static redco_status price_candidate(redco_costs *costs, redco_candidate *candida
                                     redco_error *err)
 {
     redco_price price;
-    const redco_status st =
-        redco_price_step(costs, &candidate->setting, candidate->assignments, candidate->assignment_count, &price, err);
+    const redco_status st = redco_price_step(costs, &candidate->parallelism, candidate->assignments,
+                                             candidate->assignment_count, &price, err);
     if (st != REDCO_OK) { return st; }
     candidate->closed_form = price.closed_form;
     candidate->prediction = price.predicted;
@@ -207,7 +207,7 @@ static double value_of(const struct pricing *p, const redco_candidate *candidate
 
 static bool same_layout(const redco_candidate *a, const redco_candidate *b)
 {
-    const redco_setting *const x = &a->setting, *const y = &b->setting;
+    const redco_parallelism *const x = &a->parallelism, *const y = &b->parallelism;
     if (x->tp != y->tp || x->pp != y->pp || x->cp != y->cp || x->chunks != y->chunks || x->schedule != y->schedule ||
         x->group != y->group || x->split != y->split || x->sequence_parallel != y->sequence_parallel ||
         x->micro_batch != y->micro_batch || x->scheme != y->scheme || !redco_mesh_equal(x->secondary, y->secondary) ||
@@ -237,7 +237,7 @@ static bool is_known(const struct pricing *p, const redco_candidate *candidate)
 
 static redco_status expect(struct pricing *p, const redco_candidate *c, redco_paced *paced_out, redco_error *err)
 {
-    return redco_cost_paced(p->costs, &c->setting, c->assignments, c->assignment_count, &c->closed_form, paced_out,
+    return redco_cost_paced(p->costs, &c->parallelism, c->assignments, c->assignment_count, &c->closed_form, paced_out,
                             err);
 }
 
@@ -246,7 +246,7 @@ static redco_status expect_waiting(struct pricing *p, struct waiting *w, redco_e
     redco_paced paced;
     const redco_status st = expect(p, &w->candidate, &paced, err);
     if (st != REDCO_OK) { return st; }
-    const redco_gap gap = redco_gap_of(redco_gap_kind(&w->candidate.setting, paced.traffic_ratio));
+    const redco_gap gap = redco_gap_of(redco_gap_kind(&w->candidate.parallelism, paced.traffic_ratio));
     w->paced_s = paced.step_s;
     w->least_s = fmax(paced.least_s, paced.step_s / (1.0 + gap.paced_ratio));
     return REDCO_OK;
@@ -467,7 +467,7 @@ static redco_status note_gap(struct pricing *p, const redco_candidate *c, redco_
     redco_paced paced;
     const redco_status st = expect(p, c, &paced, err);
     if (st != REDCO_OK) { return st; }
-    redco_gap *const seen = &result->seen[redco_gap_kind(&c->setting, paced.traffic_ratio)];
+    redco_gap *const seen = &result->seen[redco_gap_kind(&c->parallelism, paced.traffic_ratio)];
     seen->closed_ratio = fmax(seen->closed_ratio, c->closed_form.step_s / c->prediction.step_s - 1.0);
     seen->paced_ratio = fmax(seen->paced_ratio, paced.step_s / c->prediction.step_s - 1.0);
     result->least_above_ratio = fmax(result->least_above_ratio, paced.least_s / c->prediction.step_s - 1.0);

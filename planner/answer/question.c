@@ -135,7 +135,7 @@ static redco_status find_lacking(const redco_question *question, const redco_inp
     if (st == REDCO_EVALUE) { return REDCO_OK; } /* the answer tells */
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     if (found->ranked_count > 0) {
-        const redco_setting *const s = &found->ranked[0].setting;
+        const redco_parallelism *const s = &found->ranked[0].parallelism;
         *lacking_out = redco_setting_dimensions(s) & ~inputs->engine.dimensions;
     }
     redco_search_result_free(found);
@@ -151,7 +151,7 @@ static uint32_t count_bits(uint32_t bits)
 
 /* @return the engine with most dimensions among those that were measured on the GPU, have @p lacking and an exporter;
  * of equal ones the first by name. NULL: none. */
-static redco_status find_standin(const redco_inputs *inputs, uint32_t lacking, const char **name_out, redco_error *err)
+static redco_status find_mock(const redco_inputs *inputs, uint32_t lacking, const char **name_out, redco_error *err)
 {
     uint32_t most = 0;
     *name_out = NULL;
@@ -184,20 +184,20 @@ static redco_status replace_engine(redco_question *question, redco_inputs *input
                       {REDCO_HAS_CHUNKS, "model chunks"},
                       {REDCO_HAS_CP, "context parallelism"}};
     uint32_t lacking = 0;
-    const char *standin = NULL;
+    const char *mock = NULL;
     redco_status st = REDCO_OK;
-    for (size_t i = 0; i < sizeof dimensions / sizeof dimensions[0] && st == REDCO_OK && standin == NULL; i++) {
+    for (size_t i = 0; i < sizeof dimensions / sizeof dimensions[0] && st == REDCO_OK && mock == NULL; i++) {
         if ((inputs->engine.dimensions & dimensions[i].bit) == 0) {
-            st = find_standin(inputs, dimensions[i].bit, &standin, err);
+            st = find_mock(inputs, dimensions[i].bit, &mock, err);
         }
     }
-    if (st != REDCO_OK || standin == NULL) { return st; } /* none has more */
+    if (st != REDCO_OK || mock == NULL) { return st; } /* none has more */
     st = find_lacking(question, inputs, &lacking, err);
-    standin = NULL;
-    if (st == REDCO_OK && lacking != 0) { st = find_standin(inputs, lacking, &standin, err); }
-    if (st != REDCO_OK || standin == NULL) { return st; }
+    mock = NULL;
+    if (st == REDCO_OK && lacking != 0) { st = find_mock(inputs, lacking, &mock, err); }
+    if (st != REDCO_OK || mock == NULL) { return st; }
     (void)snprintf(pick->usual, sizeof pick->usual, "%s", inputs->engine.engine.name);
-    question->names.engine = standin; /* static */
+    question->names.engine = mock; /* static */
     if ((st = read_again(question, inputs, err)) != REDCO_OK) { return st; }
     pick->replaced = true;
     size_t used = (size_t)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "%s, this GPU's default, lacks",
@@ -234,11 +234,12 @@ static uint32_t given_schedule(const redco_search_options *o)
     return o->schedule != REDCO_PIPELINE_1F1B && o->schedule != REDCO_PIPELINE_INTERLEAVED ? 1U << o->schedule : 0;
 }
 
-uint32_t redco_setting_dimensions(const redco_setting *setting)
+uint32_t redco_setting_dimensions(const redco_parallelism *parallelism)
 {
-    return (setting->tp > 1 ? REDCO_HAS_TP : 0U) | (setting->pp > 1 ? REDCO_HAS_PP : 0U) |
-           (setting->cp > 1 ? REDCO_HAS_CP : 0U) | (redco_setting_chunks(setting) > 1 ? REDCO_HAS_CHUNKS : 0U) |
-           (setting->sequence_parallel ? REDCO_HAS_SP : 0U);
+    return (parallelism->tp > 1 ? REDCO_HAS_TP : 0U) | (parallelism->pp > 1 ? REDCO_HAS_PP : 0U) |
+           (parallelism->cp > 1 ? REDCO_HAS_CP : 0U) |
+           (redco_parallelism_chunks(parallelism) > 1 ? REDCO_HAS_CHUNKS : 0U) |
+           (parallelism->sequence_parallel ? REDCO_HAS_SP : 0U);
 }
 
 size_t redco_question_lacks(const redco_question *question, const redco_inputs *inputs,

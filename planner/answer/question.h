@@ -65,7 +65,7 @@ redco_status redco_question_settle(redco_question *question, redco_inputs *input
                                    redco_error *err);
 
 /** The dimensions in which a layout has more than one rank or chunk: REDCO_HAS_... bits. */
-uint32_t redco_setting_dimensions(const redco_setting *setting);
+uint32_t redco_setting_dimensions(const redco_parallelism *parallelism);
 
 /** Lists given dimensions that the engine does not have: "pipeline stages", ...: it is priced as if the engine had it.
  *  @param lacks_out  static texts. @return their number */

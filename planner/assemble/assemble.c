@@ -209,27 +209,27 @@ static bool copy_strings(redco_plan *plan, const redco_assembler *from, const re
            plan->solver_status != NULL && plan->redco_version != NULL;
 }
 
-static bool copy_setting(redco_plan *plan, const redco_setting *setting, const redco_engine *engine)
+static bool copy_setting(redco_plan *plan, const redco_parallelism *parallelism, const redco_engine *engine)
 {
-    const redco_pipeline pipeline = redco_setting_pipeline(setting);
+    const redco_pipeline pipeline = redco_parallelism_pipeline(parallelism);
     plan->engine = *engine;
-    plan->tp = setting->tp;
-    plan->pp = setting->pp;
-    plan->pp_chunks = redco_setting_chunks(setting);
-    plan->sequence_parallel = setting->sequence_parallel;
-    plan->cp = setting->cp;
-    plan->dp = setting->dp;
-    plan->secondary = setting->secondary;
-    plan->micro_batch = setting->micro_batch;
-    plan->micro_batches = setting->micro_batches;
-    plan->scheme = setting->scheme;
-    plan->schedule = setting->pp > 1 ? setting->schedule : REDCO_PIPELINE_1F1B;
-    plan->group = setting->pp > 1 ? setting->group : 0;
-    if (setting->split == NULL || setting->pp <= 1) { return true; }
+    plan->tp = parallelism->tp;
+    plan->pp = parallelism->pp;
+    plan->pp_chunks = redco_parallelism_chunks(parallelism);
+    plan->sequence_parallel = parallelism->sequence_parallel;
+    plan->cp = parallelism->cp;
+    plan->dp = parallelism->dp;
+    plan->secondary = parallelism->secondary;
+    plan->micro_batch = parallelism->micro_batch;
+    plan->micro_batches = parallelism->micro_batches;
+    plan->scheme = parallelism->scheme;
+    plan->schedule = parallelism->pp > 1 ? parallelism->schedule : REDCO_PIPELINE_1F1B;
+    plan->group = parallelism->pp > 1 ? parallelism->group : 0;
+    if (parallelism->split == NULL || parallelism->pp <= 1) { return true; }
     plan->split_count = redco_pipeline_positions(pipeline.kind, pipeline.stages, pipeline.chunks);
     plan->split = malloc(plan->split_count * sizeof *plan->split);
     if (plan->split == NULL) { return false; }
-    memcpy(plan->split, setting->split, plan->split_count * sizeof *plan->split);
+    memcpy(plan->split, parallelism->split, plan->split_count * sizeof *plan->split);
     return true;
 }
 
@@ -268,7 +268,7 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
         goto out;
     }
     copy_inputs(plan, assembler);
-    if (!copy_setting(plan, &candidate->setting, &assembler->options->workload.engine)) {
+    if (!copy_setting(plan, &candidate->parallelism, &assembler->options->workload.engine)) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
@@ -286,7 +286,7 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
                                               .priced = result->counts.priced,
                                               .solved = result->counts.solved,
                                               .simulated = result->counts.simulated};
-    if ((st = redcoi_ranges(assembler->inputs->model, candidate->setting.pp, candidate->assignments,
+    if ((st = redcoi_ranges(assembler->inputs->model, candidate->parallelism.pp, candidate->assignments,
                             candidate->assignment_count, &plan->layers, &plan->layers_count, err)) != REDCO_OK ||
         (st = redcoi_fill_rules(plan, assembler->inputs, assembler->options->tp_placement, err)) != REDCO_OK ||
         (st = redcoi_apply_user_rules(plan, assembler->inputs, err)) != REDCO_OK ||

@@ -53,7 +53,7 @@ typedef struct redco_plan_case {
     redco_tp_placement tp_placement;
     redco_user_rules *tp_rules; /* rules of a plan whose placement is "user" */
     redco_costs *costs;
-    redco_setting setting;
+    redco_parallelism parallelism;
     redco_assignment *assignments;
     uint32_t assignment_count;
 } redco_plan_case;

@@ -43,13 +43,13 @@ out:
 static redco_status fill_program(redco_plan *plan, const redco_inputs *inputs, redco_error *err)
 {
     const redco_workload workload = redcoi_plan_workload(plan);
-    const redco_setting setting = redcoi_plan_setting(plan);
+    const redco_parallelism parallelism = redcoi_plan_setting(plan);
     redco_costs *costs = NULL;
     redco_tp_rule *rules = NULL;
     uint32_t count = 0;
     redco_status st =
         redco_costs_create(&inputs->machine, inputs->model, &workload, &inputs->calibration, inputs->comm, &costs, err);
-    if (st == REDCO_OK) { st = redco_tp_rules(costs, inputs->model, &setting, &rules, &count, err); }
+    if (st == REDCO_OK) { st = redco_tp_rules(costs, inputs->model, &parallelism, &rules, &count, err); }
     redco_costs_free(costs);
     if (st != REDCO_OK) { return st; }
     plan->rules = calloc(count + 1, sizeof *plan->rules);

@@ -10,9 +10,9 @@ redco_plan_closed_form redcoi_closed_form(const redco_prediction *prediction);
 uint32_t redcoi_blocks(const redco_model *model);
 redco_status redcoi_ranges(const redco_model *model, uint32_t stages, const redco_assignment *assignments,
                            uint32_t count, redco_plan_layers **layers_out, uint32_t *count_out, redco_error *err);
-/** The workload and the outer choice that a plan states. */
+/** The workload and the configuration that a plan states. */
 redco_workload redcoi_plan_workload(const redco_plan *plan);
-redco_setting redcoi_plan_setting(const redco_plan *plan);
+redco_parallelism redcoi_plan_setting(const redco_plan *plan);
 /** tensor_parallel of a plan whose workload and mesh are set. */
 redco_status redcoi_fill_rules(redco_plan *plan, const redco_inputs *inputs, redco_tp_placement placement,
                                redco_error *err);

@@ -162,7 +162,7 @@ static redco_status check_prediction(const redco_plan *plan, const char *name, c
 {
     const bool older = !(plan->closed_form.step_s > 0.0);
     redco_price price;
-    redco_status st = redco_price_step(reopened->costs, &reopened->setting, reopened->assignments,
+    redco_status st = redco_price_step(reopened->costs, &reopened->parallelism, reopened->assignments,
                                        reopened->assignment_count, &price, err);
     if (st != REDCO_OK) { return st; }
     const redco_plan_predicted computed =

@@ -35,21 +35,21 @@ redco_workload redcoi_plan_workload(const redco_plan *plan)
     return workload;
 }
 
-redco_setting redcoi_plan_setting(const redco_plan *plan)
+redco_parallelism redcoi_plan_setting(const redco_plan *plan)
 {
-    return (redco_setting){.tp = plan->tp,
-                           .pp = plan->pp,
-                           .cp = plan->cp,
-                           .chunks = plan->pp_chunks,
-                           .schedule = plan->schedule,
-                           .group = plan->group,
-                           .split = plan->split,
-                           .sequence_parallel = plan->sequence_parallel,
-                           .micro_batch = plan->micro_batch,
-                           .micro_batches = plan->micro_batches,
-                           .dp = plan->dp,
-                           .scheme = plan->scheme,
-                           .secondary = plan->secondary};
+    return (redco_parallelism){.tp = plan->tp,
+                               .pp = plan->pp,
+                               .cp = plan->cp,
+                               .chunks = plan->pp_chunks,
+                               .schedule = plan->schedule,
+                               .group = plan->group,
+                               .split = plan->split,
+                               .sequence_parallel = plan->sequence_parallel,
+                               .micro_batch = plan->micro_batch,
+                               .micro_batches = plan->micro_batches,
+                               .dp = plan->dp,
+                               .scheme = plan->scheme,
+                               .secondary = plan->secondary};
 }
 
 redco_status redcoi_check_profile(const redco_plan *plan, const char *name, const redco_comm *comm, redco_error *err)
@@ -161,7 +161,7 @@ redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco
     redco_error why = {0};
     redco_status st = REDCO_OK;
     reopened->workload = redcoi_plan_workload(plan);
-    reopened->setting = redcoi_plan_setting(plan);
+    reopened->parallelism = redcoi_plan_setting(plan);
     if ((st = redcoi_plan_placement(plan, name, &reopened->tp_placement, err)) != REDCO_OK ||
         (st = redcoi_reopen_user_rules(plan, name, reopened->inputs.model, &reopened->tp_rules, err)) != REDCO_OK) {
         return st;
@@ -173,12 +173,12 @@ redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco
         return st;
     }
     if ((st = redco_plan_case_overlap(reopened, plan->overlap, &why)) == REDCO_OK) {
-        st = redco_request_check(reopened->costs, &reopened->setting, reopened->assignments, reopened->assignment_count,
-                                 &why);
+        st = redco_request_check(reopened->costs, &reopened->parallelism, reopened->assignments,
+                                 reopened->assignment_count, &why);
     }
     if (st == REDCO_EVALUE) { return redcoi_refuse(name, "/mesh", err, "%s: %s", why.place, why.text); }
     if (st == REDCO_OK) { /* prices the layouts */
-        (void)redco_cost_fixed(reopened->costs, &reopened->setting);
+        (void)redco_cost_fixed(reopened->costs, &reopened->parallelism);
         st = redco_costs_failure(reopened->costs, &why);
     }
     return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);

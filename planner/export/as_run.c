@@ -29,7 +29,7 @@ static redco_status price(const redcoi_context *context, const redco_engine_file
                              .model = inputs->model,
                              .calibration = inputs->calibration,
                              .workload = context->reopened->workload,
-                             .setting = offer->setting,
+                             .parallelism = offer->parallelism,
                              .assignments = offer->assignments,
                              .assignment_count = offer->assignment_count};
     request.workload.overlap = offer->overlap;
@@ -40,7 +40,8 @@ static redco_status price(const redcoi_context *context, const redco_engine_file
     request.workload.engine.planned_memory = request.calibration.planned_memory = false;
     redco_status st = redco_request_open(&request, inputs->comm, NULL, NULL, &costs, err);
     if (st == REDCO_OK) {
-        st = redco_price_step(costs, &request.setting, request.assignments, request.assignment_count, price_out, err);
+        st = redco_price_step(costs, &request.parallelism, request.assignments, request.assignment_count, price_out,
+                              err);
     }
     redco_costs_free(costs);
     return st;

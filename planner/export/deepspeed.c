@@ -9,9 +9,9 @@ static bool is_one(redco_mesh mesh)
 }
 
 /* @return -1 when there is none */
-static int stage_of(const redco_setting *setting, const redco_shards *shards)
+static int stage_of(const redco_parallelism *parallelism, const redco_shards *shards)
 {
-    const redco_mesh dp = setting->dp;
+    const redco_mesh dp = parallelism->dp;
     const redco_mesh p = shards->parameters;
     const bool all_os = redco_mesh_equal(shards->optimizer, dp);
     if (is_one(p) && is_one(shards->gradients) && is_one(shards->optimizer)) { return 0; }
@@ -21,30 +21,30 @@ static int stage_of(const redco_setting *setting, const redco_shards *shards)
     return redco_mesh_equal(shards->gradients, dp) ? 2 : -1;
 }
 
-static bool is_mics(const redco_setting *setting, const redco_shards *shards)
+static bool is_mics(const redco_parallelism *parallelism, const redco_shards *shards)
 {
-    return stage_of(setting, shards) == 3 && !redco_mesh_equal(shards->parameters, setting->dp);
+    return stage_of(parallelism, shards) == 3 && !redco_mesh_equal(shards->parameters, parallelism->dp);
 }
 
 /* Groups of MiCS and hpZ are consecutive ranks of the world: with tensor parallelism they would not be data-parallel.
  */
-static bool can_shard(const redco_setting *setting, const redco_shards *shards)
+static bool can_shard(const redco_parallelism *parallelism, const redco_shards *shards)
 {
-    const int stage = stage_of(setting, shards);
-    if (setting->pp > 1 || setting->cp > 1 || stage < 0) { return false; }
-    if (setting->secondary.gpus > 0) {
-        return stage == 3 && !is_mics(setting, shards) && setting->tp == 1 &&
-               redco_mesh_consecutive(setting->secondary, setting->dp);
+    const int stage = stage_of(parallelism, shards);
+    if (parallelism->pp > 1 || parallelism->cp > 1 || stage < 0) { return false; }
+    if (parallelism->secondary.gpus > 0) {
+        return stage == 3 && !is_mics(parallelism, shards) && parallelism->tp == 1 &&
+               redco_mesh_consecutive(parallelism->secondary, parallelism->dp);
     }
-    if (!is_mics(setting, shards)) { return true; }
-    return setting->tp == 1 && redco_mesh_consecutive(shards->parameters, setting->dp);
+    if (!is_mics(parallelism, shards)) { return true; }
+    return parallelism->tp == 1 && redco_mesh_consecutive(shards->parameters, parallelism->dp);
 }
 
 /* Without ZeRO gradients are reduced after backward. overlap_comm hides the reduction, in stage 3 gathers, too. Updated
    parameters are gathered at the end of the step, before the next forward. */
-static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
+static uint32_t overlap(const redco_parallelism *parallelism, const redco_shards *shards, uint32_t wanted)
 {
-    const int stage = stage_of(setting, shards);
+    const int stage = stage_of(parallelism, shards);
     if (stage == 0) { return REDCO_OVERLAP_NONE; }
     if (stage < 3) { return wanted & REDCO_OVERLAP_AR; }
     return (wanted & REDCO_OVERLAP_AG_RS) != 0 ? REDCO_OVERLAP_AG_RS | REDCO_OVERLAP_AR : REDCO_OVERLAP_NONE;
@@ -52,9 +52,9 @@ static uint32_t overlap(const redco_setting *setting, const redco_shards *shards
 
 static json_t *zero_json(const redcoi_context *context)
 {
-    const redco_setting *setting = &context->offer->setting;
+    const redco_parallelism *parallelism = &context->offer->parallelism;
     const redco_shards *shards = &context->offer->layers[0].shards;
-    const int stage = stage_of(setting, shards);
+    const int stage = stage_of(parallelism, shards);
     const json_int_t bucket = (json_int_t)redcoi_bucket_elements(context->plan);
     json_t *json = json_pack("{s:i}", "stage", stage);
     if (stage == 0) { return json; }
@@ -67,11 +67,11 @@ static json_t *zero_json(const redcoi_context *context)
         (void)json_object_set_new(json, "allgather_partitions", json_true());
         (void)json_object_set_new(json, "allgather_bucket_size", json_integer(bucket));
     }
-    if (setting->secondary.gpus > 0) {
+    if (parallelism->secondary.gpus > 0) {
         (void)json_object_set_new(json, "zero_hpz_partition_size",
-                                  json_integer((json_int_t)redco_mesh_ranks(setting->secondary)));
+                                  json_integer((json_int_t)redco_mesh_ranks(parallelism->secondary)));
     }
-    if (is_mics(setting, shards)) {
+    if (is_mics(parallelism, shards)) {
         (void)json_object_set_new(json, "mics_shard_size",
                                   json_integer((json_int_t)redco_mesh_ranks(shards->parameters)));
         (void)json_object_set_new(json, "mics_hierarchical_params_gather", json_boolean(shards->parameters.nodes > 1));
@@ -81,9 +81,9 @@ static json_t *zero_json(const redcoi_context *context)
 
 /* DeepSpeed leaves the model to the user's code; of formats it has none below 16 bits, of overlapped tensor parallelism
    none. */
-static void limit(redco_engine *engine, const redco_setting *setting)
+static void limit(redco_engine *engine, const redco_parallelism *parallelism)
 {
-    (void)setting;
+    (void)parallelism;
     engine->partial_recompute = engine->async_tp = engine->planned_memory = engine->made_again = engine->cuda_graphs =
         false;
     engine->gemm_format = REDCO_GEMM_SAME;
@@ -105,7 +105,7 @@ static void add_user_notes(const redcoi_context *context)
     if (engine->logits_gathered) {
         redcoi_note(context, "logits are your model's code: the plan gathers them on every tensor-parallel rank");
     }
-    if (stage_of(&context->offer->setting, &context->offer->layers[0].shards) == 0) {
+    if (stage_of(&context->offer->parallelism, &context->offer->layers[0].shards) == 0) {
         redcoi_note(context,
                     "without ZeRO, DeepSpeed's buckets of gradients are its own; the plan's have %llu elements",
                     (unsigned long long)redcoi_bucket_elements(context->plan));
@@ -118,7 +118,7 @@ static void add_notes(const redcoi_context *context)
     const redco_shards *shards = &context->offer->layers[0].shards;
     const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
     const uint32_t selective = redcoi_count_recompute(context, REDCO_RECOMPUTE_SELECTIVE);
-    if (is_mics(&context->offer->setting, shards)) {
+    if (is_mics(&context->offer->parallelism, shards)) {
         redcoi_note(context,
                     "MiCS needs DeepSpeed 0.9.2 to 0.19.6, and deepspeed.zero.MiCS_Init where the model is built");
     }
@@ -135,11 +135,11 @@ static void add_notes(const redcoi_context *context)
 static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
 {
     const redco_plan *plan = context->plan;
-    const redco_setting *setting = &context->offer->setting;
+    const redco_parallelism *parallelism = &context->offer->parallelism;
     json_t *json =
         json_pack("{s:I,s:I,s:I,s:o}", "train_batch_size", (json_int_t)plan->global_batch,
-                  "train_micro_batch_size_per_gpu", (json_int_t)setting->micro_batch, "gradient_accumulation_steps",
-                  (json_int_t)setting->micro_batches, "zero_optimization", zero_json(context));
+                  "train_micro_batch_size_per_gpu", (json_int_t)parallelism->micro_batch, "gradient_accumulation_steps",
+                  (json_int_t)parallelism->micro_batches, "zero_optimization", zero_json(context));
     if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     const redco_precision precision = redcoi_base_precision(plan);
     if (precision != REDCO_FP32) {
@@ -149,8 +149,9 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
         (void)json_object_set_new(json, "data_types", json_pack("{s:s}", "grad_accum_dtype", wide ? "fp32" : word));
         if (wide) { (void)json_object_set_new(json, "communication_data_type", json_string("fp32")); }
     }
-    if (setting->tp > 1) {
-        (void)json_object_set_new(json, "tensor_parallel", json_pack("{s:I}", "autotp_size", (json_int_t)setting->tp));
+    if (parallelism->tp > 1) {
+        (void)json_object_set_new(json, "tensor_parallel",
+                                  json_pack("{s:I}", "autotp_size", (json_int_t)parallelism->tp));
     }
     add_notes(context);
     *config_out = json;

@@ -120,7 +120,7 @@ static void compare_meshes(struct differences *d, const redcoi_context *context)
     differ_mesh(d, "parameters", redcoi_regrid(plan, planned->parameters, grid), made->parameters);
     differ_mesh(d, "gradients", redcoi_regrid(plan, planned->gradients, grid), made->gradients);
     differ_mesh(d, "optimizer", redcoi_regrid(plan, planned->optimizer, grid), made->optimizer);
-    differ_mesh(d, "secondary copy", plan->secondary, offer->setting.secondary);
+    differ_mesh(d, "secondary copy", plan->secondary, offer->parallelism.secondary);
     if (plan->cp > 1 && redco_mesh_ranks(made->optimizer) > 1) {
         static const char *const over[] = {"over data-parallel ranks", "over data- and context-parallel ranks"};
         differ(d, "shards", over[context->reopened->workload.engine.shard_over_cp], true, "%s",
@@ -128,13 +128,14 @@ static void compare_meshes(struct differences *d, const redcoi_context *context)
     }
     if (!redco_mesh_equal(made->optimizer, made->parameters) ||
         !redco_mesh_equal(planned->optimizer, planned->parameters)) {
-        differ(d, "scheme", redco_scheme_words[plan->scheme], true, "%s", redco_scheme_words[offer->setting.scheme]);
+        differ(d, "scheme", redco_scheme_words[plan->scheme], true, "%s",
+               redco_scheme_words[offer->parallelism.scheme]);
     }
 }
 
 static void compare_overlap(struct differences *d, const redcoi_context *context)
 {
-    const redco_setting sharded = redcoi_offer_sharded(context);
+    const redco_parallelism sharded = redcoi_offer_sharded(context);
     const redcoi_offer *offer = context->offer;
     uint32_t traffic = 0;
     char planned[64];
@@ -193,12 +194,12 @@ static void compare_gpu_order(struct differences *d, const redcoi_context *conte
 }
 
 /* "8,9,9,6", or "equal". */
-static char *split_text(const redco_setting *setting, char *buffer, size_t size)
+static char *split_text(const redco_parallelism *parallelism, char *buffer, size_t size)
 {
     size_t used = 0;
     (void)snprintf(buffer, size, "equal");
-    for (uint32_t i = 0; setting->split != NULL && i < redcoi_positions(setting) && used < size; i++) {
-        used += (size_t)snprintf(buffer + used, size - used, "%s%u", i > 0 ? "," : "", setting->split[i]);
+    for (uint32_t i = 0; parallelism->split != NULL && i < redcoi_positions(parallelism) && used < size; i++) {
+        used += (size_t)snprintf(buffer + used, size - used, "%s%u", i > 0 ? "," : "", parallelism->split[i]);
     }
     return buffer;
 }
@@ -211,8 +212,8 @@ static const char *base_word(redco_pipeline_kind kind)
 
 static void compare_pipelines(struct differences *d, const redcoi_context *context)
 {
-    const redco_setting *plan = &context->reopened->setting, *made = &context->offer->setting;
-    const redco_pipeline planned = redco_setting_pipeline(plan), exported = redco_setting_pipeline(made);
+    const redco_parallelism *plan = &context->reopened->parallelism, *made = &context->offer->parallelism;
+    const redco_pipeline planned = redco_parallelism_pipeline(plan), exported = redco_parallelism_pipeline(made);
     char texts[2][180];
     if (plan->pp > 1 && made->pp > 1) {
         differ(d, "schedule", base_word(planned.kind), true, "%s", base_word(exported.kind));
@@ -231,14 +232,14 @@ static void compare(struct differences *d, const redcoi_context *context)
     const redcoi_offer *offer = context->offer;
     char text[80];
     char made[80];
-    differ_number(d, "tp", plan->tp, offer->setting.tp);
-    differ_number(d, "pp", plan->pp, offer->setting.pp);
+    differ_number(d, "tp", plan->tp, offer->parallelism.tp);
+    differ_number(d, "pp", plan->pp, offer->parallelism.pp);
     compare_pipelines(d, context);
-    differ_number(d, "cp", plan->cp, offer->setting.cp);
-    differ_number(d, "micro-batch", plan->micro_batch, offer->setting.micro_batch);
-    if (plan->tp > 1 || offer->setting.tp > 1) {
+    differ_number(d, "cp", plan->cp, offer->parallelism.cp);
+    differ_number(d, "micro-batch", plan->micro_batch, offer->parallelism.micro_batch);
+    if (plan->tp > 1 || offer->parallelism.tp > 1) {
         differ(d, "sequence parallelism", plan->sequence_parallel ? "on" : "off", true, "%s",
-               offer->setting.sequence_parallel ? "on" : "off");
+               offer->parallelism.sequence_parallel ? "on" : "off");
         differ(d, "tensor-parallel layout", redco_tp_placement_words[context->reopened->tp_placement], true, "%s",
                redco_tp_placement_words[offer->tp_placement]);
     }
@@ -273,7 +274,7 @@ static json_t *sharding_json(const redcoi_offer *offer)
 
 static json_t *exported_json(const redcoi_offer *offer)
 {
-    const redco_setting *s = &offer->setting;
+    const redco_parallelism *s = &offer->parallelism;
     const redco_prediction *p = &offer->prediction;
     json_t *overlap = json_array();
     for (int i = 0; redco_overlap_words[i] != NULL; i++) {
@@ -283,10 +284,10 @@ static json_t *exported_json(const redcoi_offer *offer)
     }
     json_t *json =
         json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:s,s:b,s:o,s:o}", "tp", (json_int_t)s->tp, "pp", (json_int_t)s->pp,
-                  "pp_chunks", (json_int_t)offer->setting.chunks, "cp", (json_int_t)s->cp, "micro_batch",
+                  "pp_chunks", (json_int_t)offer->parallelism.chunks, "cp", (json_int_t)s->cp, "micro_batch",
                   (json_int_t)s->micro_batch, "micro_batches", (json_int_t)s->micro_batches, "dp", mesh_json(s->dp),
                   "secondary", mesh_json(s->secondary), "scheme", redco_scheme_words[s->scheme], "sequence_parallel",
-                  offer->setting.sequence_parallel, "overlap", overlap, "sharding", sharding_json(offer));
+                  offer->parallelism.sequence_parallel, "overlap", overlap, "sharding", sharding_json(offer));
     (void)json_object_set_new(json, "predicted",
                               json_pack("{s:f,s:f,s:I,s:I}", "step_s", p->step_s, "tokens_per_s_per_gpu",
                                         p->tokens_per_s_per_gpu, "memory_bytes", (json_int_t)p->total_bytes,

@@ -30,14 +30,15 @@ void redcoi_write_header(const redcoi_context *context, const char *prefix, cons
     if (context->summary != NULL) { redcoi_write_comment(stream, prefix, context->summary); }
 }
 
-redco_setting redcoi_sharded(const redco_plan *plan, const redco_setting *setting, const redco_engine *engine)
+redco_parallelism redcoi_sharded(const redco_plan *plan, const redco_parallelism *parallelism,
+                                 const redco_engine *engine)
 {
     const redco_parallel p = {.gpus_per_node = plan->gpus_per_node,
-                              .tp = setting->tp,
-                              .cp = setting->cp,
-                              .dp = setting->dp,
+                              .tp = parallelism->tp,
+                              .cp = parallelism->cp,
+                              .dp = parallelism->dp,
                               .states_over_cp = engine->shard_over_cp};
-    redco_setting sharded = *setting;
+    redco_parallelism sharded = *parallelism;
     sharded.dp = redco_parallel_state_grid(&p);
     return sharded;
 }
@@ -47,17 +48,17 @@ redco_mesh redcoi_regrid(const redco_plan *plan, redco_mesh mesh, redco_mesh gri
     return plan->cp > 1 && redco_mesh_ranks(mesh) > 1 && redco_mesh_equal(mesh, redco_plan_grid(plan)) ? grid : mesh;
 }
 
-redco_setting redcoi_offer_sharded(const redcoi_context *context)
+redco_parallelism redcoi_offer_sharded(const redcoi_context *context)
 {
-    return redcoi_sharded(context->plan, &context->offer->setting, &context->offer->engine);
+    return redcoi_sharded(context->plan, &context->offer->parallelism, &context->offer->engine);
 }
 
-uint32_t redcoi_traffic(const redco_setting *setting, const redco_shards *shards)
+uint32_t redcoi_traffic(const redco_parallelism *parallelism, const redco_shards *shards)
 {
     const uint64_t p = redco_mesh_ranks(shards->parameters);
     uint32_t traffic = 0;
     if (p > 1) { traffic |= REDCO_OVERLAP_AG_RS; }
-    if (redco_mesh_ranks(setting->dp) > p) { traffic |= REDCO_OVERLAP_AR; }
+    if (redco_mesh_ranks(parallelism->dp) > p) { traffic |= REDCO_OVERLAP_AR; }
     if (redco_mesh_ranks(shards->optimizer) > p) { traffic |= REDCO_OVERLAP_BC; }
     return traffic;
 }
@@ -106,18 +107,18 @@ uint32_t redcoi_count_recompute(const redcoi_context *context, redco_recompute p
     return layers;
 }
 
-uint32_t redcoi_positions(const redco_setting *setting)
+uint32_t redcoi_positions(const redco_parallelism *parallelism)
 {
-    const redco_pipeline pipeline = redco_setting_pipeline(setting);
-    return setting->pp > 1 ? redco_pipeline_positions(pipeline.kind, pipeline.stages, pipeline.chunks) : 1;
+    const redco_pipeline pipeline = redco_parallelism_pipeline(parallelism);
+    return parallelism->pp > 1 ? redco_pipeline_positions(pipeline.kind, pipeline.stages, pipeline.chunks) : 1;
 }
 
 uint32_t redcoi_position_layers(const redcoi_context *context, uint32_t position)
 {
-    const redco_setting *setting = &context->offer->setting;
-    return setting->split != NULL
-               ? setting->split[position]
-               : redco_stage_blocks(context->plan->model_layers, redcoi_positions(setting), position);
+    const redco_parallelism *parallelism = &context->offer->parallelism;
+    return parallelism->split != NULL
+               ? parallelism->split[position]
+               : redco_stage_blocks(context->plan->model_layers, redcoi_positions(parallelism), position);
 }
 
 /* PyTorch cuts the micro-batches of an interleaved step in rounds of pp or more, all alike. */

@@ -12,17 +12,17 @@ static bool is_one(redco_mesh mesh)
     return redco_mesh_ranks(mesh) == 1;
 }
 
-static bool can_shard(const redco_setting *setting, const redco_shards *shards)
+static bool can_shard(const redco_parallelism *parallelism, const redco_shards *shards)
 {
     const redco_mesh os = shards->optimizer;
     const bool p = is_one(shards->parameters) || redco_mesh_equal(shards->parameters, os);
     const bool g = is_one(shards->gradients) || redco_mesh_equal(shards->gradients, os);
-    if (!p || !g || !redco_mesh_consecutive(os, setting->dp)) { return false; }
-    if (!is_one(os) && redco_mesh_ranks(os) % setting->cp != 0) { return false; } /* its mesh is dp_shard x cp */
+    if (!p || !g || !redco_mesh_consecutive(os, parallelism->dp)) { return false; }
+    if (!is_one(os) && redco_mesh_ranks(os) % parallelism->cp != 0) { return false; } /* its mesh is dp_shard x cp */
     /* a copy over one rank is what reshard_after_forward = False keeps */
-    const uint64_t again = redco_mesh_ranks(setting->secondary);
+    const uint64_t again = redco_mesh_ranks(parallelism->secondary);
     return again == 0 || (redco_mesh_equal(shards->parameters, os) && again < redco_mesh_ranks(os) &&
-                          redco_mesh_consecutive(setting->secondary, setting->dp));
+                          redco_mesh_consecutive(parallelism->secondary, parallelism->dp));
 }
 
 static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers)
@@ -33,54 +33,54 @@ static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, 
 }
 
 /* The model is the user's code, so that most traits are told under "model". */
-static void limit(redco_engine *engine, const redco_setting *setting)
+static void limit(redco_engine *engine, const redco_parallelism *parallelism)
 {
-    (void)setting;
+    (void)parallelism;
     engine->partial_recompute = engine->planned_memory = engine->made_again = engine->cuda_graphs = false;
     engine->gemm_format = REDCO_GEMM_SAME;
     engine->workspace_bytes = 0;
 }
 
 /* Gathers are fetched ahead and reductions run beside backward, always. */
-static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
+static uint32_t overlap(const redco_parallelism *parallelism, const redco_shards *shards, uint32_t wanted)
 {
-    (void)setting;
+    (void)parallelism;
     (void)shards;
     (void)wanted;
     return REDCO_OVERLAP_ALL;
 }
 
 /* The classic name of a range's strategy; NULL where only fully_shard() can. */
-static const char *strategy_of(const redco_setting *setting, const redco_shards *shards)
+static const char *strategy_of(const redco_parallelism *parallelism, const redco_shards *shards)
 {
-    const bool all = redco_mesh_equal(shards->optimizer, setting->dp);
+    const bool all = redco_mesh_equal(shards->optimizer, parallelism->dp);
     if (is_one(shards->optimizer)) { return "NO_SHARD"; }
-    const bool copied = setting->secondary.gpus > 0;
-    if (copied && !is_one(setting->secondary)) { return NULL; }
+    const bool copied = parallelism->secondary.gpus > 0;
+    if (copied && !is_one(parallelism->secondary)) { return NULL; }
     if (copied || is_one(shards->parameters)) { return all ? "SHARD_GRAD_OP" : "_HYBRID_SHARD_ZERO2"; }
     return all ? "FULL_SHARD" : "HYBRID_SHARD";
 }
 
-static json_t *reshard_json(const redco_setting *setting, const redco_shards *shards)
+static json_t *reshard_json(const redco_parallelism *parallelism, const redco_shards *shards)
 {
-    if (is_one(shards->parameters) || is_one(setting->secondary)) { return json_false(); }
-    if (setting->secondary.gpus == 0) { return json_true(); }
-    return json_integer((json_int_t)redco_mesh_ranks(setting->secondary));
+    if (is_one(shards->parameters) || is_one(parallelism->secondary)) { return json_false(); }
+    if (parallelism->secondary.gpus == 0) { return json_true(); }
+    return json_integer((json_int_t)redco_mesh_ranks(parallelism->secondary));
 }
 
 static bool uses_accumulation(const redcoi_context *context, const redco_shards *shards)
 {
-    return context->offer->setting.micro_batches > 1 && is_one(shards->parameters) && !is_one(shards->optimizer);
+    return context->offer->parallelism.micro_batches > 1 && is_one(shards->parameters) && !is_one(shards->optimizer);
 }
 
 /* One range of layers. */
 static json_t *unit_json(const redcoi_context *context, const redco_plan_layers *row)
 {
-    const redco_setting sharded = redcoi_offer_sharded(context), *setting = &sharded;
+    const redco_parallelism sharded = redcoi_offer_sharded(context), *parallelism = &sharded;
     const redco_shards *shards = &row->shards;
-    const char *strategy = strategy_of(setting, shards);
+    const char *strategy = strategy_of(parallelism, shards);
     const uint64_t group = redco_mesh_ranks(shards->optimizer);
-    const uint64_t copies = redco_mesh_ranks(setting->dp) / group;
+    const uint64_t copies = redco_mesh_ranks(parallelism->dp) / group;
     json_t *json = json_pack("{s:s,s:[I,I],s:o,s:I,s:I}", "class", row->class_name, "layers",
                              (json_int_t)row->first_layer, (json_int_t)row->last_layer, "sharding_strategy",
                              strategy != NULL ? json_string(strategy) : json_null(), "dp_replicate", (json_int_t)copies,
@@ -92,7 +92,7 @@ static json_t *unit_json(const redcoi_context *context, const redco_plan_layers 
         return json;
     }
     (void)json_object_set_new(json, "wrap", json_string("fully_shard"));
-    (void)json_object_set_new(json, "reshard_after_forward", reshard_json(setting, shards));
+    (void)json_object_set_new(json, "reshard_after_forward", reshard_json(parallelism, shards));
     /* for all micro-batches but the last */
     (void)json_object_set_new(json, "set_reshard_after_backward", json_boolean(!uses_accumulation(context, shards)));
     (void)json_object_set_new(json, "set_requires_gradient_sync",
@@ -103,20 +103,20 @@ static json_t *unit_json(const redcoi_context *context, const redco_plan_layers 
 /* The finest cut of the data-parallel ranks that all ranges' groups are made of whole dimensions of. */
 static json_t *mesh_json(const redcoi_context *context)
 {
-    const redco_setting sharded = redcoi_offer_sharded(context), *setting = &sharded;
+    const redco_parallelism sharded = redcoi_offer_sharded(context), *parallelism = &sharded;
     const redco_plan_layers *main = redcoi_main_layers(context->offer->layers, context->offer->count);
     const uint64_t group = redco_mesh_ranks(main->shards.optimizer);
-    const uint64_t within = group > 1 ? group : setting->cp; /* dp_shard x cp hold the shards */
-    const uint64_t copies = redco_mesh_ranks(setting->dp) / within;
+    const uint64_t within = group > 1 ? group : parallelism->cp; /* dp_shard x cp hold the shards */
+    const uint64_t copies = redco_mesh_ranks(parallelism->dp) / within;
     const struct {
         const char *name;
         uint64_t size;
         bool always;
-    } dims[] = {{"pp", setting->pp, false},
+    } dims[] = {{"pp", parallelism->pp, false},
                 {"dp_replicate", copies, group == 1},
-                {"dp_shard", within / setting->cp, group > 1},
-                {"cp", setting->cp, false},
-                {"tp", setting->tp, false}};
+                {"dp_shard", within / parallelism->cp, group > 1},
+                {"cp", parallelism->cp, false},
+                {"tp", parallelism->tp, false}};
     json_t *shape = json_array();
     json_t *names = json_array();
     for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++) {
@@ -156,11 +156,11 @@ static json_t *checkpoint_json(const redcoi_context *context)
  * a V. */
 static json_t *pipeline_json(const redcoi_context *context)
 {
-    const redco_setting *setting = &context->offer->setting;
-    const redco_pipeline pipeline = redco_setting_pipeline(setting);
+    const redco_parallelism *parallelism = &context->offer->parallelism;
+    const redco_pipeline pipeline = redco_parallelism_pipeline(parallelism);
     json_t *ranges = json_array();
     uint32_t first = 0;
-    for (uint32_t i = 0; i < redcoi_positions(setting); i++) {
+    for (uint32_t i = 0; i < redcoi_positions(parallelism); i++) {
         const uint32_t layers = redcoi_position_layers(context, i);
         (void)json_array_append_new(ranges,
                                     layers > 0 ? json_pack("[I,I]", (json_int_t)first, (json_int_t)(first + layers - 1))
@@ -177,15 +177,15 @@ static json_t *tensor_json(const redcoi_context *context)
     const redco_plan *plan = context->plan;
     const redcoi_offer *offer = context->offer;
     json_t *rules = json_array();
-    for (uint32_t i = 0; i < plan->rules_count && offer->setting.tp == plan->tp; i++) {
+    for (uint32_t i = 0; i < plan->rules_count && offer->parallelism.tp == plan->tp; i++) {
         const redco_plan_rule *rule = &plan->rules[i];
         (void)json_array_append_new(rules, json_pack("{s:s,s:o,s:I,s:I}", "match", rule->match, "dim",
                                                      rule->dim < 0 ? json_null() : json_integer((json_int_t)rule->dim),
                                                      "unit", (json_int_t)(rule->unit > 0 ? rule->unit : 1), "parts",
                                                      (json_int_t)(rule->parts > 0 ? rule->parts : 1)));
     }
-    return json_pack("{s:I,s:b,s:b,s:o}", "size", (json_int_t)offer->setting.tp, "sequence_parallel",
-                     offer->setting.sequence_parallel, "async", offer->engine.async_tp, "rules", rules);
+    return json_pack("{s:I,s:b,s:b,s:o}", "size", (json_int_t)offer->parallelism.tp, "sequence_parallel",
+                     offer->parallelism.sequence_parallel, "async", offer->engine.async_tp, "rules", rules);
 }
 
 /* Traits of the model's code, as far as the plan says. */
@@ -230,7 +230,7 @@ static json_t *launch_json(const redcoi_context *context)
 
 static void add_notes(const redcoi_context *context)
 {
-    const redco_setting sharded = redcoi_offer_sharded(context);
+    const redco_parallelism sharded = redcoi_offer_sharded(context);
     const redcoi_offer *offer = context->offer;
     bool mixed = false;
     for (uint32_t i = 1; i < offer->count; i++) {
@@ -242,7 +242,7 @@ static void add_notes(const redcoi_context *context)
             json_string("layers differ: give each range's fully_shard() a mesh of its own dp_replicate x "
                         "dp_shard; device_mesh is that of most layers"));
     }
-    if (offer->engine.shard_over_cp && offer->setting.cp > 1) {
+    if (offer->engine.shard_over_cp && offer->parallelism.cp > 1) {
         (void)json_array_append_new(context->notes,
                                     json_string("flatten dp_shard and cp to one dimension and shard over it, so that "
                                                 "gradients are reduced over cp, too"));
@@ -252,10 +252,10 @@ static void add_notes(const redcoi_context *context)
         redcoi_note(context, "fully_shard() reduces gradients unit by unit: the plan's buckets of %.3g GB are not used",
                     (double)context->plan->bucket_bytes / 1e9);
     }
-    if (offer->setting.tp != context->plan->tp) {
+    if (offer->parallelism.tp != context->plan->tp) {
         redcoi_note(context,
                     "the plan's tensor-parallel rules are for tp %u: redco-rules --shards %u has those for tp %u",
-                    context->plan->tp, offer->setting.tp, offer->setting.tp);
+                    context->plan->tp, offer->parallelism.tp, offer->parallelism.tp);
     }
     if (context->plan->hosts_count > 0) {
         redcoi_note(context, "NODE_RANK is a host's place in \"hosts\", MASTER_ADDR the first of them");
@@ -266,7 +266,7 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
 {
     static const char *const types[] = {"bfloat16", "float16", "float32"};
     const redco_plan *plan = context->plan;
-    const redco_setting *setting = &context->offer->setting;
+    const redco_parallelism *parallelism = &context->offer->parallelism;
     const redco_engine *engine = &context->offer->engine;
     const redco_precision precision = redcoi_base_precision(plan);
     const bool wide = redcoi_gradient_bytes(plan, engine) == 4;
@@ -275,12 +275,12 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
         REDCO_EXPORT_VERSION, "exact", context->exact, "device_mesh", mesh_json(context), "units", units_json(context),
         "activation_checkpointing", checkpoint_json(context), "mixed_precision", "param_dtype", types[precision],
         "reduce_dtype", wide ? "float32" : types[precision], "batch", "seq_len", (json_int_t)plan->seq_len,
-        "global_batch_size", (json_int_t)plan->global_batch, "micro_batch_size", (json_int_t)setting->micro_batch,
-        "gradient_accumulation_steps", (json_int_t)setting->micro_batches, "model", model_json(context), "hosts",
+        "global_batch_size", (json_int_t)plan->global_batch, "micro_batch_size", (json_int_t)parallelism->micro_batch,
+        "gradient_accumulation_steps", (json_int_t)parallelism->micro_batches, "model", model_json(context), "hosts",
         hosts_json(plan), "launch", launch_json(context));
     if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    if (setting->pp > 1) { (void)json_object_set_new(json, "pipeline", pipeline_json(context)); }
-    if (setting->tp > 1) { (void)json_object_set_new(json, "tensor_parallel", tensor_json(context)); }
+    if (parallelism->pp > 1) { (void)json_object_set_new(json, "pipeline", pipeline_json(context)); }
+    if (parallelism->tp > 1) { (void)json_object_set_new(json, "tensor_parallel", tensor_json(context)); }
     add_notes(context);
     if (context->summary != NULL) { (void)json_object_set_new(json, "difference", json_string(context->summary)); }
     (void)json_object_set(json, "notes", context->notes);

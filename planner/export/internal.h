@@ -17,7 +17,7 @@ typedef enum redcoi_recompute_ability {
 
 /** The exported layout: the plan itself, or the nearest that can be expressed. Owns its arrays. */
 typedef struct redcoi_offer {
-    redco_setting setting;
+    redco_parallelism parallelism;
     uint32_t overlap;
     redco_engine engine; /**< that the price is for: shard_over_cp and the traits */
     redco_tp_placement tp_placement;
@@ -51,18 +51,18 @@ typedef struct redcoi_ability {
     /** Says whether the framework has this schedule for so many layers, and lays them out by @p split (NULL: equal
      *  shares); NULL: only 1F1B of one chunk and equal shares. */
     bool (*can_pipeline)(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers);
-    /** Traits of the plan's engine for which the framework has no option under @p setting become what it does;
+    /** Traits of the plan's engine for which the framework has no option under @p parallelism become what it does;
      *  NULL: none. */
-    void (*limit)(redco_engine *engine, const redco_setting *setting);
+    void (*limit)(redco_engine *engine, const redco_parallelism *parallelism);
     bool scheme_fixed; /**< to scheme */
     redco_scheme scheme;
     redcoi_recompute_ability recompute;
     const char *engine; /**< file of the engine that runs the export; NULL: the plan's */
     /** Says whether the framework can express these meshes with these degrees (and secondary mesh); dp is that of
      * redcoi_sharded(). */
-    bool (*can_shard)(const redco_setting *setting, const redco_shards *shards);
+    bool (*can_shard)(const redco_parallelism *parallelism, const redco_shards *shards);
     /** The traffic that is hidden when @p wanted is asked for. */
-    uint32_t (*overlap)(const redco_setting *setting, const redco_shards *shards, uint32_t wanted);
+    uint32_t (*overlap)(const redco_parallelism *parallelism, const redco_shards *shards, uint32_t wanted);
     /** The configuration as data, new reference; a json_null() where there is none beside the text. */
     redco_status (*configure)(const redcoi_context *context, json_t **config_out, redco_error *err);
     /** The file. */
@@ -85,20 +85,21 @@ void redcoi_offer_free(redcoi_offer *offer);
  *  a note and as JSON; else JSON null. @param as_run_out  new reference */
 redco_status redcoi_as_run(const redcoi_ability *ability, const char *framework, const redcoi_context *context,
                            json_t **as_run_out, redco_error *err);
-/** @p setting as seen by what shards states: dp stands for all ranks that they are sharded over, context-parallel ones
- *  included where @p engine has it so. */
-redco_setting redcoi_sharded(const redco_plan *plan, const redco_setting *setting, const redco_engine *engine);
+/** @p parallelism as seen by what shards states: dp stands for all ranks that they are sharded over, context-parallel
+ * ones included where @p engine has it so. */
+redco_parallelism redcoi_sharded(const redco_plan *plan, const redco_parallelism *parallelism,
+                                 const redco_engine *engine);
 /** A mesh of the plan over the ranks @p grid that the export shards over: all stay all. */
 redco_mesh redcoi_regrid(const redco_plan *plan, redco_mesh mesh, redco_mesh grid);
 /** The same of an offer. */
-redco_setting redcoi_offer_sharded(const redcoi_context *context);
+redco_parallelism redcoi_offer_sharded(const redcoi_context *context);
 
 /** redco_overlap bits of traffic that there is at all. */
-uint32_t redcoi_traffic(const redco_setting *setting, const redco_shards *shards);
+uint32_t redcoi_traffic(const redco_parallelism *parallelism, const redco_shards *shards);
 /** Shards of the class with most layers. */
 const redco_plan_layers *redcoi_main_layers(const redco_plan_layers *layers, uint32_t count);
 /** Positions of the model's layers: the chunks of all pipeline stages; 1 without stages. */
-uint32_t redcoi_positions(const redco_setting *setting);
+uint32_t redcoi_positions(const redco_parallelism *parallelism);
 /** Blocks at a position: the plan's split, else equal shares. */
 uint32_t redcoi_position_layers(const redcoi_context *context, uint32_t position);
 /** Says whether PyTorch has the schedule (torch/distributed/pipelining/schedules.py, PyTorch 2). @return its name, or

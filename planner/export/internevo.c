@@ -6,18 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool can_shard(const redco_setting *setting, const redco_shards *shards)
+static bool can_shard(const redco_parallelism *parallelism, const redco_shards *shards)
 {
     const redco_mesh p = shards->parameters;
-    return setting->cp == 1 && setting->secondary.gpus == 0 && redco_mesh_equal(p, shards->gradients) &&
-           redco_mesh_consecutive(p, setting->dp) && redco_mesh_consecutive(shards->optimizer, setting->dp) &&
-           (redco_mesh_ranks(p) == 1 || setting->tp == 1);
+    return parallelism->cp == 1 && parallelism->secondary.gpus == 0 && redco_mesh_equal(p, shards->gradients) &&
+           redco_mesh_consecutive(p, parallelism->dp) && redco_mesh_consecutive(shards->optimizer, parallelism->dp) &&
+           (redco_mesh_ranks(p) == 1 || parallelism->tp == 1);
 }
 
 /* weight.overlap, overlap_sync_grad, overlap_sync_param */
-static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
+static uint32_t overlap(const redco_parallelism *parallelism, const redco_shards *shards, uint32_t wanted)
 {
-    (void)setting;
+    (void)parallelism;
     (void)shards;
     return wanted;
 }
@@ -33,9 +33,9 @@ static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, 
 }
 
 /* No options for torch.compile, narrow formats, wider gradients or other norms. */
-static void limit(redco_engine *engine, const redco_setting *setting)
+static void limit(redco_engine *engine, const redco_parallelism *parallelism)
 {
-    (void)setting;
+    (void)parallelism;
     engine->fused_loss = false;
     engine->plain_norm = engine->compiled = engine->partial_recompute = engine->async_tp = false;
     engine->planned_memory = engine->made_again = engine->cuda_graphs = false;
@@ -46,16 +46,16 @@ static void limit(redco_engine *engine, const redco_setting *setting)
 
 static json_t *parallel_json(const redcoi_context *context)
 {
-    const redco_setting *setting = &context->offer->setting;
+    const redco_parallelism *parallelism = &context->offer->parallelism;
     const redco_shards *shards = &context->offer->layers[0].shards;
     const uint64_t weight = redco_mesh_ranks(shards->parameters);
     const uint64_t zero1 = redco_mesh_ranks(shards->optimizer) / weight;
     const bool hidden = weight > 1 && (context->offer->overlap & REDCO_OVERLAP_AG_RS) != 0;
-    const char *plain = context->offer->setting.sequence_parallel && setting->tp > 1 ? "msp" : "mtp";
+    const char *plain = context->offer->parallelism.sequence_parallel && parallelism->tp > 1 ? "msp" : "mtp";
     return json_pack("{s:{s:I,s:b},s:{s:I,s:s},s:{s:I,s:b},s:{s:I,s:b,s:b}}", "zero1", "size", (json_int_t)zero1,
-                     "fsdp", 0, "tensor", "size", (json_int_t)setting->tp, "mode", weight > 1 ? "isp" : plain,
-                     "pipeline", "size", (json_int_t)setting->pp, "interleaved_overlap",
-                     context->offer->setting.chunks > 1, "weight", "size", (json_int_t)weight, "overlap", hidden,
+                     "fsdp", 0, "tensor", "size", (json_int_t)parallelism->tp, "mode", weight > 1 ? "isp" : plain,
+                     "pipeline", "size", (json_int_t)parallelism->pp, "interleaved_overlap",
+                     context->offer->parallelism.chunks > 1, "weight", "size", (json_int_t)weight, "overlap", hidden,
                      "memory_pool", hidden);
 }
 
@@ -64,7 +64,7 @@ static json_t *checkpoint_json(const redcoi_context *context)
 {
     const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
     const uint32_t layers = context->plan->model_layers;
-    const uint32_t stages = redcoi_positions(&context->offer->setting);
+    const uint32_t stages = redcoi_positions(&context->offer->parallelism);
     if (full == 0 || full == layers) { return json_boolean(full > 0); }
     return json_real((full / (double)stages - 0.5) / (layers / (double)stages));
 }
@@ -88,19 +88,19 @@ static json_t *model_json(const redcoi_context *context)
         (json_int_t)dims->layers, "hidden_size", (json_int_t)dims->hidden, "num_attention_heads",
         (json_int_t)dims->heads, "num_kv_attention_heads", (json_int_t)dims->kv_heads, "mlp_ratio", mlp_ratio(dims),
         "vocab_size", (json_int_t)dims->vocab, "dtype", types[redcoi_base_precision(context->plan)], "num_chunks",
-        (json_int_t)context->offer->setting.chunks, "use_flash_attn", redcoi_flash_attention(engine));
+        (json_int_t)context->offer->parallelism.chunks, "use_flash_attn", redcoi_flash_attention(engine));
     if (engine->logits_gathered) { (void)json_object_set_new(json, "parallel_output", json_false()); }
     return json;
 }
 
 static void add_notes(const redcoi_context *context)
 {
-    const redco_setting *setting = &context->offer->setting;
+    const redco_parallelism *parallelism = &context->offer->parallelism;
     const redco_engine *engine = &context->offer->engine;
     const uint32_t layers = context->plan->model_layers;
-    if (layers % setting->pp != 0) {
+    if (layers % parallelism->pp != 0) {
         redcoi_note(context, "InternEvo gives the odd layers to the last stages, the plan to the first (%u on %u)",
-                    layers, setting->pp);
+                    layers, parallelism->pp);
     }
     if (engine->attention != REDCO_ATTENTION_AUTO && engine->attention != REDCO_ATTENTION_FLASH2) {
         redcoi_note(context, "which kernel of attention runs, flash or not aside, is that of the installed libraries");
@@ -117,7 +117,7 @@ static const char *model_type(const char *type)
 static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
 {
     const redco_plan *plan = context->plan;
-    const redco_setting *setting = &context->offer->setting;
+    const redco_parallelism *parallelism = &context->offer->parallelism;
     const char *type = model_type(plan->model_type);
     const uint32_t hidden = context->offer->overlap;
     if (redco_model_get_dims(context->reopened->inputs.model)->encoder_layers > 0) {
@@ -128,8 +128,8 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     if (type != NULL) { (void)json_object_set_new(json, "model_type", json_string(type)); }
     (void)json_object_set_new(json, "data",
                               json_pack("{s:I,s:I,s:I}", "seq_len", (json_int_t)plan->seq_len, "micro_num",
-                                        (json_int_t)setting->micro_batches, "micro_bsz",
-                                        (json_int_t)setting->micro_batch));
+                                        (json_int_t)parallelism->micro_batches, "micro_bsz",
+                                        (json_int_t)parallelism->micro_batch));
     (void)json_object_set_new(json, "hybrid_zero_optimizer",
                               json_pack("{s:b,s:b,s:I,s:f}", "overlap_sync_grad", (hidden & REDCO_OVERLAP_AR) != 0,
                                         "overlap_sync_param", (hidden & REDCO_OVERLAP_BC) != 0, "reduce_bucket_size",

@@ -10,14 +10,14 @@
 
 typedef enum engine_kind { ENGINE_NONE, ENGINE_DDP, ENGINE_DISTRIBUTED_OPTIMIZER, ENGINE_FSDP } engine_kind;
 
-static engine_kind engine_of(const redco_setting *setting, const redco_shards *shards)
+static engine_kind engine_of(const redco_parallelism *parallelism, const redco_shards *shards)
 {
     const redco_mesh p = shards->parameters;
     const redco_mesh g = shards->gradients;
     const redco_mesh os = shards->optimizer;
     const bool whole = redco_mesh_ranks(p) == 1;
-    if (setting->secondary.gpus > 0 || !redco_mesh_consecutive(os, setting->dp) ||
-        !redco_mesh_consecutive(g, setting->dp)) {
+    if (parallelism->secondary.gpus > 0 || !redco_mesh_consecutive(os, parallelism->dp) ||
+        !redco_mesh_consecutive(g, parallelism->dp)) {
         return ENGINE_NONE;
     }
     if (whole && redco_mesh_ranks(g) == 1) {
@@ -25,13 +25,13 @@ static engine_kind engine_of(const redco_setting *setting, const redco_shards *s
     }
     if (redco_mesh_equal(g, os)) { return whole || redco_mesh_equal(p, os) ? ENGINE_FSDP : ENGINE_NONE; }
     /* parameters and gradients inside, the optimizer over all */
-    return redco_mesh_equal(p, g) && redco_mesh_equal(os, setting->dp) ? ENGINE_FSDP : ENGINE_NONE;
+    return redco_mesh_equal(p, g) && redco_mesh_equal(os, parallelism->dp) ? ENGINE_FSDP : ENGINE_NONE;
 }
 
-static bool can_shard(const redco_setting *setting, const redco_shards *shards)
+static bool can_shard(const redco_parallelism *parallelism, const redco_shards *shards)
 {
-    const engine_kind engine = engine_of(setting, shards);
-    return engine != ENGINE_NONE && (engine != ENGINE_FSDP || setting->pp == 1);
+    const engine_kind engine = engine_of(parallelism, shards);
+    return engine != ENGINE_NONE && (engine != ENGINE_FSDP || parallelism->pp == 1);
 }
 
 static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers)
@@ -43,10 +43,10 @@ static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, 
 
 /* --overlap-param-gather needs --overlap-grad-reduce. Megatron-FSDP has no other switches for its gathers and scatters.
  */
-static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
+static uint32_t overlap(const redco_parallelism *parallelism, const redco_shards *shards, uint32_t wanted)
 {
     const uint32_t reduce = REDCO_OVERLAP_AR;
-    const engine_kind engine = engine_of(setting, shards);
+    const engine_kind engine = engine_of(parallelism, shards);
     if (engine == ENGINE_FSDP) {
         const bool gathers = (wanted & (REDCO_OVERLAP_AG_RS | REDCO_OVERLAP_BC)) != 0;
         if (gathers) { return REDCO_OVERLAP_ALL; }
@@ -75,7 +75,7 @@ static void add_sharding(const redcoi_context *context, json_t *json)
 {
     const redcoi_offer *offer = context->offer;
     const redco_shards *shards = &offer->layers[0].shards;
-    const redco_setting sharded = redcoi_offer_sharded(context);
+    const redco_parallelism sharded = redcoi_offer_sharded(context);
     const engine_kind engine = engine_of(&sharded, shards);
     const uint64_t all = redco_mesh_ranks(sharded.dp);
     const bool inner = redco_mesh_ranks(shards->gradients) > 1;
@@ -106,14 +106,14 @@ static void add_sharding(const redcoi_context *context, json_t *json)
 static void add_recompute(const redcoi_context *context, json_t *json)
 {
     const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
-    const uint32_t stages = redcoi_positions(&context->offer->setting);
+    const uint32_t stages = redcoi_positions(&context->offer->parallelism);
     const bool ffn = redcoi_count_recompute(context, REDCO_RECOMPUTE_MLP) > 0;
     if (ffn || redcoi_count_recompute(context, REDCO_RECOMPUTE_SELECTIVE) > 0) {
         word(json, "recompute-granularity", "selective");
         word(json, "recompute-modules", ffn ? "mlp" : "core_attn");
     } else if (full > 0) {
         const bool uneven =
-            full == context->plan->model_layers && (full % stages != 0 || context->offer->setting.split != NULL);
+            full == context->plan->model_layers && (full % stages != 0 || context->offer->parallelism.split != NULL);
         word(json, "recompute-granularity", "full");
         word(json, "recompute-method", uneven ? "uniform" : "block");
         set(json, "recompute-num-layers", uneven ? 1 : full / stages);
@@ -143,12 +143,12 @@ static void add_layout(const redcoi_context *context, uint32_t positions, json_t
    takes one of both. */
 static void add_stages(const redcoi_context *context, json_t *json)
 {
-    const redco_setting *setting = &context->offer->setting;
-    const redco_pipeline pipeline = redco_setting_pipeline(setting);
-    const uint32_t layers = context->plan->model_layers, positions = redcoi_positions(setting);
-    const bool counted = setting->split == NULL && redco_stage_edges_count(layers, positions);
-    const bool listed = setting->split != NULL || (layers % positions != 0 && !counted);
-    if (setting->pp > 1 && pipeline.chunks > 1) {
+    const redco_parallelism *parallelism = &context->offer->parallelism;
+    const redco_pipeline pipeline = redco_parallelism_pipeline(parallelism);
+    const uint32_t layers = context->plan->model_layers, positions = redcoi_positions(parallelism);
+    const bool counted = parallelism->split == NULL && redco_stage_edges_count(layers, positions);
+    const bool listed = parallelism->split != NULL || (layers % positions != 0 && !counted);
+    if (parallelism->pp > 1 && pipeline.chunks > 1) {
         if (!listed) { set(json, "num-virtual-stages-per-pipeline-rank", pipeline.chunks); }
         set(json, "microbatch-group-size-per-virtual-pipeline-stage", pipeline.group);
     }
@@ -160,9 +160,9 @@ static void add_stages(const redcoi_context *context, json_t *json)
 }
 
 /* Transformer Engine fuses norms; there is no switch for torch.compile, gathered logits or half recomputation. */
-static void limit(redco_engine *engine, const redco_setting *setting)
+static void limit(redco_engine *engine, const redco_parallelism *parallelism)
 {
-    (void)setting;
+    (void)parallelism;
     engine->plain_norm = engine->compiled = engine->logits_gathered = engine->partial_recompute = false;
     engine->planned_memory = engine->made_again = engine->cuda_graphs = false;
     engine->workspace_bytes = 0;
@@ -191,7 +191,7 @@ static void add_engine(const redcoi_context *context, json_t *json)
     }
     if (engine->gemm_format == REDCO_GEMM_NVFP4) { word(json, "fp4-format", "e2m1"); }
     if (engine->fused_loss) { flag(json, "cross-entropy-loss-fusion"); }
-    if (engine->async_tp && context->offer->setting.tp > 1) { flag(json, "tp-comm-overlap"); }
+    if (engine->async_tp && context->offer->parallelism.tp > 1) { flag(json, "tp-comm-overlap"); }
 }
 
 static bool is_type(const redcoi_context *context, const char *const *types)
@@ -280,20 +280,20 @@ static void add_model(const redcoi_context *context, json_t *json)
 
 static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
 {
-    const redco_setting *setting = &context->offer->setting;
+    const redco_parallelism *parallelism = &context->offer->parallelism;
     const redco_plan *plan = context->plan;
     if (redco_model_get_dims(context->reopened->inputs.model)->encoder_layers > 0) {
         return redco_fail(err, REDCO_EINFEASIBLE, "", "Megatron-LM (Core 0.20) trains no encoder-decoder models");
     }
     json_t *json = json_object();
     if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    set(json, "tensor-model-parallel-size", setting->tp);
-    set(json, "pipeline-model-parallel-size", setting->pp);
-    set(json, "context-parallel-size", setting->cp);
+    set(json, "tensor-model-parallel-size", parallelism->tp);
+    set(json, "pipeline-model-parallel-size", parallelism->pp);
+    set(json, "context-parallel-size", parallelism->cp);
     /* keys and values go round in a ring behind attention: the bytes that the plan counts */
-    if (setting->cp > 1) { word(json, "cp-comm-type", "p2p"); }
-    if (context->offer->setting.sequence_parallel && setting->tp > 1) { flag(json, "sequence-parallel"); }
-    set(json, "micro-batch-size", setting->micro_batch);
+    if (parallelism->cp > 1) { word(json, "cp-comm-type", "p2p"); }
+    if (context->offer->parallelism.sequence_parallel && parallelism->tp > 1) { flag(json, "sequence-parallel"); }
+    set(json, "micro-batch-size", parallelism->micro_batch);
     set(json, "global-batch-size", plan->global_batch);
     add_engine(context, json);
     add_stages(context, json);

@@ -232,9 +232,9 @@ static redco_status write(const redcoi_context *context, const json_t *config, F
 }
 
 /* Meshes, overlap and traits are those of Megatron-LM. */
-static bool can_shard(const redco_setting *setting, const redco_shards *shards)
+static bool can_shard(const redco_parallelism *parallelism, const redco_shards *shards)
 {
-    return redcoi_megatron.can_shard(setting, shards);
+    return redcoi_megatron.can_shard(parallelism, shards);
 }
 
 static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers)
@@ -242,14 +242,14 @@ static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, 
     return redcoi_megatron.can_pipeline(pipeline, split, layers);
 }
 
-static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
+static uint32_t overlap(const redco_parallelism *parallelism, const redco_shards *shards, uint32_t wanted)
 {
-    return redcoi_megatron.overlap(setting, shards, wanted);
+    return redcoi_megatron.overlap(parallelism, shards, wanted);
 }
 
-static void limit(redco_engine *engine, const redco_setting *setting)
+static void limit(redco_engine *engine, const redco_parallelism *parallelism)
 {
-    redcoi_megatron.limit(engine, setting);
+    redcoi_megatron.limit(engine, parallelism);
 }
 
 const redcoi_ability redcoi_megatron_bridge = {

@@ -47,10 +47,10 @@ static bool is_block(const redco_layer_class *class)
 /* The engine that an export is priced with, the only place where it is chosen: the plan's, less what the framework has
    no option for. (A plan for one engine that another runs is priced again by returning the other one here.) */
 static redco_engine export_engine(const redcoi_ability *ability, const redco_plan_case *reopened,
-                                  const redco_setting *setting)
+                                  const redco_parallelism *parallelism)
 {
     redco_engine engine = reopened->workload.engine;
-    if (ability->limit != NULL) { ability->limit(&engine, setting); }
+    if (ability->limit != NULL) { ability->limit(&engine, parallelism); }
     return engine;
 }
 
@@ -61,10 +61,10 @@ static redco_tp_placement export_layout(const redcoi_ability *ability, const red
 }
 
 /* Candidates are ranked by the closed form. */
-static redco_prediction rank(redco_costs *costs, const redco_setting *setting, const redco_assignment *parts,
+static redco_prediction rank(redco_costs *costs, const redco_parallelism *parallelism, const redco_assignment *parts,
                              uint32_t count)
 {
-    return redco_cost_step(costs, setting, parts, count);
+    return redco_cost_step(costs, parallelism, parts, count);
 }
 
 /* Prices an export as plans are priced: by the simulator. */
@@ -72,7 +72,7 @@ static redco_status price(redco_costs *costs, redcoi_offer *offer, redco_error *
 {
     redco_price made;
     const redco_status st =
-        redco_price_step(costs, &offer->setting, offer->assignments, offer->assignment_count, &made, err);
+        redco_price_step(costs, &offer->parallelism, offer->assignments, offer->assignment_count, &made, err);
     if (st == REDCO_OK) { offer->prediction = made.predicted; }
     return st;
 }
@@ -127,40 +127,40 @@ static bool has_sequence_parallel(const struct finder *f)
 }
 
 /* The plan's schedule, chunks, group and split where degrees and framework allow them; else 1F1B of one chunk. */
-static void set_pipeline(const struct finder *f, redco_setting *setting)
+static void set_pipeline(const struct finder *f, redco_parallelism *parallelism)
 {
-    const redco_setting *planned = &f->reopened->setting;
+    const redco_parallelism *planned = &f->reopened->parallelism;
     const uint32_t layers = f->plan->model_layers;
-    setting->schedule = planned->schedule;
-    setting->chunks = planned->chunks;
-    setting->group = planned->group;
-    setting->split = setting->pp == planned->pp ? planned->split : NULL;
-    const redco_pipeline pipeline = redco_setting_pipeline(setting);
-    const uint64_t positions = redcoi_positions(setting);
-    const bool plain = pipeline.kind == REDCO_PIPELINE_1F1B && setting->split == NULL;
-    const bool divided = setting->split != NULL || pipeline.kind != REDCO_PIPELINE_INTERLEAVED ||
+    parallelism->schedule = planned->schedule;
+    parallelism->chunks = planned->chunks;
+    parallelism->group = planned->group;
+    parallelism->split = parallelism->pp == planned->pp ? planned->split : NULL;
+    const redco_pipeline pipeline = redco_parallelism_pipeline(parallelism);
+    const uint64_t positions = redcoi_positions(parallelism);
+    const bool plain = pipeline.kind == REDCO_PIPELINE_1F1B && parallelism->split == NULL;
+    const bool divided = parallelism->split != NULL || pipeline.kind != REDCO_PIPELINE_INTERLEAVED ||
                          layers % positions == 0 || redco_stage_edges_count(layers, positions);
     const bool can = plain || (f->ability->can_pipeline != NULL && redco_pipeline_check(&pipeline, NULL) == REDCO_OK &&
-                               divided && f->ability->can_pipeline(&pipeline, setting->split, layers));
-    if (setting->pp > 1 && can && (plain || f->ability->pipeline)) { return; }
-    setting->schedule = REDCO_PIPELINE_1F1B;
-    setting->chunks = 1;
-    setting->group = 0;
-    setting->split = NULL;
+                               divided && f->ability->can_pipeline(&pipeline, parallelism->split, layers));
+    if (parallelism->pp > 1 && can && (plain || f->ability->pipeline)) { return; }
+    parallelism->schedule = REDCO_PIPELINE_1F1B;
+    parallelism->chunks = 1;
+    parallelism->group = 0;
+    parallelism->split = NULL;
 }
 
 /* Fills in everything but layers and price. */
-static redcoi_offer start_offer(const struct finder *f, const redco_setting *setting, uint32_t overlap)
+static redcoi_offer start_offer(const struct finder *f, const redco_parallelism *parallelism, uint32_t overlap)
 {
-    redcoi_offer offer = {.setting = *setting,
+    redcoi_offer offer = {.parallelism = *parallelism,
                           .overlap = overlap,
-                          .engine = export_engine(f->ability, f->reopened, setting),
+                          .engine = export_engine(f->ability, f->reopened, parallelism),
                           .tp_placement = export_layout(f->ability, f->reopened),
                           .gpu_order = keeps_gpu_order(f->ability, f->plan)};
-    offer.setting.sequence_parallel = has_sequence_parallel(f);
-    set_pipeline(f, &offer.setting);
+    offer.parallelism.sequence_parallel = has_sequence_parallel(f);
+    set_pipeline(f, &offer.parallelism);
     if (!f->ability->any_command) { offer.engine.shard_over_cp = f->ability->shard_over_cp; }
-    offer.engine.async_tp = offer.engine.async_tp && (offer.setting.sequence_parallel || f->ability->any_command);
+    offer.engine.async_tp = offer.engine.async_tp && (offer.parallelism.sequence_parallel || f->ability->any_command);
     return offer;
 }
 
@@ -195,13 +195,13 @@ static bool has_ffn(const struct finder *f, const struct counts *counts)
 
 /* The same number of recomputed layers in every one of @p stages model chunks, of the kinds that the framework knows.
  */
-static bool can_recompute(const struct finder *f, const struct counts *counts, const redco_setting *setting)
+static bool can_recompute(const struct finder *f, const struct counts *counts, const redco_parallelism *parallelism)
 {
-    const uint32_t stages = redcoi_positions(setting);
+    const uint32_t stages = redcoi_positions(parallelism);
     uint32_t modules[2] = {0, 0};
     uint32_t full = 0;
     uint32_t all = 0;
-    bool even = setting->split == NULL;
+    bool even = parallelism->split == NULL;
     if (f->ability->recompute == REDCOI_RECOMPUTE_ANY) { return !has_ffn(f, counts); }
     for (uint32_t c = 0; c < f->class_count; c++) {
         const uint32_t here = counts[c].of[REDCO_RECOMPUTE_FULL];
@@ -247,7 +247,7 @@ static void add_class(const struct finder *f, uint32_t class_index, const struct
 static redco_status consider(struct finder *f, redco_costs *costs, const redcoi_offer *point,
                              const redco_shards *shards, const struct counts *counts, bool *fits_out, redco_error *err)
 {
-    const uint32_t stages = redcoi_positions(&point->setting);
+    const uint32_t stages = redcoi_positions(&point->parallelism);
     const uint32_t most = REDCO_RECOMPUTE_COUNT * f->class_count * stages;
     redco_assignment *parts = calloc(most, sizeof *parts);
     redco_plan_layers *layers = NULL;
@@ -257,7 +257,7 @@ static redco_status consider(struct finder *f, redco_costs *costs, const redcoi_
     *fits_out = false;
     if (parts == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     for (uint32_t c = 0; c < f->class_count; c++) { add_class(f, c, &counts[c], shards, stages, parts, &part_count); }
-    const redco_prediction prediction = rank(costs, &point->setting, parts, part_count);
+    const redco_prediction prediction = rank(costs, &point->parallelism, parts, part_count);
     *fits_out = prediction.total_bytes <= prediction.capacity_bytes;
     if (!*fits_out || (f->found && prediction.step_s >= f->best.prediction.step_s * (1.0 - rounding_ratio))) {
         goto out;
@@ -324,10 +324,10 @@ static redco_status try_part(struct finder *f, const struct place *place, struct
                              bool *fits_out, redco_error *err)
 {
     struct counts counts[REDCOI_MAX_CLASSES];
-    const uint32_t stages = redcoi_positions(&place->point.setting);
+    const uint32_t stages = redcoi_positions(&place->point.parallelism);
     mix_counts(f, stages, part, place->parts, mix, counts);
     *fits_out = false;
-    *can_out = can_recompute(f, counts, &place->point.setting);
+    *can_out = can_recompute(f, counts, &place->point.parallelism);
     return *can_out ? consider(f, place->costs, &place->point, place->shards, counts, fits_out, err) : REDCO_OK;
 }
 
@@ -352,22 +352,22 @@ static redco_status try_mix(struct finder *f, const struct place *place, struct 
 }
 
 /* With the plan's recomputation, and with the least of each mix. */
-static redco_status try_meshes(struct finder *f, const redco_setting *setting, const redco_shards *shards,
+static redco_status try_meshes(struct finder *f, const redco_parallelism *parallelism, const redco_shards *shards,
                                redco_error *err)
 {
     static const struct mix mixes[] = {{REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_NONE},
                                        {REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_NONE},
                                        {REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_SELECTIVE}};
-    struct place place = {.point = start_offer(f, setting, 0), .shards = shards};
-    const redco_setting sharded = redcoi_sharded(f->plan, setting, &place.point.engine);
+    struct place place = {.point = start_offer(f, parallelism, 0), .shards = shards};
+    const redco_parallelism sharded = redcoi_sharded(f->plan, parallelism, &place.point.engine);
     place.point.overlap = f->ability->overlap(&sharded, shards, f->plan->overlap);
-    const uint32_t stages = redcoi_positions(&place.point.setting);
+    const uint32_t stages = redcoi_positions(&place.point.parallelism);
     redco_error why = {0};
     bool fits = false;
     redco_status st = costs_for(f, &place.point, &place.costs, err);
-    if (st != REDCO_OK || redco_setting_check(place.costs, setting, &why) != REDCO_OK) { return st; }
+    if (st != REDCO_OK || redco_parallelism_check(place.costs, parallelism, &why) != REDCO_OK) { return st; }
     place.parts = most_layers(f, stages);
-    if (can_recompute(f, f->planned, &place.point.setting)) {
+    if (can_recompute(f, f->planned, &place.point.parallelism)) {
         st = consider(f, place.costs, &place.point, shards, f->planned, &fits, err);
     }
     for (size_t i = 0; i < sizeof mixes / sizeof mixes[0] && st == REDCO_OK; i++) {
@@ -377,23 +377,23 @@ static redco_status try_meshes(struct finder *f, const redco_setting *setting, c
 }
 
 /* Every mesh triple of the planner's space that the framework can say; the second copy of parameters for ZeRO-3. */
-static redco_status try_setting(struct finder *f, redco_setting setting, redco_error *err)
+static redco_status try_setting(struct finder *f, redco_parallelism parallelism, redco_error *err)
 {
     static const redco_shards none = {{0, 0}, {0, 0}, {0, 0}};
     redco_shards *triples = NULL;
     size_t count = 0;
-    if (f->ability->scheme_fixed) { setting.scheme = f->ability->scheme; }
-    const redcoi_offer start = start_offer(f, &setting, 0);
-    redco_setting sharded = redcoi_sharded(f->plan, &setting, &start.engine);
+    if (f->ability->scheme_fixed) { parallelism.scheme = f->ability->scheme; }
+    const redcoi_offer start = start_offer(f, &parallelism, 0);
+    redco_parallelism sharded = redcoi_sharded(f->plan, &parallelism, &start.engine);
     const redco_mesh grid = sharded.dp;
     redco_status st = redco_strategy_triples(grid, REDCO_STRATEGY_ANY, &none, &triples, &count, err);
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-        setting.secondary = sharded.secondary = (redco_mesh){0, 0};
-        if (f->ability->can_shard(&sharded, &triples[i])) { st = try_meshes(f, &setting, &triples[i], err); }
-        setting.secondary = sharded.secondary = (redco_mesh){grid.gpus, 1};
+        parallelism.secondary = sharded.secondary = (redco_mesh){0, 0};
+        if (f->ability->can_shard(&sharded, &triples[i])) { st = try_meshes(f, &parallelism, &triples[i], err); }
+        parallelism.secondary = sharded.secondary = (redco_mesh){grid.gpus, 1};
         if (st == REDCO_OK && grid.nodes > 1 && redco_mesh_equal(triples[i].parameters, grid) &&
             f->ability->can_shard(&sharded, &triples[i])) {
-            st = try_meshes(f, &setting, &triples[i], err);
+            st = try_meshes(f, &parallelism, &triples[i], err);
         }
     }
     free(triples);
@@ -401,35 +401,35 @@ static redco_status try_setting(struct finder *f, redco_setting setting, redco_e
 }
 
 /* @return false when the degrees do not divide machine or batch */
-static bool divide(const struct finder *f, redco_setting *setting)
+static bool divide(const struct finder *f, redco_parallelism *parallelism)
 {
     redco_error why = {0};
-    if (redcoi_place_ranks(&f->reopened->inputs.machine, setting, &why) != REDCO_OK) { return false; }
-    const uint64_t ranks = redco_mesh_ranks(setting->dp) * setting->micro_batch;
-    setting->micro_batches = f->plan->global_batch / ranks;
+    if (redcoi_place_ranks(&f->reopened->inputs.machine, parallelism, &why) != REDCO_OK) { return false; }
+    const uint64_t ranks = redco_mesh_ranks(parallelism->dp) * parallelism->micro_batch;
+    parallelism->micro_batches = f->plan->global_batch / ranks;
     return f->plan->global_batch % ranks == 0;
 }
 
-static redco_status try_micro_batches(struct finder *f, redco_setting setting, redco_error *err)
+static redco_status try_micro_batches(struct finder *f, redco_parallelism parallelism, redco_error *err)
 {
     redco_status st = REDCO_OK;
     for (uint32_t micro = 1; micro <= MOST_MICRO_BATCH && st == REDCO_OK; micro++) {
-        setting.micro_batch = micro;
-        if (divide(f, &setting)) { st = try_setting(f, setting, err); }
+        parallelism.micro_batch = micro;
+        if (divide(f, &parallelism)) { st = try_setting(f, parallelism, err); }
     }
     return st;
 }
 
 /* Tensor parallelism inside a node, stages where there are any. */
-static redco_status try_degrees(struct finder *f, redco_setting setting, redco_error *err)
+static redco_status try_degrees(struct finder *f, redco_parallelism parallelism, redco_error *err)
 {
     const redco_machine *machine = &f->reopened->inputs.machine;
     const uint32_t most_stages = f->ability->pipeline ? f->plan->model_layers : 1;
     redco_status st = REDCO_OK;
-    for (setting.tp = 1; setting.tp <= machine->gpus_per_node && st == REDCO_OK; setting.tp++) {
-        if (machine->gpus_per_node % setting.tp != 0) { continue; }
-        for (setting.pp = 1; setting.pp <= most_stages && st == REDCO_OK; setting.pp *= 2) {
-            st = try_micro_batches(f, setting, err);
+    for (parallelism.tp = 1; parallelism.tp <= machine->gpus_per_node && st == REDCO_OK; parallelism.tp++) {
+        if (machine->gpus_per_node % parallelism.tp != 0) { continue; }
+        for (parallelism.pp = 1; parallelism.pp <= most_stages && st == REDCO_OK; parallelism.pp *= 2) {
+            st = try_micro_batches(f, parallelism, err);
         }
     }
     return st;
@@ -441,13 +441,13 @@ redco_status redcoi_offer_nearest(const redcoi_ability *ability, const redco_pla
     struct finder f;
     redco_status st = finder_open(&f, ability, plan, reopened, err);
     if (st != REDCO_OK) { return st; }
-    redco_setting setting = reopened->setting;
-    setting.split = NULL; /* it fits the plan's stages only: set_pipeline() puts it there */
-    if (!ability->pipeline) { setting.pp = 1; }
-    if (!ability->context_parallel) { setting.cp = 1; }
-    if (divide(&f, &setting)) { st = try_setting(&f, setting, err); }
-    if (st == REDCO_OK && !f.found) { st = try_micro_batches(&f, setting, err); }
-    if (st == REDCO_OK && !f.found) { st = try_degrees(&f, setting, err); }
+    redco_parallelism parallelism = reopened->parallelism;
+    parallelism.split = NULL; /* it fits the plan's stages only: set_pipeline() puts it there */
+    if (!ability->pipeline) { parallelism.pp = 1; }
+    if (!ability->context_parallel) { parallelism.cp = 1; }
+    if (divide(&f, &parallelism)) { st = try_setting(&f, parallelism, err); }
+    if (st == REDCO_OK && !f.found) { st = try_micro_batches(&f, parallelism, err); }
+    if (st == REDCO_OK && !f.found) { st = try_degrees(&f, parallelism, err); }
     if (st == REDCO_OK && !f.found) {
         st = redco_fail(err, REDCO_EINFEASIBLE, "", "%s can express no plan that fits on %llu GPUs", ability->title,
                         (unsigned long long)redco_plan_gpus(plan));
@@ -469,26 +469,26 @@ static redco_shards regrid_all(const redco_plan *plan, redco_shards shards, redc
                           redcoi_regrid(plan, shards.optimizer, grid)};
 }
 
-/* @p overlap_out  what stays hidden for all layers. @p setting  of redcoi_sharded() */
-static bool can_express(const struct finder *f, const redco_setting *setting, uint32_t *overlap_out)
+/* @p overlap_out  what stays hidden for all layers. @p parallelism  of redcoi_sharded() */
+static bool can_express(const struct finder *f, const redco_parallelism *parallelism, uint32_t *overlap_out)
 {
     const redcoi_ability *ability = f->ability;
     const redco_plan *plan = f->plan;
-    redco_setting laid_out = *setting;
+    redco_parallelism laid_out = *parallelism;
     set_pipeline(f, &laid_out);
     bool expressed = (plan->pp == 1 || ability->pipeline) && (plan->cp == 1 || ability->context_parallel) &&
                      (plan->tp == 1 || !plan->sequence_parallel || ability->sequence_parallel) &&
                      can_recompute(f, f->planned, &laid_out);
     *overlap_out = REDCO_OVERLAP_ALL;
     for (uint32_t i = 0; i < plan->layers_count && expressed; i++) {
-        const redco_shards moved = regrid_all(plan, plan->layers[i].shards, setting->dp), *shards = &moved;
-        const uint32_t traffic = redcoi_traffic(setting, shards);
-        expressed = redco_mesh_nests(shards->optimizer, setting->dp) && ability->can_shard(setting, shards) &&
+        const redco_shards moved = regrid_all(plan, plan->layers[i].shards, parallelism->dp), *shards = &moved;
+        const uint32_t traffic = redcoi_traffic(parallelism, shards);
+        expressed = redco_mesh_nests(shards->optimizer, parallelism->dp) && ability->can_shard(parallelism, shards) &&
                     (ability->layerwise || redco_shards_equal(plan->layers[i].shards, plan->layers[0].shards)) &&
                     (!ability->scheme_fixed || plan->scheme == ability->scheme ||
                      redco_mesh_equal(shards->optimizer, shards->parameters));
         /* without traffic, the overlap stays the plan's */
-        *overlap_out &= (ability->overlap(setting, shards, plan->overlap) & traffic) | (plan->overlap & ~traffic);
+        *overlap_out &= (ability->overlap(parallelism, shards, plan->overlap) & traffic) | (plan->overlap & ~traffic);
     }
     return expressed;
 }
@@ -505,11 +505,11 @@ redco_status redcoi_offer_plan(const redcoi_ability *ability, const redco_plan *
     redco_status st = finder_open(&f, ability, plan, reopened, err);
     *expressed_out = false;
     if (st != REDCO_OK) { goto out; }
-    offer = start_offer(&f, &reopened->setting, 0);
-    const redco_setting sharded = redcoi_sharded(plan, &reopened->setting, &offer.engine);
+    offer = start_offer(&f, &reopened->parallelism, 0);
+    const redco_parallelism sharded = redcoi_sharded(plan, &reopened->parallelism, &offer.engine);
     if (!can_express(&f, &sharded, &overlap)) { goto out; }
     offer.overlap = overlap;
-    offer.setting.sequence_parallel = plan->sequence_parallel;
+    offer.parallelism.sequence_parallel = plan->sequence_parallel;
     offer.count = plan->layers_count;
     offer.assignment_count = reopened->assignment_count;
     offer.assignments = calloc(offer.assignment_count, sizeof *offer.assignments);

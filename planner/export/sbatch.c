@@ -6,16 +6,16 @@
 
 #include <stdlib.h>
 
-static bool can_shard(const redco_setting *setting, const redco_shards *shards)
+static bool can_shard(const redco_parallelism *parallelism, const redco_shards *shards)
 {
-    (void)setting;
+    (void)parallelism;
     (void)shards;
     return true;
 }
 
-static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
+static uint32_t overlap(const redco_parallelism *parallelism, const redco_shards *shards, uint32_t wanted)
 {
-    (void)setting;
+    (void)parallelism;
     (void)shards;
     return wanted;
 }

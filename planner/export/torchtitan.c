@@ -15,16 +15,16 @@ static bool is_one(redco_mesh mesh)
 
 /* With stages, parameters are gathered once and gradients accumulated unsharded (PyTorch 2,
    torch/distributed/pipelining/stage.py); without, every micro-batch gathers and scatters. */
-static bool can_shard(const redco_setting *setting, const redco_shards *shards)
+static bool can_shard(const redco_parallelism *parallelism, const redco_shards *shards)
 {
     const redco_mesh os = shards->optimizer;
     const bool whole = is_one(shards->parameters);
-    if (setting->secondary.gpus > 0 || !redco_mesh_consecutive(os, setting->dp)) { return false; }
-    if (is_one(os)) { return setting->cp == 1; }
-    if (redco_mesh_ranks(os) % setting->cp != 0) { return false; }
-    if (setting->pp > 1) { return whole && is_one(shards->gradients); }
+    if (parallelism->secondary.gpus > 0 || !redco_mesh_consecutive(os, parallelism->dp)) { return false; }
+    if (is_one(os)) { return parallelism->cp == 1; }
+    if (redco_mesh_ranks(os) % parallelism->cp != 0) { return false; }
+    if (parallelism->pp > 1) { return whole && is_one(shards->gradients); }
     return redco_mesh_equal(shards->gradients, os) &&
-           (redco_mesh_equal(shards->parameters, os) || (whole && setting->micro_batches == 1));
+           (redco_mesh_equal(shards->parameters, os) || (whole && parallelism->micro_batches == 1));
 }
 
 static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers)
@@ -36,7 +36,7 @@ static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, 
 
 /* Blocks are gathered whole, norms are one kernel, the loss reads split logits; CUDA graphs exclude stages, and
    overlapped tensor parallelism needs the compiler. */
-static void limit(redco_engine *engine, const redco_setting *setting)
+static void limit(redco_engine *engine, const redco_parallelism *parallelism)
 {
     engine->layer_units = true;
     engine->plain_norm = engine->logits_gathered = engine->fused_loss = false;
@@ -44,13 +44,13 @@ static void limit(redco_engine *engine, const redco_setting *setting)
     engine->workspace_bytes = 0;
     engine->gradient_bytes = 4;
     engine->async_tp = engine->async_tp && engine->compiled;
-    engine->cuda_graphs = engine->cuda_graphs && setting->pp == 1;
+    engine->cuda_graphs = engine->cuda_graphs && parallelism->pp == 1;
 }
 
 /* FSDP2 fetches ahead and reduces behind backward, always. */
-static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
+static uint32_t overlap(const redco_parallelism *parallelism, const redco_shards *shards, uint32_t wanted)
 {
-    (void)setting;
+    (void)parallelism;
     (void)shards;
     (void)wanted;
     return REDCO_OVERLAP_ALL;
@@ -79,15 +79,15 @@ static json_t *parts_json(const redcoi_context *context, uint32_t positions)
    embedding and head as layers; another split is written module by module. */
 static void add_stages(const redcoi_context *context, json_t *json)
 {
-    const redco_setting *setting = &context->offer->setting;
-    const redco_pipeline pipeline = redco_setting_pipeline(setting);
-    const uint32_t layers = context->plan->model_layers, positions = redcoi_positions(setting);
-    const bool counted = setting->split == NULL && redco_stage_edges_count(layers, positions);
+    const redco_parallelism *parallelism = &context->offer->parallelism;
+    const redco_pipeline pipeline = redco_parallelism_pipeline(parallelism);
+    const uint32_t layers = context->plan->model_layers, positions = redcoi_positions(parallelism);
+    const bool counted = parallelism->split == NULL && redco_stage_edges_count(layers, positions);
     const uint32_t all = counted ? layers + 2 : layers, each = (all + positions - 1) / positions;
-    const bool even = setting->split == NULL && (all + each - 1) / each == positions;
-    if (setting->pp == 1) { return; }
+    const bool even = parallelism->split == NULL && (all + each - 1) / each == positions;
+    if (parallelism->pp == 1) { return; }
     (void)json_object_set_new(json, "pipeline_parallel_schedule", json_string(redcoi_torch_schedule(&pipeline)));
-    (void)json_object_set_new(json, "num_pp_microbatches", json_integer((json_int_t)setting->micro_batches));
+    (void)json_object_set_new(json, "num_pp_microbatches", json_integer((json_int_t)parallelism->micro_batches));
     (void)json_object_set_new(json, "pipeline_parallel_first_stage_less_layers", json_integer(counted));
     (void)json_object_set_new(json, "pipeline_parallel_last_stage_less_layers", json_integer(counted));
     (void)json_object_set_new(json, "pipeline_parallel_layers_per_stage", even ? json_integer(each) : json_null());
@@ -96,17 +96,17 @@ static void add_stages(const redcoi_context *context, json_t *json)
 
 static json_t *parallelism_json(const redcoi_context *context)
 {
-    const redco_setting *setting = &context->offer->setting;
-    const redco_setting sharded = redcoi_offer_sharded(context);
+    const redco_parallelism *parallelism = &context->offer->parallelism;
+    const redco_parallelism sharded = redcoi_offer_sharded(context);
     const redco_shards *shards = &redcoi_main_layers(context->offer->layers, context->offer->count)->shards;
     const uint64_t group = redco_mesh_ranks(shards->optimizer);
     const char *reshard = group == 1 ? "default" : is_one(shards->parameters) ? "never" : "always";
     json_t *json = json_pack("{s:I,s:I,s:s,s:I,s:b,s:I,s:I}", "data_parallel_replicate_degree",
                              (json_int_t)(redco_mesh_ranks(sharded.dp) / group), "data_parallel_shard_degree",
-                             (json_int_t)(group > 1 ? group / setting->cp : 1), "fsdp_reshard_after_forward", reshard,
-                             "tensor_parallel_degree", (json_int_t)setting->tp, "enable_sequence_parallel",
-                             setting->sequence_parallel, "context_parallel_degree", (json_int_t)setting->cp,
-                             "pipeline_parallel_degree", (json_int_t)setting->pp);
+                             (json_int_t)(group > 1 ? group / parallelism->cp : 1), "fsdp_reshard_after_forward",
+                             reshard, "tensor_parallel_degree", (json_int_t)parallelism->tp, "enable_sequence_parallel",
+                             parallelism->sequence_parallel, "context_parallel_degree", (json_int_t)parallelism->cp,
+                             "pipeline_parallel_degree", (json_int_t)parallelism->pp);
     add_stages(context, json);
     return json;
 }
@@ -116,7 +116,7 @@ static json_t *training_json(const redcoi_context *context)
     const redco_plan *plan = context->plan;
     const json_int_t seq = plan->seq_len, sequences = (json_int_t)plan->global_batch;
     return json_pack("{s:I,s:I,s:I,s:s,s:s,s:s,s:b}", "num_tokens_per_microbatch_per_dp_rank",
-                     seq * context->offer->setting.micro_batch, "num_tokens_per_train_step", seq * sequences,
+                     seq * context->offer->parallelism.micro_batch, "num_tokens_per_train_step", seq * sequences,
                      "max_context_length", seq, "dtype", "float32", "mixed_precision_param",
                      redcoi_base_precision(plan) == REDCO_FP32 ? "float32" : "bfloat16", "mixed_precision_reduce",
                      "float32", "disable_cuda_graphs", !context->offer->engine.cuda_graphs);
@@ -135,7 +135,7 @@ static void add_notes(const redcoi_context *context)
                                              "NVFP4LinearConverter"};
     const redcoi_offer *offer = context->offer;
     const redco_engine *engine = &offer->engine;
-    const redco_setting sharded = redcoi_offer_sharded(context);
+    const redco_parallelism sharded = redcoi_offer_sharded(context);
     const redco_shards *shards = &redcoi_main_layers(offer->layers, offer->count)->shards;
     const redco_model_dims *dims = redco_model_get_dims(context->reopened->inputs.model);
     redcoi_note(context, "the model is model_registry()'s: the plan is for %u layers of %u, vocabulary %llu",
@@ -148,12 +148,12 @@ static void add_notes(const redcoi_context *context)
         redcoi_note(context, "the format of matrix products is model_registry(converters=[%s.Config()])'s",
                     converters[engine->gemm_format]);
     }
-    if (redco_mesh_ranks(sharded.dp) > redco_mesh_ranks(shards->optimizer) && offer->setting.pp == 1 &&
-        offer->setting.micro_batches > 1) {
+    if (redco_mesh_ranks(sharded.dp) > redco_mesh_ranks(shards->optimizer) && offer->parallelism.pp == 1 &&
+        offer->parallelism.micro_batches > 1) {
         redcoi_note(context,
                     "torchtitan reduces gradients over dp_replicate after each of %llu micro-batches: the plan "
                     "counts once a step",
-                    (unsigned long long)offer->setting.micro_batches);
+                    (unsigned long long)offer->parallelism.micro_batches);
     }
     if ((redcoi_traffic(&sharded, shards) & REDCO_OVERLAP_AR) != 0) {
         redcoi_note(context, "gradients are reduced block by block: the plan's buckets of %.3g GB are not used",
@@ -174,7 +174,7 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     }
     *config_out = json_pack("{s:o,s:o,s:{s:b,s:b},s:o}", "training", training_json(context), "parallelism",
                             parallelism_json(context), "compile", "enable", engine->compiled,
-                            "enable_async_tensor_parallel", engine->async_tp && context->offer->setting.tp > 1,
+                            "enable_async_tensor_parallel", engine->async_tp && context->offer->parallelism.tp > 1,
                             "activation_checkpoint", checkpoint_json(context));
     if (*config_out == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     add_notes(context);

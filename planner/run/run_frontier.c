@@ -51,7 +51,7 @@ static redco_status price_row(const redco_frontier_question *asked, const redco_
     }
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     row->feasible = true;
-    row->setting = answer->best->setting;
+    row->parallelism = answer->best->parallelism;
     row->mfu = answer->best->prediction.mfu;
     row->keeps = (!(asked->deadline_s > 0.0) || row->run.days.value * 86400.0 <= asked->deadline_s) &&
                  (!(asked->budget > 0.0) || row->run.money.value <= asked->budget);
@@ -253,7 +253,7 @@ static json_t *row_json(const redco_frontier_row *row)
         (void)json_object_set_new(json, "reason", json_string(row->reason));
         return json;
     }
-    const redco_setting *const s = &row->setting;
+    const redco_parallelism *const s = &row->parallelism;
     (void)json_object_set_new(json, "plan",
                               json_pack("{s:I,s:I,s:I,s:I,s:f}", "tp", (json_int_t)s->tp, "pp", (json_int_t)s->pp, "cp",
                                         (json_int_t)s->cp, "micro_batch", (json_int_t)s->micro_batch, "mfu", row->mfu));

@@ -33,7 +33,7 @@ typedef struct redco_frontier_row {
     const char *precision; /**< static */
     bool feasible;         /**< else reason */
     char reason[400];
-    redco_setting setting;
+    redco_parallelism parallelism;
     double mfu;
     redco_run_estimate run;
     bool keeps;        /**< deadline and budget */

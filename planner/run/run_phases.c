@@ -184,7 +184,7 @@ static redco_status plan_phase(const redco_phase *phase, const redco_question *q
     out->gpus = redco_plan_gpus(answer.plan);
     out->global_batch = o->workload.global_batch;
     out->seq_len = o->workload.seq_len;
-    out->setting = answer.result->ranked[0].setting;
+    out->parallelism = answer.result->ranked[0].parallelism;
     out->mfu = answer.result->ranked[0].prediction.mfu;
     const redco_run_step step = redco_run_step_of(&inputs, &answer.options, &answer.result->ranked[0]);
     if ((st = redco_run_words_finish(words, inputs.machine.gpu.name, &terms, NULL, err)) != REDCO_OK) { goto out; }
@@ -224,10 +224,10 @@ json_t *redco_phases_to_json(const redco_phase_answer *answers, uint32_t count, 
         (void)json_array_append_new(rows, json_pack("{s:s,s:I,s:I,s:I,s:{s:I,s:I,s:I,s:I,s:f},s:o}", "name", a->name,
                                                     "gpus", (json_int_t)a->gpus, "global_batch",
                                                     (json_int_t)a->global_batch, "seq_len", (json_int_t)a->seq_len,
-                                                    "plan", "tp", (json_int_t)a->setting.tp, "pp",
-                                                    (json_int_t)a->setting.pp, "cp", (json_int_t)a->setting.cp,
-                                                    "micro_batch", (json_int_t)a->setting.micro_batch, "mfu", a->mfu,
-                                                    "run", redco_run_to_json(&a->run, a->gpus)));
+                                                    "plan", "tp", (json_int_t)a->parallelism.tp, "pp",
+                                                    (json_int_t)a->parallelism.pp, "cp", (json_int_t)a->parallelism.cp,
+                                                    "micro_batch", (json_int_t)a->parallelism.micro_batch, "mfu",
+                                                    a->mfu, "run", redco_run_to_json(&a->run, a->gpus)));
     }
     return json_pack("{s:s,s:i,s:o,s:o}", "format", "redco-run-phases", "version", 1, "phases", rows, "total",
                      redco_run_to_json(total, most));

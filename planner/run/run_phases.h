@@ -38,7 +38,7 @@ typedef struct redco_phase_answer {
     char name[64];
     uint64_t gpus, global_batch;
     uint32_t seq_len;
-    redco_setting setting;
+    redco_parallelism parallelism;
     double mfu;
     redco_run_estimate run;
 } redco_phase_answer;

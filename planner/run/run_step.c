@@ -18,25 +18,26 @@ static const double measured_band = 0.05;
 
 /* Says what the plan uses that no measured run of the calibration had; "" where it lies among them. Sets whose runs do
  * not ship are known by their engine alone. */
-static const char *beyond(const redco_inputs *inputs, uint32_t seq_len, const redco_setting *setting, char *buffer,
-                          size_t size)
+static const char *beyond(const redco_inputs *inputs, uint32_t seq_len, const redco_parallelism *parallelism,
+                          char *buffer, size_t size)
 {
-    const redco_reach reach = redco_reach_of(&inputs->machine, seq_len, setting);
+    const redco_reach reach = redco_reach_of(&inputs->machine, seq_len, parallelism);
     redco_evidence *evidence = NULL;
     redco_error unread;
     buffer[0] = '\0';
     if (redco_evidence_read(inputs->calibration.name, &evidence, &unread) == REDCO_OK && evidence != NULL) {
-        (void)redco_evidence_beyond(evidence, setting, &reach, buffer, size);
+        (void)redco_evidence_beyond(evidence, parallelism, &reach, buffer, size);
     }
     if (evidence == NULL && inputs->engine.dimensions != 0 &&
-        (redco_setting_dimensions(setting) & ~(uint32_t)inputs->engine.dimensions) != 0) {
+        (redco_setting_dimensions(parallelism) & ~(uint32_t)inputs->engine.dimensions) != 0) {
         (void)snprintf(buffer, size, "its engine lacks parallelism that the plan uses");
     }
     redco_evidence_free(evidence);
     return buffer;
 }
 
-static void fill_band(const redco_inputs *inputs, uint32_t seq_len, const redco_setting *setting, redco_run_step *step)
+static void fill_band(const redco_inputs *inputs, uint32_t seq_len, const redco_parallelism *parallelism,
+                      redco_run_step *step)
 {
     char how_far[REDCO_EVIDENCE_TEXT];
     const redco_calibration *const calibration = &inputs->calibration;
@@ -54,7 +55,7 @@ static void fill_band(const redco_inputs *inputs, uint32_t seq_len, const redco_
     if (!(step->band_ratio > 0.0)) {
         step->band_ratio = profiled && inputs->machine.nodes == 1 ? measured_band : unknown_band;
     } else if (step->band_ratio < unknown_band &&
-               beyond(inputs, seq_len, setting, how_far, sizeof how_far)[0] != '\0') {
+               beyond(inputs, seq_len, parallelism, how_far, sizeof how_far)[0] != '\0') {
         step->band_ratio = unknown_band;
         step->evidence = REDCO_ASSUMED;
         (void)snprintf(step->source, sizeof step->source, "calibration %.40s, beyond it: %.80s", calibration->name,
@@ -66,21 +67,21 @@ redco_run_step redco_run_step_of(const redco_inputs *inputs, const redco_search_
                                  const redco_candidate *candidate)
 {
     const redco_prediction *const p = &candidate->prediction;
-    const redco_setting *const setting = &candidate->setting;
+    const redco_parallelism *const parallelism = &candidate->parallelism;
     const redco_workload *const w = &options->workload;
     const redco_machine *const machine = &inputs->machine;
     const redco_state_bytes bytes = redco_state_bytes_of(w->precision);
     const redco_profile_measured *const how = redco_compute_profile_how(redco_comm_compute(inputs->comm));
     const redco_power power = redco_power_of(&machine->gpu, w->precision, how);
     const redco_shards shards = redco_main_assignment(candidate)->config.shards;
-    const redco_mesh grid = redco_shard_grid(machine, &w->engine, setting);
+    const redco_mesh grid = redco_shard_grid(machine, &w->engine, parallelism);
     redco_run_step step = {.step_s = p->step_s,
                            .compute_s = p->forward_s + p->backward_s + p->recompute_s + p->optimizer_s,
                            .gpus = (uint64_t)machine->nodes * machine->gpus_per_node,
                            .nodes = machine->nodes,
                            .hosts_per_node = machine->hosts_per_node,
                            .batch_tokens = (double)w->global_batch * w->seq_len,
-                           .micro_batches = (double)setting->micro_batches,
+                           .micro_batches = (double)parallelism->micro_batches,
                            .watts_per_gpu = p->energy.watts_per_gpu,
                            .idle_w = power.idle_w,
                            .tdp_w = machine->gpu.tdp_w,
@@ -89,7 +90,7 @@ redco_run_step redco_run_step_of(const redco_inputs *inputs, const redco_search_
                                (double)redco_model_params(inputs->model) * (double)(bytes.parameter + bytes.optimizer)};
     const double copies = (double)redco_mesh_ranks(grid) / (double)redco_mesh_ranks(shards.optimizer);
     step.writers = fmax((double)step.gpus / copies, 1.0);
-    step.replicas = (uint32_t)(step.gpus / ((uint64_t)setting->tp * setting->pp * setting->cp));
-    fill_band(inputs, w->seq_len, setting, &step);
+    step.replicas = (uint32_t)(step.gpus / ((uint64_t)parallelism->tp * parallelism->pp * parallelism->cp));
+    fill_band(inputs, w->seq_len, parallelism, &step);
     return step;
 }

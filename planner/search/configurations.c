@@ -1,4 +1,4 @@
-/* The outer choices of a space: degrees, micro-batches, schedules and schemes that are free or given. */
+/* The configurations of a space: degrees, micro-batches, schedules and schemes that are free or given. */
 #include "planner/search/search_space.h"
 
 #include "planner/search/strategy.h"
@@ -60,76 +60,77 @@ static bool is_copy(redco_mesh secondary, redco_mesh parameters)
 
 /* Megatron recomputes one list of modules in all layers, or some layers whole: the triples stand a second time, and all
  * layers of such a group have the module. */
-static redco_status offer_modules(const redcoi_space *space, redcoi_outer *outer, redco_error *err)
+static redco_status offer_modules(const redcoi_space *space, redcoi_configuration *configuration, redco_error *err)
 {
     const redco_search_options *const o = &space->options;
-    const uint32_t count = outer->group_count;
-    outer->first_module_group = count;
+    const uint32_t count = configuration->group_count;
+    configuration->first_module_group = count;
     if (count == 0 || o->recompute != REDCO_RECOMPUTE_COUNT || !redco_search_offers(o, REDCO_RECOMPUTE_MLP)) {
         return REDCO_OK;
     }
-    redco_shards *const twice = realloc(outer->groups, 2 * (size_t)count * sizeof *twice);
+    redco_shards *const twice = realloc(configuration->groups, 2 * (size_t)count * sizeof *twice);
     if (twice == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     memcpy(twice + count, twice, count * sizeof *twice);
-    outer->groups = twice;
-    outer->group_count = 2 * count;
+    configuration->groups = twice;
+    configuration->group_count = 2 * count;
     return REDCO_OK;
 }
 
-static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, redco_error *err)
+static redco_status list_groups(const redcoi_space *space, redcoi_configuration *configuration, redco_error *err)
 {
     const redco_search_options *o = &space->options;
-    const bool copied = outer->setting.secondary.gpus > 0 && o->fix_secondary.gpus == 0;
+    const bool copied = configuration->parallelism.secondary.gpus > 0 && o->fix_secondary.gpus == 0;
     const redco_strategy strategy = copied ? REDCO_STRATEGY_ZEROPP : o->strategy;
-    const redco_mesh grid = redco_costs_grid(space->costs, &outer->setting);
+    const redco_mesh grid = redco_costs_grid(space->costs, &configuration->parallelism);
     const bool limited = o->states != 0 && o->strategy == REDCO_STRATEGY_ANY && !has_fixed_meshes(o);
     size_t count = 0;
     bool copyable = o->fix_secondary.gpus == 0;
-    const redco_status st = redco_strategy_triples(grid, strategy, &o->fix, &outer->groups, &count, err);
+    const redco_status st = redco_strategy_triples(grid, strategy, &o->fix, &configuration->groups, &count, err);
     if (st != REDCO_OK) { return st; }
     /* Without updated parameters to spread both schemes are one: it is listed under the first. */
-    const bool second_scheme =
-        !o->scheme_fixed && outer->setting.scheme == REDCO_INTRA_TENSOR && has_scheme(o, REDCO_INTER_TENSOR);
+    const bool second_scheme = !o->scheme_fixed && configuration->parallelism.scheme == REDCO_INTRA_TENSOR &&
+                               has_scheme(o, REDCO_INTER_TENSOR);
     for (size_t i = 0; i < count; i++) {
-        const redco_shards *s = &outer->groups[i];
+        const redco_shards *s = &configuration->groups[i];
         if (o->fix_secondary.gpus > 0 && !is_copy(o->fix_secondary, s->parameters)) { continue; }
         copyable = true;
         if (second_scheme && redco_mesh_equal(s->parameters, s->optimizer)) { continue; }
-        if (limited && !redco_strategy_runs(o->states, grid, outer->setting.secondary, s)) { continue; }
-        outer->groups[outer->group_count++] = *s;
+        if (limited && !redco_strategy_runs(o->states, grid, configuration->parallelism.secondary, s)) { continue; }
+        configuration->groups[configuration->group_count++] = *s;
     }
-    if (copyable) { return offer_modules(space, outer, err); }
-    free(outer->groups);
+    if (copyable) { return offer_modules(space, configuration, err); }
+    free(configuration->groups);
     return redco_fail(err, REDCO_EVALUE, "shards", "p2=%ux%u is no part of a larger mesh of the parameters",
                       o->fix_secondary.gpus, o->fix_secondary.nodes);
 }
 
-static redco_status add_outer(redcoi_space *space, const redco_setting *setting, redco_error *err)
+static redco_status add_configuration(redcoi_space *space, const redco_parallelism *parallelism, redco_error *err)
 {
-    redco_status st = redco_setting_check(space->costs, setting, err);
+    redco_status st = redco_parallelism_check(space->costs, parallelism, err);
     if (st != REDCO_OK) { return st; }
-    if (space->outer_count == space->outer_capacity) {
-        const uint32_t capacity = space->outer_capacity > 0 ? 2 * space->outer_capacity : 32;
-        redcoi_outer *more = realloc(space->outers, capacity * sizeof *more);
+    if (space->configuration_count == space->configuration_capacity) {
+        const uint32_t capacity = space->configuration_capacity > 0 ? 2 * space->configuration_capacity : 32;
+        redcoi_configuration *more = realloc(space->configurations, capacity * sizeof *more);
         if (more == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-        space->outers = more;
-        space->outer_capacity = capacity;
+        space->configurations = more;
+        space->configuration_capacity = capacity;
     }
-    redcoi_outer *outer = &space->outers[space->outer_count];
-    *outer = (redcoi_outer){.setting = *setting};
-    if ((st = list_groups(space, outer, err)) != REDCO_OK) { return st; }
-    if (outer->group_count == 0) {
-        free(outer->groups);
+    redcoi_configuration *configuration = &space->configurations[space->configuration_count];
+    *configuration = (redcoi_configuration){.parallelism = *parallelism};
+    if ((st = list_groups(space, configuration, err)) != REDCO_OK) { return st; }
+    if (configuration->group_count == 0) {
+        free(configuration->groups);
         return REDCO_OK;
     }
-    outer->least_s = space->comm ? 0.0 : redco_cost_bound(space->costs, setting);
+    configuration->least_s = space->comm ? 0.0 : redco_cost_bound(space->costs, parallelism);
     if ((st = redco_costs_failure(space->costs, err)) != REDCO_OK) {
-        free(outer->groups);
+        free(configuration->groups);
         return st;
     }
-    if (!isfinite(outer->least_s)) {
-        free(outer->groups);
-        return redco_fail(err, REDCO_EVALUE, "cost model", "the compute time of a step is %g s", outer->least_s);
+    if (!isfinite(configuration->least_s)) {
+        free(configuration->groups);
+        return redco_fail(err, REDCO_EVALUE, "cost model", "the compute time of a step is %g s",
+                          configuration->least_s);
     }
     uint32_t policies = 0;
     for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
@@ -137,20 +138,20 @@ static redco_status add_outer(redcoi_space *space, const redco_setting *setting,
     }
     if (space->options.recompute != REDCO_RECOMPUTE_COUNT) { policies = 1; }
     const uint32_t modules =
-        outer->group_count - outer->first_module_group; /* these have one policy, which others lack */
-    space->candidates += (uint64_t)outer->first_module_group * (policies - (modules > 0 ? 1 : 0)) + modules;
-    space->outer_count++;
+        configuration->group_count - configuration->first_module_group; /* these have one policy, which others lack */
+    space->candidates += (uint64_t)configuration->first_module_group * (policies - (modules > 0 ? 1 : 0)) + modules;
+    space->configuration_count++;
     return REDCO_OK;
 }
 
-/* "tp = 2, pp = 4": the degrees of a setting, for errors; what is 1 by default only where it is not. */
-static const char *degrees_text(const redco_setting *setting, char *buffer, size_t size)
+/* "tp = 2, pp = 4": the degrees of a parallelism, for errors; what is 1 by default only where it is not. */
+static const char *degrees_text(const redco_parallelism *parallelism, char *buffer, size_t size)
 {
-    const int used = snprintf(buffer, size, "tp = %u", setting->tp);
+    const int used = snprintf(buffer, size, "tp = %u", parallelism->tp);
     const struct {
         const char *name;
         uint32_t degree;
-    } more[] = {{"cp", setting->cp}, {"pp", setting->pp}};
+    } more[] = {{"cp", parallelism->cp}, {"pp", parallelism->pp}};
     size_t at = used > 0 ? (size_t)used : 0;
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         if (more[i].degree <= 1 || at >= size) { continue; }
@@ -160,16 +161,16 @@ static const char *degrees_text(const redco_setting *setting, char *buffer, size
     return buffer;
 }
 
-redco_status redcoi_place_ranks(const redco_machine *machine, redco_setting *setting, redco_error *err)
+redco_status redcoi_place_ranks(const redco_machine *machine, redco_parallelism *parallelism, redco_error *err)
 {
     redco_parallel p = {.nodes = machine->nodes,
                         .gpus_per_node = machine->gpus_per_node,
-                        .tp = setting->tp,
-                        .cp = setting->cp,
-                        .pp = setting->pp};
+                        .tp = parallelism->tp,
+                        .cp = parallelism->cp,
+                        .pp = parallelism->pp};
     const redco_status st = redco_parallel_place(&p, err);
     if (st != REDCO_OK) { return st; }
-    setting->dp = p.dp;
+    parallelism->dp = p.dp;
     return redco_parallel_check_nodes(&p, err);
 }
 
@@ -182,24 +183,25 @@ static bool may_copy(const redcoi_space *space, redco_mesh grid)
     return runs && o->strategy == REDCO_STRATEGY_ANY && !space->comm && !has_fixed_meshes(o) && grid.nodes > 1;
 }
 
-static redco_status add_schemes(redcoi_space *space, redco_setting *setting, redco_error *err)
+static redco_status add_schemes(redcoi_space *space, redco_parallelism *parallelism, redco_error *err)
 {
     static const redco_scheme schemes[2] = {REDCO_INTER_TENSOR, REDCO_INTRA_TENSOR};
     const redco_search_options *o = &space->options;
     redco_status st = REDCO_OK;
     for (int i = 0; i < 2 && st == REDCO_OK; i++) {
         if (o->scheme_fixed ? schemes[i] != o->scheme : !has_scheme(o, schemes[i])) { continue; }
-        setting->scheme = schemes[i];
-        const redco_mesh grid = redco_costs_grid(space->costs, setting);
-        setting->secondary = o->fix_secondary.gpus > 0 ? o->fix_secondary : redco_strategy_secondary(o->strategy, grid);
+        parallelism->scheme = schemes[i];
+        const redco_mesh grid = redco_costs_grid(space->costs, parallelism);
+        parallelism->secondary =
+            o->fix_secondary.gpus > 0 ? o->fix_secondary : redco_strategy_secondary(o->strategy, grid);
         if (o->fix_secondary.gpus > 0 && !redco_mesh_nests(o->fix_secondary, grid)) {
             return redco_fail(err, REDCO_EVALUE, "shards", "p2=%ux%u does not divide the mesh of %ux%u (GPUs x nodes)",
                               o->fix_secondary.gpus, o->fix_secondary.nodes, grid.gpus, grid.nodes);
         }
-        st = add_outer(space, setting, err);
+        st = add_configuration(space, parallelism, err);
         if (st != REDCO_OK || !may_copy(space, grid)) { continue; }
-        setting->secondary = redco_strategy_secondary(REDCO_STRATEGY_ZEROPP, grid);
-        st = add_outer(space, setting, err);
+        parallelism->secondary = redco_strategy_secondary(REDCO_STRATEGY_ZEROPP, grid);
+        st = add_configuration(space, parallelism, err);
     }
     return st;
 }
@@ -216,58 +218,61 @@ struct lister {
 };
 
 /* A layout that the machine and the model allow, but not the batch. */
-static void note_misfit(struct lister *list, redco_setting setting)
+static void note_misfit(struct lister *list, redco_parallelism parallelism)
 {
     const redco_search_options *o = &list->space->options;
     redco_error why = {.status = REDCO_OK};
     if (list->first.status == REDCO_OK) { list->batch_first = true; }
-    if (setting.sequence_parallel && o->sequence_parallel == REDCO_EITHER) { return; } /* counted without */
-    setting.micro_batch = 1;
-    setting.micro_batches = 1;
-    if (redco_setting_check(list->space->costs, &setting, &why) != REDCO_OK && strcmp(why.place, "batch") != 0) {
+    if (parallelism.sequence_parallel && o->sequence_parallel == REDCO_EITHER) { return; } /* counted without */
+    parallelism.micro_batch = 1;
+    parallelism.micro_batches = 1;
+    if (redco_parallelism_check(list->space->costs, &parallelism, &why) != REDCO_OK &&
+        strcmp(why.place, "batch") != 0) {
         if (list->other.status == REDCO_OK) { list->other = why; }
         return;
     }
-    const uint64_t unit = redco_mesh_ranks(setting.dp) * (o->micro_batch != 0 ? o->micro_batch : 1);
+    const uint64_t unit = redco_mesh_ranks(parallelism.dp) * (o->micro_batch != 0 ? o->micro_batch : 1);
     const uint64_t below = o->workload.global_batch / unit * unit;
     if (below > list->below) { list->below = below; }
     if (list->misfits == 0 || below + unit < list->above) { list->above = below + unit; }
     list->misfits++;
 }
 
-static bool is_within(const struct lister *list, const redco_setting *setting)
+static bool is_within(const struct lister *list, const redco_parallelism *parallelism)
 {
     const redco_search_options *const o = &list->space->options;
     if (o->within == NULL) { return true; }
-    const redco_reach reach = redco_reach_of(list->inputs->machine, o->workload.seq_len, setting);
-    return redco_hull_beyond(o->within, setting, &reach) == 0;
+    const redco_reach reach = redco_reach_of(list->inputs->machine, o->workload.seq_len, parallelism);
+    return redco_hull_beyond(o->within, parallelism, &reach) == 0;
 }
 
 /* The schedules of one choice of degrees and micro-batch. */
-static redco_status add_chunks(struct lister *list, redco_setting setting, bool *any_out)
+static redco_status add_chunks(struct lister *list, redco_parallelism parallelism, bool *any_out)
 {
     const redco_search_options *o = &list->space->options;
     const bool fixed = redco_pipeline_chunks(o->schedule, 3) != 3 && o->schedule != REDCO_PIPELINE_1F1B;
-    const bool all = o->chunks == REDCO_DEGREE_AUTO && setting.pp > 1 && !fixed;
+    const bool all = o->chunks == REDCO_DEGREE_AUTO && parallelism.pp > 1 && !fixed;
     const bool groups = o->dimensions == 0 || (o->dimensions & REDCO_HAS_GROUPS) != 0 || o->group != 0;
-    const uint32_t given = setting.pp > 1 && o->chunks > 0 && !all && !fixed ? o->chunks : 1;
+    const uint32_t given = parallelism.pp > 1 && o->chunks > 0 && !all && !fixed ? o->chunks : 1;
     redco_status st = REDCO_OK;
-    if (setting.pp > 1) {
-        setting.schedule = o->schedule;
-        setting.group = o->group;
-        setting.split = o->split;
+    if (parallelism.pp > 1) {
+        parallelism.schedule = o->schedule;
+        parallelism.group = o->group;
+        parallelism.split = o->split;
     }
     const uint32_t most = list->space->blocks < MEASURED_CHUNKS ? list->space->blocks : MEASURED_CHUNKS;
     for (uint32_t chunks = given; chunks <= (all ? most : given) && st == REDCO_OK; chunks++) {
-        setting.chunks = fixed && setting.pp > 1 ? redco_pipeline_chunks(o->schedule, 1) : chunks;
-        if ((chunks > 1 || setting.schedule != REDCO_PIPELINE_1F1B || setting.split != NULL) &&
-            redco_step_chunks_check(list->space->costs, &setting, all ? NULL : &list->first) != REDCO_OK) {
+        parallelism.chunks = fixed && parallelism.pp > 1 ? redco_pipeline_chunks(o->schedule, 1) : chunks;
+        if ((chunks > 1 || parallelism.schedule != REDCO_PIPELINE_1F1B || parallelism.split != NULL) &&
+            redco_step_chunks_check(list->space->costs, &parallelism, all ? NULL : &list->first) != REDCO_OK) {
             continue;
         }
-        if (chunks > 1 && all && !groups && redco_setting_pipeline(&setting).group > setting.pp) { continue; }
-        if (!is_within(list, &setting)) { continue; }
+        if (chunks > 1 && all && !groups && redco_parallelism_pipeline(&parallelism).group > parallelism.pp) {
+            continue;
+        }
+        if (!is_within(list, &parallelism)) { continue; }
         *any_out = true;
-        st = add_schemes(list->space, &setting, &list->first);
+        st = add_schemes(list->space, &parallelism, &list->first);
     }
     return st;
 }
@@ -285,49 +290,49 @@ static uint32_t divisor_of_both(uint32_t a, uint32_t b)
 /* @return whether measured rows hold context parallelism like this, and no layout with less of it is as good: (cp, b)
  * has the tokens a rank, the micro-batches and, over data- and context-parallel ranks together, the meshes of (cp/g,
  * b/g), with more traffic of keys and values, where g divides both. */
-static bool keeps_context(const struct lister *list, const redco_setting *setting)
+static bool keeps_context(const struct lister *list, const redco_parallelism *parallelism)
 {
     const redco_search_options *o = &list->space->options;
-    if (o->cp != REDCO_DEGREE_MEASURED || setting->cp == 1) { return true; }
-    const uint64_t tokens = (uint64_t)setting->micro_batch * o->workload.seq_len / setting->cp;
-    const uint64_t ranks = (uint64_t)setting->tp * setting->cp, gpus = list->inputs->machine->gpus_per_node;
+    if (o->cp != REDCO_DEGREE_MEASURED || parallelism->cp == 1) { return true; }
+    const uint64_t tokens = (uint64_t)parallelism->micro_batch * o->workload.seq_len / parallelism->cp;
+    const uint64_t ranks = (uint64_t)parallelism->tp * parallelism->cp, gpus = list->inputs->machine->gpus_per_node;
     const redco_machine *const machine = list->inputs->machine;
     const bool scarce = o->workload.global_batch < (uint64_t)machine->nodes * machine->gpus_per_node;
     if (tokens < (scarce ? SCARCE_TOKENS : MEASURED_TOKENS) ||
         (tokens < MEASURED_WIDE_TOKENS && ranks > MEASURED_NODES * gpus)) {
         return false;
     }
-    redco_setting less = *setting;
-    const uint32_t both = o->micro_batch == 0 ? divisor_of_both(setting->cp, setting->micro_batch) : 1;
+    redco_parallelism less = *parallelism;
+    const uint32_t both = o->micro_batch == 0 ? divisor_of_both(parallelism->cp, parallelism->micro_batch) : 1;
     less.cp /= both;
     less.micro_batch /= both;
     return both == 1 || redcoi_place_ranks(list->inputs->machine, &less, NULL) != REDCO_OK ||
-           redco_setting_check(list->space->costs, &less, NULL) != REDCO_OK;
+           redco_parallelism_check(list->space->costs, &less, NULL) != REDCO_OK;
 }
 
 /* All micro-batches of one choice of degrees. REDCO_EVALUE: it has none, or one that does not divide. */
-static redco_status add_degrees(struct lister *list, redco_setting setting)
+static redco_status add_degrees(struct lister *list, redco_parallelism parallelism)
 {
     const redco_search_options *o = &list->space->options;
     redco_error *const err = &list->first;
     char degrees[64];
-    redco_status st = redcoi_place_ranks(list->inputs->machine, &setting, err);
+    redco_status st = redcoi_place_ranks(list->inputs->machine, &parallelism, err);
     if (st != REDCO_OK) { return st; }
-    const uint64_t ranks = redco_mesh_ranks(setting.dp);
+    const uint64_t ranks = redco_mesh_ranks(parallelism.dp);
     const uint64_t batch = o->workload.global_batch;
     if (batch % ranks != 0) {
-        note_misfit(list, setting);
+        note_misfit(list, parallelism);
         return redco_fail(err, REDCO_EVALUE, "global batch",
                           "%llu sequence%s not divide over %llu data-parallel ranks (%s)", (unsigned long long)batch,
                           batch == 1 ? " does" : "s do", (unsigned long long)ranks,
-                          degrees_text(&setting, degrees, sizeof degrees));
+                          degrees_text(&parallelism, degrees, sizeof degrees));
     }
     const uint64_t per_rank = batch / ranks;
     if (o->micro_batch != 0 && per_rank % o->micro_batch != 0) {
         return redco_fail(err, REDCO_EVALUE, "micro-batch",
                           "%u does not divide the %llu sequence%s of a data-parallel rank (%s)", o->micro_batch,
                           (unsigned long long)per_rank, per_rank == 1 ? "" : "s",
-                          degrees_text(&setting, degrees, sizeof degrees));
+                          degrees_text(&parallelism, degrees, sizeof degrees));
     }
     const uint64_t first = o->micro_batch != 0 ? o->micro_batch : 1;
     const uint64_t most = per_rank < LARGEST_MICRO_BATCH ? per_rank : LARGEST_MICRO_BATCH;
@@ -335,28 +340,28 @@ static redco_status add_degrees(struct lister *list, redco_setting setting)
     bool any = false;
     for (uint64_t b = first; b <= last; b++) {
         if (per_rank % b != 0) { continue; }
-        setting.micro_batch = (uint32_t)b;
-        setting.micro_batches = per_rank / b;
-        if (!keeps_context(list, &setting)) { continue; }
-        if ((st = add_chunks(list, setting, &any)) != REDCO_OK) { return st; }
+        parallelism.micro_batch = (uint32_t)b;
+        parallelism.micro_batches = per_rank / b;
+        if (!keeps_context(list, &parallelism)) { continue; }
+        if ((st = add_chunks(list, parallelism, &any)) != REDCO_OK) { return st; }
     }
     return any ? REDCO_OK : REDCO_EVALUE;
 }
 
 /* All pipeline depths beside one tensor- and context-parallel degree: stages hold a layer at least. */
-static redco_status add_depths(struct lister *list, redco_setting setting)
+static redco_status add_depths(struct lister *list, redco_parallelism parallelism)
 {
     const uint32_t given = list->space->options.pp;
     const redco_machine *const machine = list->inputs->machine;
     const uint64_t world = (uint64_t)machine->nodes * machine->gpus_per_node;
-    const uint64_t ranks = world / ((uint64_t)setting.tp * setting.cp);
+    const uint64_t ranks = world / ((uint64_t)parallelism.tp * parallelism.cp);
     const bool any = redco_degree_is_free(given), narrow = given == REDCO_DEGREE_MEASURED;
     const uint64_t blocks = list->space->blocks < ranks ? list->space->blocks : ranks;
     const uint64_t most = !any ? given : narrow && blocks > MEASURED_STAGES ? MEASURED_STAGES : blocks;
     for (uint32_t pp = any ? 1 : given; pp <= most || pp == 1; pp++) {
         if (any && pp > 1 && ranks % pp != 0) { continue; }
-        setting.pp = pp;
-        const redco_status st = add_degrees(list, setting);
+        parallelism.pp = pp;
+        const redco_status st = add_degrees(list, parallelism);
         /* A degree that does not divide something is no option, unless all are none. */
         if (st != REDCO_OK && st != REDCO_EVALUE) { return st; }
     }
@@ -364,14 +369,14 @@ static redco_status add_depths(struct lister *list, redco_setting setting)
 }
 
 /* Norms whole on every tensor-parallel rank, split over them, or both. */
-static redco_status add_splits(struct lister *list, redco_setting setting)
+static redco_status add_splits(struct lister *list, redco_parallelism parallelism)
 {
     const redco_switch rows = list->space->options.sequence_parallel;
     redco_status st = REDCO_OK;
-    if (rows != REDCO_ON) { st = add_depths(list, setting); }
-    if (st != REDCO_OK || rows < REDCO_ON || (rows == REDCO_EITHER && setting.tp == 1)) { return st; }
-    setting.sequence_parallel = true;
-    return add_depths(list, setting);
+    if (rows != REDCO_ON) { st = add_depths(list, parallelism); }
+    if (st != REDCO_OK || rows < REDCO_ON || (rows == REDCO_EITHER && parallelism.tp == 1)) { return st; }
+    parallelism.sequence_parallel = true;
+    return add_depths(list, parallelism);
 }
 
 /* T_comm leaves tensor-parallel traffic out, so that a free degree would always be the largest: the paper's is 1. A
@@ -389,7 +394,7 @@ static redco_status add_all(struct lister *list)
         if (tp_given == REDCO_DEGREE_AUTO && domain % tp != 0) { continue; }
         for (uint32_t cp = redco_degree_is_free(o->cp) ? 1 : o->cp; cp <= most_cp && st == REDCO_OK; cp++) {
             if (redco_degree_is_free(o->cp) && o->workload.seq_len % cp != 0) { continue; }
-            st = add_splits(list, (redco_setting){.tp = tp, .cp = cp});
+            st = add_splits(list, (redco_parallelism){.tp = tp, .cp = cp});
         }
     }
     return st;
@@ -414,19 +419,25 @@ static redco_status none_listed(const struct lister *list, redco_error *err)
 
 static int compare_outers(const void *left, const void *right)
 {
-    const redcoi_outer *a = left;
-    const redcoi_outer *b = right;
+    const redcoi_configuration *a = left;
+    const redcoi_configuration *b = right;
     if (a->least_s < b->least_s || a->least_s > b->least_s) { return a->least_s < b->least_s ? -1 : 1; }
-    if (a->setting.tp != b->setting.tp) { return a->setting.tp < b->setting.tp ? -1 : 1; }
-    if (a->setting.cp != b->setting.cp) { return a->setting.cp < b->setting.cp ? -1 : 1; }
-    if (a->setting.pp != b->setting.pp) { return a->setting.pp < b->setting.pp ? -1 : 1; }
-    if (a->setting.sequence_parallel != b->setting.sequence_parallel) { return a->setting.sequence_parallel ? 1 : -1; }
-    if (a->setting.chunks != b->setting.chunks) { return a->setting.chunks < b->setting.chunks ? -1 : 1; }
-    if (a->setting.micro_batch != b->setting.micro_batch) {
-        return a->setting.micro_batch < b->setting.micro_batch ? -1 : 1;
+    if (a->parallelism.tp != b->parallelism.tp) { return a->parallelism.tp < b->parallelism.tp ? -1 : 1; }
+    if (a->parallelism.cp != b->parallelism.cp) { return a->parallelism.cp < b->parallelism.cp ? -1 : 1; }
+    if (a->parallelism.pp != b->parallelism.pp) { return a->parallelism.pp < b->parallelism.pp ? -1 : 1; }
+    if (a->parallelism.sequence_parallel != b->parallelism.sequence_parallel) {
+        return a->parallelism.sequence_parallel ? 1 : -1;
     }
-    if (a->setting.scheme != b->setting.scheme) { return a->setting.scheme < b->setting.scheme ? -1 : 1; }
-    return (a->setting.secondary.gpus > 0) - (b->setting.secondary.gpus > 0);
+    if (a->parallelism.chunks != b->parallelism.chunks) {
+        return a->parallelism.chunks < b->parallelism.chunks ? -1 : 1;
+    }
+    if (a->parallelism.micro_batch != b->parallelism.micro_batch) {
+        return a->parallelism.micro_batch < b->parallelism.micro_batch ? -1 : 1;
+    }
+    if (a->parallelism.scheme != b->parallelism.scheme) {
+        return a->parallelism.scheme < b->parallelism.scheme ? -1 : 1;
+    }
+    return (a->parallelism.secondary.gpus > 0) - (b->parallelism.secondary.gpus > 0);
 }
 
 redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs, redco_error *err)
@@ -434,8 +445,8 @@ redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs,
     struct lister list = {.space = space, .inputs = inputs};
     redco_status st = add_all(&list);
     if (st != REDCO_OK) { return redco_fail(err, st, list.first.place, "%s", list.first.text); }
-    space->batch_fits = space->outer_count > 0 || !list.batch_first;
-    if (space->outer_count == 0) { return none_listed(&list, err); }
-    qsort(space->outers, space->outer_count, sizeof *space->outers, compare_outers);
+    space->batch_fits = space->configuration_count > 0 || !list.batch_first;
+    if (space->configuration_count == 0) { return none_listed(&list, err); }
+    qsort(space->configurations, space->configuration_count, sizeof *space->configurations, compare_outers);
     return REDCO_OK;
 }

@@ -31,8 +31,8 @@ struct enumeration {
     bool bounded;      /**< compositions that cannot be best are passed over many at a time */
     redcoi_bound bound;
     double cheapest_s[REDCOI_MAX_CLASSES]; /**< at the bound's prices */
-    redcoi_goal goal;
-    double cutoff_s; /**< falls to the best found when time is the goal */
+    redcoi_objective objective;
+    double cutoff_s; /**< falls to the best found when time is the objective */
     uint64_t most_bytes;
     bool found;
     size_t first[REDCOI_MAX_CLASSES], last[REDCOI_MAX_CLASSES]; /**< options of each class */
@@ -96,7 +96,7 @@ static void look_at(struct enumeration *e, const struct partial *sum)
     const uint64_t bytes = whole_bytes(sum);
     if (bytes > e->problem->budget_bytes || time_s > e->cutoff_s) { return; }
     bool better = !e->found;
-    if (e->goal != REDCOI_LEAST_MEMORY) {
+    if (e->objective != REDCOI_LEAST_MEMORY) {
         better = better || time_s < e->best_s || (time_s <= e->best_s && bytes < e->best_bytes);
     } else {
         better = better || bytes < e->best_bytes || (bytes == e->best_bytes && time_s < e->best_s);
@@ -110,8 +110,8 @@ static void look_at(struct enumeration *e, const struct partial *sum)
     e->best = now;
     e->best_s = time_s;
     e->best_bytes = bytes;
-    if (e->goal == REDCOI_LEAST_TIME) { e->cutoff_s = time_s; }
-    if (e->goal == REDCOI_LEAST_MEMORY) { e->most_bytes = bytes; }
+    if (e->objective == REDCOI_LEAST_TIME) { e->cutoff_s = time_s; }
+    if (e->objective == REDCOI_LEAST_MEMORY) { e->most_bytes = bytes; }
 }
 
 static void place(struct enumeration *e, uint32_t position, size_t i, uint32_t left, const struct partial *sum);
@@ -339,7 +339,7 @@ static void place(struct enumeration *e, uint32_t position, size_t i, uint32_t l
     if (e->bounded && room_s(e, sum) < 0.0) { return; }
     if (i + 1 == last) {
         give(e, position, i, left, left, sum);
-    } else if (e->goal == REDCOI_LEAST_MEMORY) {
+    } else if (e->objective == REDCOI_LEAST_MEMORY) {
         /* All layers of a mixture on its leanest option take no more. */
         give(e, position, i, left, left, sum);
         if (left > 0) { give(e, position, i, left, 0, sum); }
@@ -492,15 +492,15 @@ static void search_near_bound(struct enumeration *e, double cutoff_s)
     }
 }
 
-bool redcoi_exact_group(const redcoi_problem *problem, uint32_t group, redcoi_goal goal, double cutoff_s,
+bool redcoi_exact_group(const redcoi_problem *problem, uint32_t group, redcoi_objective objective, double cutoff_s,
                         redcoi_answer *answer_out, uint64_t *looked_at)
 {
     size_t first = 0;
     size_t last = 0;
     redcoi_problem_group(problem, group, &first, &last);
     struct enumeration e = {
-        .problem = problem, .goal = goal, .cutoff_s = cutoff_s, .most_bytes = problem->budget_bytes};
-    e.bounded = goal == REDCOI_LEAST_TIME && redcoi_exact_count(problem, group) > most_enumerated;
+        .problem = problem, .objective = objective, .cutoff_s = cutoff_s, .most_bytes = problem->budget_bytes};
+    e.bounded = objective == REDCOI_LEAST_TIME && redcoi_exact_count(problem, group) > most_enumerated;
     if (e.bounded) { e.bound = redcoi_bound_best(problem, first, last); }
     if (isinf(e.bound.value_s) || !find_classes(&e, first, last)) { return false; }
     const struct partial nothing = {0};

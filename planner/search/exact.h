@@ -6,11 +6,11 @@
 
 #include "planner/search/problem.h"
 
-typedef enum redcoi_goal {
+typedef enum redcoi_objective {
     REDCOI_LEAST_TIME,   /**< then least memory */
     REDCOI_LEAST_MEMORY, /**< then least time */
     REDCOI_EVERY_TIME    /**< as REDCOI_LEAST_TIME, but whatever fits is looked at, also where it cannot win */
-} redcoi_goal;
+} redcoi_objective;
 
 /** @return the number of compositions of @p group */
 double redcoi_exact_count(const redcoi_problem *problem, uint32_t group);
@@ -26,7 +26,7 @@ bool redcoi_exact_is_long(const redcoi_problem *problem, uint32_t group);
  * wins.
  *  @param looked_at  NULL, or increased by the number of whole compositions
  *  @return false when there is none */
-bool redcoi_exact_group(const redcoi_problem *problem, uint32_t group, redcoi_goal goal, double cutoff_s,
+bool redcoi_exact_group(const redcoi_problem *problem, uint32_t group, redcoi_objective objective, double cutoff_s,
                         redcoi_answer *answer_out, uint64_t *looked_at);
 
 typedef struct redcoi_exact_result {

@@ -9,9 +9,9 @@ static const redco_gap gaps[REDCO_GAP_PIPELINES][REDCO_GAP_LOADS] = {
     {{0.10, 0.06}, {0.10, 0.09}, {0.13, 0.12}, {0.13, 0.14}, {0.22, 0.26}, {0.35, 0.42}, {0.40, 0.45}},
     {{0.16, 0.08}, {0.16, 0.08}, {0.18, 0.13}, {0.20, 0.15}, {0.30, 0.20}, {0.50, 0.50}, {0.50, 0.50}}};
 
-uint32_t redco_gap_kind(const redco_setting *setting, double traffic_ratio)
+uint32_t redco_gap_kind(const redco_parallelism *parallelism, double traffic_ratio)
 {
-    const uint32_t pipeline = setting->pp <= 1 ? 0 : redco_setting_chunks(setting) > 1 ? 2 : 1;
+    const uint32_t pipeline = parallelism->pp <= 1 ? 0 : redco_parallelism_chunks(parallelism) > 1 ? 2 : 1;
     uint32_t load = 0;
     while (load + 1 < REDCO_GAP_LOADS && traffic_ratio > loads[load]) { load++; }
     return pipeline * REDCO_GAP_LOADS + load;

@@ -21,7 +21,7 @@ typedef struct redco_gap {
 
 /** @param traffic_ratio  redco_paced.traffic_ratio
  *  @return below REDCO_GAP_KINDS */
-uint32_t redco_gap_kind(const redco_setting *setting, double traffic_ratio);
+uint32_t redco_gap_kind(const redco_parallelism *parallelism, double traffic_ratio);
 redco_gap redco_gap_of(uint32_t kind);
 
 #ifdef __cplusplus

@@ -38,9 +38,9 @@ typedef struct redco_reach {
     uint32_t cp_nodes, dp_nodes;
 } redco_reach;
 
-redco_reach redco_reach_of(const redco_machine *machine, uint32_t seq_len, const redco_setting *setting);
+redco_reach redco_reach_of(const redco_machine *machine, uint32_t seq_len, const redco_parallelism *parallelism);
 /** @return REDCO_BEYOND_... bits, 0 = inside */
-uint32_t redco_hull_beyond(const redco_hull *hull, const redco_setting *setting, const redco_reach *reach);
+uint32_t redco_hull_beyond(const redco_hull *hull, const redco_parallelism *parallelism, const redco_reach *reach);
 
 #ifdef __cplusplus
 }

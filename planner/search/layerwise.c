@@ -142,15 +142,15 @@ redco_status redcoi_layerwise_solve(const redcoi_problem *problem, double cutoff
                                     void *context, redcoi_exact_result *result_out, redco_error *err)
 {
     *result_out = (redcoi_exact_result){.proven = true, .bound_s = (double)INFINITY};
-    redcoi_problem *lean = NULL;
+    redcoi_problem *pareto = NULL;
     struct branching b = {.leaf = leaf, .context = context, .gap_ratio = gap_ratio, .result = result_out};
     b.best_s = cutoff_s;
     redco_status st = redcoi_problem_check(problem, err);
     if (st != REDCO_OK) { return st; }
-    lean = redcoi_problem_copy(problem, NULL);
-    if (lean == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    redcoi_problem_pareto(lean, false);
-    b.problem = lean;
+    pareto = redcoi_problem_copy(problem, NULL);
+    if (pareto == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    redcoi_problem_pareto(pareto, false);
+    b.problem = pareto;
     struct range all = {.low = {0}};
     for (int k = 0; k < REDCO_TRANSIENT_COUNT; k++) {
         if (!find_sizes(&b, k)) {
@@ -161,11 +161,11 @@ redco_status redcoi_layerwise_solve(const redcoi_problem *problem, double cutoff
     }
     st = branch(&b, &all, err);
     if (st == REDCO_OK && result_out->feasible) {
-        redcoi_answer_to_origin(lean, problem, &result_out->answer);
+        redcoi_answer_to_origin(pareto, problem, &result_out->answer);
         result_out->bound_s = fmin(result_out->bound_s, result_out->answer.objective_s);
     }
 out:
     for (int k = 0; k < REDCO_TRANSIENT_COUNT; k++) { free(b.sizes[k]); }
-    redcoi_problem_free(lean);
+    redcoi_problem_free(pareto);
     return st;
 }

@@ -1,4 +1,4 @@
-/** @file problem.h  Internal: the optimisation problem of one outer choice, stripped of meaning. Layers of a class
+/** @file problem.h  Internal: the optimisation problem of one configuration, stripped of meaning. Layers of a class
  *  are counts; an option is one configuration of one class; with n layers per option
  *      objective_s = constant_s + sum n base_s + sum over windows max(0, sum n kink_s)
  *      bytes       = sum n resident_bytes + sum over kinds of the largest transient_bytes in use <= budget_bytes

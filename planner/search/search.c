@@ -1,4 +1,4 @@
-/* Uniform: every group of every outer choice that its bound does not rule out is enumerated (exact.c), which ranks
+/* Uniform: every group of every configuration that its bound does not rule out is enumerated (exact.c), which ranks
    points; GLPK then proves the first over all groups left, and near ties are broken. Layer-wise: from the uniform
    optimum on, GLPK works on what the Lagrangian bound leaves, with a limit on nodes; where it does not reach the gap,
    the dynamic program (label_dp.c) does. */
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Among points (outer choice and meshes) within this share of the optimum, and within the gap asked for, the leanest
+/* Among points (configuration and meshes) within this share of the optimum, and within the gap asked for, the leanest
    is chosen. */
 static const double tie_ratio = 1e-3;
 /* T_comm: brute force must find the same value, so only rounding makes a tie. */
@@ -96,7 +96,7 @@ static const redcoi_point *add_or_drop(redcoi_ranking *ranking, const redcoi_poi
 static void list_doubtful(struct search *s, const redcoi_point *point, redcoi_point *dropped)
 {
     redcoi_point by_least = *point;
-    by_least.value_s = redcoi_least_simulated_s(point->outer, point->group, point->value_s);
+    by_least.value_s = redcoi_least_simulated_s(point->configuration, point->group, point->value_s);
     if (add_or_drop(&s->doubtful, &by_least, dropped) != NULL) { s->dropped_s = fmin(s->dropped_s, dropped->value_s); }
 }
 
@@ -112,10 +112,10 @@ static void list_other(struct search *s, const redcoi_point *point, bool fits)
 }
 
 /* @return whether no composition of a group would be kept: it is not near, and more doubtful ones fill the list */
-static bool is_crowded_out(struct search *s, const redcoi_outer *outer, struct indexed_bound group)
+static bool is_crowded_out(struct search *s, const redcoi_configuration *configuration, struct indexed_bound group)
 {
     const redcoi_ranking *const doubtful = &s->doubtful;
-    const double least_s = redcoi_least_simulated_s(outer, group.group, group.bound_s);
+    const double least_s = redcoi_least_simulated_s(configuration, group.group, group.bound_s);
     if (group.bound_s <= near_s(s) || doubtful->count < doubtful->capacity ||
         least_s < doubtful->points[doubtful->count - 1].value_s) {
         return false;
@@ -216,19 +216,19 @@ static redco_status solve_problem(const struct search *s, const redcoi_problem *
 }
 
 /* The best composition of one group. For T_comm, the fastest of those that attain its least. */
-static redco_status solve_group(const struct search *s, const redcoi_outer *outer, uint32_t group, double limit_s,
-                                redcoi_point *point, bool *found_out, redco_error *err)
+static redco_status solve_group(const struct search *s, const redcoi_configuration *configuration, uint32_t group,
+                                double limit_s, redcoi_point *point, bool *found_out, redco_error *err)
 {
-    point->outer = outer;
-    redco_status st =
-        solve_problem(s, outer->lean, group, limit_s, &outer->bounds_s[group], &point->answer, found_out, err);
+    point->configuration = configuration;
+    redco_status st = solve_problem(s, configuration->pareto, group, limit_s, &configuration->bounds_s[group],
+                                    &point->answer, found_out, err);
     if (st != REDCO_OK || !*found_out) { return st; }
-    redcoi_answer_to_origin(outer->lean, outer->goal, &point->answer);
+    redcoi_answer_to_origin(configuration->pareto, configuration->objective, &point->answer);
     redcoi_point_measure(point);
     if (!s->space->comm) { return REDCO_OK; }
-    redcoi_point fastest = {.outer = outer};
+    redcoi_point fastest = {.configuration = configuration};
     bool any = false;
-    st = solve_problem(s, outer->steps, group, (double)INFINITY, NULL, &fastest.answer, &any, err);
+    st = solve_problem(s, configuration->steps, group, (double)INFINITY, NULL, &fastest.answer, &any, err);
     if (st != REDCO_OK || !any) { return st; }
     redcoi_point_measure(&fastest);
     if (fastest.value_s <= point->value_s * (1.0 + exact_tie_ratio)) { *point = fastest; }
@@ -248,7 +248,7 @@ static redco_status stage_bytes(const struct search *s, const redcoi_point *poin
                                 redco_error *err)
 {
     redco_candidate candidate;
-    const redco_status st = redcoi_space_candidate(s->space, point->outer, &point->answer, &candidate, err);
+    const redco_status st = redcoi_space_candidate(s->space, point->configuration, &point->answer, &candidate, err);
     if (st != REDCO_OK) { return st; }
     *bytes_out = candidate.closed_form.total_bytes;
     free(candidate.assignments);
@@ -256,87 +256,90 @@ static redco_status stage_bytes(const struct search *s, const redcoi_point *poin
 }
 
 /* By a bound of its memory: what cannot fit need not be priced. */
-static bool may_fit(redcoi_space *space, redcoi_outer *outer)
+static bool may_fit(redcoi_space *space, redcoi_configuration *configuration)
 {
-    redcoi_space_bound_memory(space, outer);
-    return outer->least_bytes <= outer->capacity_bytes &&
-           space->options.margin_bytes <= outer->capacity_bytes - outer->least_bytes;
+    redcoi_space_bound_memory(space, configuration);
+    return configuration->least_bytes <= configuration->capacity_bytes &&
+           space->options.margin_bytes <= configuration->capacity_bytes - configuration->least_bytes;
 }
 
 /* The same for points that are listed beside the ranked ones. */
-static bool may_fit_by_stages(const redcoi_space *space, const redcoi_outer *outer)
+static bool may_fit_by_stages(const redcoi_space *space, const redcoi_configuration *configuration)
 {
-    const uint64_t room = outer->capacity_bytes + space->options.slack_bytes;
-    return space->options.others > 0 && outer->least_bytes <= room &&
-           space->options.margin_bytes <= room - outer->least_bytes;
+    const uint64_t room = configuration->capacity_bytes + space->options.slack_bytes;
+    return space->options.others > 0 && configuration->least_bytes <= room &&
+           space->options.margin_bytes <= room - configuration->least_bytes;
 }
 
 /* Lists the best compositions of a group whose fullest stage holds no more than the capacity, with the tolerance and
  * without. The problem counts more than that: what a composition is too large by is what the next one must do without.
  * @param ranked_out  set where the first composition may be ranked as well */
-static redco_status list_by_stages(struct search *s, const redcoi_outer *outer, uint32_t group, double limit_s,
-                                   redcoi_point *point, bool *ranked_out, redco_error *err)
+static redco_status list_by_stages(struct search *s, const redcoi_configuration *configuration, uint32_t group,
+                                   double limit_s, redcoi_point *point, bool *ranked_out, redco_error *err)
 {
-    redcoi_problem *const problem = outer->lean;
+    redcoi_problem *const problem = configuration->pareto;
     const uint64_t above_bytes = s->space->options.above_bytes;
-    const uint64_t ceilings[2] = {
-        outer->capacity_bytes + (uint64_t)(redco_memory_ratio * (double)outer->capacity_bytes), outer->capacity_bytes};
+    const uint64_t ceilings[2] = {configuration->capacity_bytes +
+                                      (uint64_t)(redco_memory_ratio * (double)configuration->capacity_bytes),
+                                  configuration->capacity_bytes};
     redco_status st = REDCO_OK;
     bool found = true;
     *ranked_out = false;
-    problem->budget_bytes = outer->roomy_bytes;
+    problem->budget_bytes = configuration->roomy_bytes;
     for (int i = 0, k = 0; i < STAGE_TRIES && k < 2 && found; i++) {
         uint64_t bytes = 0;
-        st = solve_group(s, outer, group, limit_s, point, &found, err);
+        st = solve_group(s, configuration, group, limit_s, point, &found, err);
         if (st != REDCO_OK || !found) { break; }
-        const bool roomy = point->answer.bytes > outer->budget_bytes;
+        const bool roomy = point->answer.bytes > configuration->budget_bytes;
         if (i == 0 && !roomy && above_bytes == 0) { /* no stage is fuller than the problem counts */
             list_other(s, point, true);
             *ranked_out = true;
             break;
         }
         if ((st = stage_bytes(s, point, &bytes, err)) != REDCO_OK || bytes <= above_bytes) { break; }
-        if (bytes <= ceilings[k]) { list_other(s, point, bytes <= outer->capacity_bytes); }
+        if (bytes <= ceilings[k]) { list_other(s, point, bytes <= configuration->capacity_bytes); }
         while (k < 2 && bytes <= ceilings[k]) { k++; }
         if (k == 2 || bytes - ceilings[k] >= point->answer.bytes) { break; }
         problem->budget_bytes = point->answer.bytes - (bytes - ceilings[k]);
     }
-    problem->budget_bytes = outer->budget_bytes;
+    problem->budget_bytes = configuration->budget_bytes;
     return st;
 }
 
 /* The points of one group. */
-static redco_status rank_group(struct search *s, const redcoi_outer *outer, struct indexed_bound group,
+static redco_status rank_group(struct search *s, const redcoi_configuration *configuration, struct indexed_bound group,
                                redcoi_point *point, redco_error *err)
 {
     const redcoi_limits limits = limits_of(s);
-    const double others_s = redcoi_limit_of_others(s->space, outer, group.group, limits.best_s);
+    const double others_s = redcoi_limit_of_others(s->space, configuration, group.group, limits.best_s);
     redco_status st = REDCO_OK;
     bool found = false, both = false;
-    if (limits.best_s > 0.0 && group.bound_s <= others_s && !is_crowded_out(s, outer, group)) {
-        st = list_by_stages(s, outer, group.group, others_s, point, &both, err);
+    if (limits.best_s > 0.0 && group.bound_s <= others_s && !is_crowded_out(s, configuration, group)) {
+        st = list_by_stages(s, configuration, group.group, others_s, point, &both, err);
         if (st != REDCO_OK) { return st; }
         if (both && point->value_s <= limits.ranked_s) { rank(s, point); }
     }
-    if (both || group.bound_s > limit_of(s) || outer->budget_bytes == 0) { return REDCO_OK; }
-    st = solve_group(s, outer, group.group, limit_of(s), point, &found, err);
+    if (both || group.bound_s > limit_of(s) || configuration->budget_bytes == 0) { return REDCO_OK; }
+    st = solve_group(s, configuration, group.group, limit_of(s), point, &found, err);
     if (st == REDCO_OK && found) { rank(s, point); }
     return st;
 }
 
-static redco_status rank_groups(struct search *s, const redcoi_outer *outer, redco_error *err)
+static redco_status rank_groups(struct search *s, const redcoi_configuration *configuration, redco_error *err)
 {
-    struct indexed_bound *order = malloc(outer->group_count * sizeof *order);
+    struct indexed_bound *order = malloc(configuration->group_count * sizeof *order);
     redcoi_point *point = malloc(sizeof *point);
     redco_status st = REDCO_OK;
     if (order == NULL || point == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
-    for (uint32_t g = 0; g < outer->group_count; g++) { order[g] = (struct indexed_bound){outer->bounds_s[g], g}; }
-    qsort(order, outer->group_count, sizeof *order, compare_bounds);
-    for (uint32_t i = 0; i < outer->group_count && st == REDCO_OK && !isinf(order[i].bound_s); i++) {
-        st = rank_group(s, outer, order[i], point, err);
+    for (uint32_t g = 0; g < configuration->group_count; g++) {
+        order[g] = (struct indexed_bound){configuration->bounds_s[g], g};
+    }
+    qsort(order, configuration->group_count, sizeof *order, compare_bounds);
+    for (uint32_t i = 0; i < configuration->group_count && st == REDCO_OK && !isinf(order[i].bound_s); i++) {
+        st = rank_group(s, configuration, order[i], point, err);
     }
 out:
     free(order);
@@ -344,38 +347,44 @@ out:
     return st;
 }
 
-/* All outer choices that their bound does not rule out, by that bound. */
+/* All configurations that their bound does not rule out, by that bound. */
 static redco_status rank_all(struct search *s, redco_error *err)
 {
     redco_status st = REDCO_OK;
-    for (uint32_t i = 0; i < s->space->outer_count && st == REDCO_OK; i++) {
-        redcoi_outer *outer = &s->space->outers[i];
+    for (uint32_t i = 0; i < s->space->configuration_count && st == REDCO_OK; i++) {
+        redcoi_configuration *configuration = &s->space->configurations[i];
         const redcoi_limits limits = limits_of(s);
-        if (outer->least_s > fmax(limits.ranked_s, (1.0 + s->space->options.look_ratio) * limits.best_s)) { break; }
-        if (!may_fit(s->space, outer) && !may_fit_by_stages(s->space, outer)) { continue; }
-        st = redcoi_space_price(s->space, outer, &limits, err);
-        if (st == REDCO_OK && outer->lean != NULL) { st = rank_groups(s, outer, err); }
+        if (configuration->least_s > fmax(limits.ranked_s, (1.0 + s->space->options.look_ratio) * limits.best_s)) {
+            break;
+        }
+        if (!may_fit(s->space, configuration) && !may_fit_by_stages(s->space, configuration)) { continue; }
+        st = redcoi_space_price(s->space, configuration, &limits, err);
+        if (st == REDCO_OK && configuration->pareto != NULL) { st = rank_groups(s, configuration, err); }
     }
     return st;
 }
 
 /* Groups that GLPK solved one by one carry its bounds; those that it did not are no better than the first rank.
  * @return false where the groups are not like this */
-static bool proven_by_group(struct search *s, const redcoi_outer *outer)
+static bool proven_by_group(struct search *s, const redcoi_configuration *configuration)
 {
     bool any = false;
-    for (uint32_t g = 0; g < outer->group_count && !any; g++) { any = redcoi_exact_is_long(outer->lean, g); }
-    for (uint32_t g = 0; g < outer->group_count && any; g++) { s->bound_s = fmin(s->bound_s, outer->bounds_s[g]); }
+    for (uint32_t g = 0; g < configuration->group_count && !any; g++) {
+        any = redcoi_exact_is_long(configuration->pareto, g);
+    }
+    for (uint32_t g = 0; g < configuration->group_count && any; g++) {
+        s->bound_s = fmin(s->bound_s, configuration->bounds_s[g]);
+    }
     return any;
 }
 
-/* GLPK over the groups of one outer choice that may hold something better than the first rank. */
-static redco_status prove_outer(struct search *s, const redcoi_outer *outer, redco_error *err)
+/* GLPK over the groups of one configuration that may hold something better than the first rank. */
+static redco_status prove_configuration(struct search *s, const redcoi_configuration *configuration, redco_error *err)
 {
     const redcoi_point *best = &s->ranking.points[0];
     redcoi_milp_result *result = malloc(sizeof *result);
     redcoi_point *better = malloc(sizeof *better);
-    bool *keep = malloc(outer->group_count * sizeof *keep);
+    bool *keep = malloc(configuration->group_count * sizeof *keep);
     redcoi_problem *problem = NULL;
     redco_status st = REDCO_OK;
     if (result == NULL || better == NULL || keep == NULL) {
@@ -383,12 +392,13 @@ static redco_status prove_outer(struct search *s, const redcoi_outer *outer, red
         goto out;
     }
     bool any = false;
-    for (uint32_t g = 0; g < outer->group_count; g++) {
-        keep[g] = outer->bounds_s[g] < best->value_s || (best->outer == outer && best->group == g);
+    for (uint32_t g = 0; g < configuration->group_count; g++) {
+        keep[g] =
+            configuration->bounds_s[g] < best->value_s || (best->configuration == configuration && best->group == g);
         any = any || keep[g];
     }
     if (!any) { goto out; }
-    problem = redcoi_problem_copy(outer->lean, keep);
+    problem = redcoi_problem_copy(configuration->pareto, keep);
     if (problem == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
@@ -398,9 +408,9 @@ static redco_status prove_outer(struct search *s, const redcoi_outer *outer, red
     if ((st = redcoi_milp_solve(problem, &options, result, err)) != REDCO_OK) { goto out; }
     s->bound_s = fmin(s->bound_s, result->bound_s);
     if (result->feasible && result->answer.objective_s < best->value_s * (1.0 - exact_tie_ratio)) {
-        redcoi_answer_to_origin(problem, outer->lean, &result->answer);
-        redcoi_answer_to_origin(outer->lean, outer->goal, &result->answer);
-        *better = (redcoi_point){.outer = outer, .answer = result->answer};
+        redcoi_answer_to_origin(problem, configuration->pareto, &result->answer);
+        redcoi_answer_to_origin(configuration->pareto, configuration->objective, &result->answer);
+        *better = (redcoi_point){.configuration = configuration, .answer = result->answer};
         redcoi_point_measure(better);
         redcoi_ranking_lead(&s->ranking, better);
     }
@@ -416,12 +426,13 @@ static redco_status prove_all(struct search *s, redco_error *err)
 {
     redco_status st = REDCO_OK;
     s->bound_s = s->ranking.points[0].value_s;
-    for (uint32_t i = 0; i < s->space->outer_count && st == REDCO_OK; i++) {
-        const redcoi_outer *outer = &s->space->outers[i];
-        if (outer->lean == NULL || outer->least_s > s->ranking.points[0].value_s || proven_by_group(s, outer)) {
+    for (uint32_t i = 0; i < s->space->configuration_count && st == REDCO_OK; i++) {
+        const redcoi_configuration *configuration = &s->space->configurations[i];
+        if (configuration->pareto == NULL || configuration->least_s > s->ranking.points[0].value_s ||
+            proven_by_group(s, configuration)) {
             continue;
         }
-        st = prove_outer(s, outer, err);
+        st = prove_configuration(s, configuration, err);
     }
     return st;
 }
@@ -435,7 +446,7 @@ static double tie_ceiling(const struct search *s, double best_s)
 
 static bool leaner_tie(const struct search *s, const redcoi_point *point, const redcoi_point *chosen)
 {
-    return s->space->comm ? redcoi_point_compare(point, chosen) < 0 : redcoi_point_compare_lean(point, chosen) < 0;
+    return s->space->comm ? redcoi_point_compare(point, chosen) < 0 : redcoi_point_compare_memory(point, chosen) < 0;
 }
 
 /* The leanest of all points up to the ceiling leads; for T_comm the fastest, then the leanest. Points compare at their
@@ -449,12 +460,12 @@ static redco_status break_ties(struct search *s, redco_error *err)
     redcoi_point *point = &points[1];
     *chosen = s->ranking.points[0];
     redco_status st = REDCO_OK;
-    for (uint32_t i = 0; i < s->space->outer_count; i++) {
-        const redcoi_outer *outer = &s->space->outers[i];
-        for (uint32_t g = 0; outer->lean != NULL && g < outer->group_count && st == REDCO_OK; g++) {
+    for (uint32_t i = 0; i < s->space->configuration_count; i++) {
+        const redcoi_configuration *configuration = &s->space->configurations[i];
+        for (uint32_t g = 0; configuration->pareto != NULL && g < configuration->group_count && st == REDCO_OK; g++) {
             bool found = false;
-            if (outer->bounds_s[g] > ceiling_s) { continue; }
-            st = solve_group(s, outer, g, ceiling_s, point, &found, err);
+            if (configuration->bounds_s[g] > ceiling_s) { continue; }
+            st = solve_group(s, configuration, g, ceiling_s, point, &found, err);
             if (found && leaner_tie(s, point, chosen)) { *chosen = *point; }
         }
     }
@@ -464,7 +475,7 @@ static redco_status break_ties(struct search *s, redco_error *err)
 }
 
 /* Options whose price alone lifts the bound to the cut-off are in no better answer. */
-static void drop_dear(redcoi_problem *problem, double cutoff_s)
+static void drop_dominated(redcoi_problem *problem, double cutoff_s)
 {
     const redcoi_bound bound = redcoi_bound_best(problem, 0, problem->option_count);
     if (!(cutoff_s - bound.value_s < (double)INFINITY)) { return; }
@@ -497,7 +508,7 @@ static redco_status solve_leaf(const redcoi_problem *problem, double cutoff_s, d
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
-    drop_dear(few, cutoff_s);
+    drop_dominated(few, cutoff_s);
     if ((st = solve_by_glpk(few, cutoff_s, gap_ratio, false, glpk, err)) != REDCO_OK) { goto out; }
     result_out->bound_s = fmin(glpk->bound_s, cutoff_s);
     double best_s = cutoff_s;
@@ -535,20 +546,20 @@ static redco_status search_layerwise(struct search *s, redco_error *err)
     }
     uint64_t effort = redcoi_effort_default;
     s->bound_s = (double)INFINITY;
-    for (uint32_t i = 0; i < s->space->outer_count; i++) {
-        redcoi_outer *outer = &s->space->outers[i];
+    for (uint32_t i = 0; i < s->space->configuration_count; i++) {
+        redcoi_configuration *configuration = &s->space->configurations[i];
         const double best_s = s->ranking.count > 0 ? s->ranking.points[0].value_s : (double)INFINITY;
-        if (outer->least_s >= best_s * (1.0 - gap_ratio)) {
-            s->bound_s = fmin(s->bound_s, outer->least_s);
+        if (configuration->least_s >= best_s * (1.0 - gap_ratio)) {
+            s->bound_s = fmin(s->bound_s, configuration->least_s);
             break;
         }
-        if (!may_fit(s->space, outer)) { continue; }
-        if ((st = redcoi_space_price(s->space, outer, NULL, err)) != REDCO_OK) { goto out; }
-        st = redcoi_layerwise_solve(outer->goal, best_s, gap_ratio, solve_leaf, &effort, result, err);
+        if (!may_fit(s->space, configuration)) { continue; }
+        if ((st = redcoi_space_price(s->space, configuration, NULL, err)) != REDCO_OK) { goto out; }
+        st = redcoi_layerwise_solve(configuration->objective, best_s, gap_ratio, solve_leaf, &effort, result, err);
         if (st != REDCO_OK) { goto out; }
         s->bound_s = fmin(s->bound_s, result->bound_s);
         if (!result->feasible) { continue; }
-        *point = (redcoi_point){.outer = outer, .answer = result->answer};
+        *point = (redcoi_point){.configuration = configuration, .answer = result->answer};
         redcoi_point_measure(point);
         redcoi_ranking_add(&s->ranking, point);
     }
@@ -572,7 +583,8 @@ static redco_status fill_candidates(const struct search *s, const redcoi_ranking
     *candidates_out = candidates;
     for (uint32_t i = 0; i < ranking->count; i++) {
         const redcoi_point *point = &ranking->points[i];
-        const redco_status st = redcoi_space_candidate(s->space, point->outer, &point->answer, &candidates[i], err);
+        const redco_status st =
+            redcoi_space_candidate(s->space, point->configuration, &point->answer, &candidates[i], err);
         if (st != REDCO_OK) { return st; }
         *count_out = i + 1;
     }
@@ -653,7 +665,7 @@ static redco_status search_space(const redcoi_inputs *inputs, const redco_search
     }
     if (options->limit_s > 0.0) { s.best_s = options->limit_s; }
     result->candidates += s.space->candidates;
-    result->settings = s.space->outer_count;
+    result->configurations = s.space->configuration_count;
     st = run(&s, inputs, result, err);
 out:
     free(s.ranking.points);

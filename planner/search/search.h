@@ -1,4 +1,4 @@
-/** @file search.h  Topology + model + workload -> ranked strategies with a proof. Enumerates the outer choices
+/** @file search.h  Topology + model + workload -> ranked strategies with a proof. Enumerates the configurations
  * (tensor-, pipeline- and context-parallel degree, micro-batch, optimizer scheme), lets GLPK choose meshes and
  * recomputation inside each (milp.h), and can prove the answer a second way. Pure: no files, no printing. */
 #ifndef REDCO_SEARCH_H
@@ -109,7 +109,7 @@ typedef struct redco_search_options {
 } redco_search_options;
 
 typedef struct redco_candidate {
-    redco_setting setting;
+    redco_parallelism parallelism;
     redco_assignment *assignments; /**< per class, in class order; together every layer once. With pp > 1 and several
                                       configurations of a class: stage after stage */
     uint32_t assignment_count;
@@ -133,10 +133,10 @@ typedef struct redco_shortfall {
     char change_value[16]; /**< to what; "": what was fixed is left free */
 } redco_shortfall;
 
-/** The work of a search, that of naming what would fit included. An outer choice is a point of the space without
+/** The work of a search, that of naming what would fit included. A configuration is a point of the space without
  *  meshes and recomputation. */
 typedef struct redco_search_counts {
-    uint64_t listed;       /**< outer choices: bounded + priced */
+    uint64_t listed;       /**< configurations: bounded + priced */
     uint64_t bounded;      /**< ruled out by a bound alone */
     uint64_t priced;       /**< with all or some of their meshes */
     uint64_t solved;       /**< meshes of those whose best recomputation was sought */
@@ -149,9 +149,9 @@ typedef struct redco_search_result {
     uint32_t ranked_count;   /**< 0: infeasible */
     redco_candidate *others; /**< those near the best first; some may be ranked, too */
     uint32_t other_count;
-    double unlisted_s;   /**< no point that is neither ranked nor among them is faster by the simulator */
-    uint64_t candidates; /**< strategies (setting x mesh triple x policy) in the space */
-    uint64_t settings;   /**< outer choices */
+    double unlisted_s;       /**< no point that is neither ranked nor among them is faster by the simulator */
+    uint64_t candidates;     /**< strategies (parallelism x mesh triple x policy) in the space */
+    uint64_t configurations; /**< configurations */
     redco_search_counts counts;
     const char *solver;  /**< "GLPK 5.0" */
     const char *status;  /**< "optimal", "feasible" when the gap asked for was not reached, "infeasible": static */
@@ -175,7 +175,7 @@ typedef struct redco_search_result {
     double least_above_ratio; /**< the same of the lower bound, which must not be above */
 } redco_search_result;
 
-/** Ranks points, that is an outer choice and meshes, each at its best recomputation. The first is proven optimal; among
+/** Ranks points, that is a configuration and meshes, each at its best recomputation. The first is proven optimal; among
  *  points within 0.1 % of it, and within gap_ratio of the bound, the one with the least memory leads, then the smallest
  *  factors (COMM: exact ties only, by step time first).
  *  @return REDCO_OK also when nothing fits (ranked_count 0, shortfall filled); REDCO_EVALUE when an option contradicts

@@ -17,30 +17,30 @@ static bool is_block(redco_class_kind kind)
     return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
 }
 
-static void unprice(redcoi_outer *outer)
+static void unprice(redcoi_configuration *configuration)
 {
-    redcoi_problem_free(outer->lean);
-    if (outer->goal != outer->steps) { redcoi_problem_free(outer->goal); }
-    redcoi_problem_free(outer->steps);
-    free(outer->bounds_s);
-    outer->lean = NULL;
-    outer->goal = NULL;
-    outer->steps = NULL;
-    outer->bounds_s = NULL;
+    redcoi_problem_free(configuration->pareto);
+    if (configuration->objective != configuration->steps) { redcoi_problem_free(configuration->objective); }
+    redcoi_problem_free(configuration->steps);
+    free(configuration->bounds_s);
+    configuration->pareto = NULL;
+    configuration->objective = NULL;
+    configuration->steps = NULL;
+    configuration->bounds_s = NULL;
 }
 
-static void free_outer(redcoi_outer *outer)
+static void free_configuration(redcoi_configuration *configuration)
 {
-    free(outer->groups);
-    free(outer->loads);
-    unprice(outer);
+    free(configuration->groups);
+    free(configuration->loads);
+    unprice(configuration);
 }
 
 void redcoi_space_free(redcoi_space *space)
 {
     if (space == NULL) { return; }
-    for (uint32_t i = 0; i < space->outer_count; i++) { free_outer(&space->outers[i]); }
-    free(space->outers);
+    for (uint32_t i = 0; i < space->configuration_count; i++) { free_configuration(&space->configurations[i]); }
+    free(space->configurations);
     redco_costs_free(space->costs);
     free(space);
 }
@@ -123,7 +123,7 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
         if (o->cp == REDCO_DEGREE_MEASURED) { o->cp = 1; }
     }
     if ((st = list_layouts(space, inputs, options, err)) != REDCO_OK) { goto out; }
-    space->counts->listed += space->outer_count;
+    space->counts->listed += space->configuration_count;
     *space_out = space;
     space = NULL;
 out:
@@ -142,22 +142,22 @@ static void add_window(redcoi_option *option, int window, bool overlapped, const
 }
 
 /* Pipeline stages, or, where they hold several model chunks each, those. */
-static uint32_t stages_of(const redco_setting *setting)
+static uint32_t stages_of(const redco_parallelism *parallelism)
 {
-    return redco_pipeline_positions(setting->schedule, setting->pp, redco_setting_chunks(setting));
+    return redco_pipeline_positions(parallelism->schedule, parallelism->pp, redco_parallelism_chunks(parallelism));
 }
 
 /* Pipeline stages must take equally long, and the closed form takes them to: what one stage does with its n-th layer,
    all do. Where stages are unequal or of two kinds of layers, a class has one configuration. */
-static void group_layers(const redcoi_space *space, redcoi_outer *outer)
+static void group_layers(const redcoi_space *space, redcoi_configuration *configuration)
 {
-    const uint32_t stages = stages_of(&outer->setting);
+    const uint32_t stages = stages_of(&configuration->parallelism);
     uint32_t block_classes = 0;
     for (uint32_t c = 0; c < space->class_count; c++) { block_classes += is_block(space->classes[c].kind); }
-    const bool alike = block_classes == 1 && outer->setting.split == NULL && space->blocks % stages == 0;
+    const bool alike = block_classes == 1 && configuration->parallelism.split == NULL && space->blocks % stages == 0;
     for (uint32_t c = 0; c < space->class_count; c++) {
         const bool staged = stages > 1 && is_block(space->classes[c].kind);
-        outer->layers_each[c] = !staged ? 1 : alike ? stages : space->classes[c].layers;
+        configuration->layers_each[c] = !staged ? 1 : alike ? stages : space->classes[c].layers;
     }
 }
 
@@ -202,19 +202,19 @@ static bool wants(const redcoi_space *space, uint32_t class_index, redco_recompu
 }
 
 /* Adds the layers of a class: @p cost is that of one, whatever its recomputation. */
-static void note_load(const redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, uint32_t group,
-                      uint32_t class_index, const redco_layer_cost *cost)
+static void note_load(const redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed,
+                      uint32_t group, uint32_t class_index, const redco_layer_cost *cost)
 {
     const redco_layer_class *const class = &space->classes[class_index];
-    redcoi_load *const load = &outer->loads[group];
-    const double pp = outer->setting.pp;
+    redcoi_load *const load = &configuration->loads[group];
+    const double pp = configuration->parallelism.pp;
     if (is_block(class->kind)) { load->ratio = fmax(load->ratio, redco_layer_traffic_ratio(cost)); }
-    if (!is_block(class->kind) && outer->setting.pp > 1) { return; }
+    if (!is_block(class->kind) && configuration->parallelism.pp > 1) { return; }
     /* The fullest stage holds an even share at least; every one all but one of it, without a split by hand. */
-    const double passes = fixed->scale * (double)outer->setting.micro_batches, share = class->layers / pp;
-    const double all = outer->setting.pp <= 1         ? share
-                       : outer->setting.split == NULL ? fmax(0.0, floor(share) - 1.0)
-                                                      : 0.0;
+    const double passes = fixed->scale * (double)configuration->parallelism.micro_batches, share = class->layers / pp;
+    const double all = configuration->parallelism.pp <= 1         ? share
+                       : configuration->parallelism.split == NULL ? fmax(0.0, floor(share) - 1.0)
+                                                                  : 0.0;
     load->stream_s += passes * share * cost->stream_s;
     load->longer_s += passes * all *
                       (fmax(0.0, cost->gather_forward_s - cost->bare_forward_s) +
@@ -222,55 +222,60 @@ static void note_load(const redcoi_space *space, redcoi_outer *outer, const redc
 }
 
 /* @return whether blocks of that group may have the policy. */
-static bool allows(const redcoi_space *space, const redcoi_outer *outer, uint32_t group, uint32_t class_index,
-                   redco_recompute recompute)
+static bool allows(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
+                   uint32_t class_index, redco_recompute recompute)
 {
     if (!wants(space, class_index, recompute)) { return false; }
-    if (!is_block(space->classes[class_index].kind) || outer->first_module_group == outer->group_count) { return true; }
-    return (group >= outer->first_module_group) == (recompute == REDCO_RECOMPUTE_MLP);
+    if (!is_block(space->classes[class_index].kind) ||
+        configuration->first_module_group == configuration->group_count) {
+        return true;
+    }
+    return (group >= configuration->first_module_group) == (recompute == REDCO_RECOMPUTE_MLP);
 }
 
-static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, uint32_t group,
-                        uint32_t class_index)
+static void price_class(redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed,
+                        uint32_t group, uint32_t class_index)
 {
     bool noted = false;
     for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-        if (!allows(space, outer, group, class_index, (redco_recompute)r)) { continue; }
-        const redco_layer_config config = {outer->groups[group], (redco_recompute)r};
-        const redco_layer_cost cost = redco_cost_layer(space->costs, &outer->setting, class_index, &config);
+        if (!allows(space, configuration, group, class_index, (redco_recompute)r)) { continue; }
+        const redco_layer_config config = {configuration->groups[group], (redco_recompute)r};
+        const redco_layer_cost cost = redco_cost_layer(space->costs, &configuration->parallelism, class_index, &config);
         redcoi_option option = make_option(space, fixed, &cost);
-        times_layers(&option, outer->layers_each[class_index]);
+        times_layers(&option, configuration->layers_each[class_index]);
         option.class_index = class_index;
         option.group = group;
         option.recompute = (redco_recompute)r;
-        outer->steps->options[outer->steps->option_count++] = option;
-        if (!noted) { note_load(space, outer, fixed, group, class_index, &cost); }
+        configuration->steps->options[configuration->steps->option_count++] = option;
+        if (!noted) { note_load(space, configuration, fixed, group, class_index, &cost); }
         noted = true;
         if (!space->comm) { continue; }
-        outer->goal->options[outer->goal->option_count++] =
-            comm_option(space, &option, outer->layers_each[class_index], &cost);
+        configuration->objective->options[configuration->objective->option_count++] =
+            comm_option(space, &option, configuration->layers_each[class_index], &cost);
     }
 }
 
 /* All but options. */
-static redcoi_problem empty_problem(const redcoi_space *space, const redcoi_outer *outer, const redco_fixed_cost *fixed)
+static redcoi_problem empty_problem(const redcoi_space *space, const redcoi_configuration *configuration,
+                                    const redco_fixed_cost *fixed)
 {
     redcoi_problem problem = {.class_count = space->class_count,
-                              .group_count = outer->group_count,
+                              .group_count = configuration->group_count,
                               .constant_s = fixed->scale * fixed->fixed_s + fixed->overhead_s,
-                              .budget_bytes = outer->roomy_bytes};
+                              .budget_bytes = configuration->roomy_bytes};
     for (uint32_t c = 0; c < space->class_count; c++) {
-        problem.class_layers[c] = space->classes[c].layers / outer->layers_each[c];
+        problem.class_layers[c] = space->classes[c].layers / configuration->layers_each[c];
     }
     return problem;
 }
 
-static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_outer *outer, const redco_fixed_cost *fixed)
+static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_configuration *configuration,
+                                   const redco_fixed_cost *fixed)
 {
     redcoi_problem *problem = malloc(sizeof *problem);
     if (problem == NULL) { return NULL; }
-    *problem = empty_problem(space, outer, fixed);
-    const size_t most = (size_t)outer->group_count * space->class_count * REDCO_RECOMPUTE_COUNT;
+    *problem = empty_problem(space, configuration, fixed);
+    const size_t most = (size_t)configuration->group_count * space->class_count * REDCO_RECOMPUTE_COUNT;
     problem->options = malloc(most * sizeof *problem->options);
     if (problem->options == NULL) {
         free(problem);
@@ -279,17 +284,22 @@ static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_outer
     return problem;
 }
 
-static redco_status bound_groups(redcoi_outer *outer, const double *least_s, redco_error *err)
+static redco_status bound_groups(redcoi_configuration *configuration, const double *least_s, redco_error *err)
 {
-    outer->lean = redcoi_problem_copy(outer->goal, NULL);
-    outer->bounds_s = malloc(outer->group_count * sizeof *outer->bounds_s);
-    if (outer->lean == NULL || outer->bounds_s == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    redcoi_problem_pareto(outer->lean, true);
+    configuration->pareto = redcoi_problem_copy(configuration->objective, NULL);
+    configuration->bounds_s = malloc(configuration->group_count * sizeof *configuration->bounds_s);
+    if (configuration->pareto == NULL || configuration->bounds_s == NULL) {
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
+    redcoi_problem_pareto(configuration->pareto, true);
     size_t first = 0;
-    for (uint32_t g = 0; g < outer->group_count; g++) {
+    for (uint32_t g = 0; g < configuration->group_count; g++) {
         size_t last = first;
-        while (last < outer->lean->option_count && outer->lean->options[last].group == g) { last++; }
-        outer->bounds_s[g] = last > first ? redcoi_bound_best(outer->lean, first, last).value_s : least_s[g];
+        while (last < configuration->pareto->option_count && configuration->pareto->options[last].group == g) {
+            last++;
+        }
+        configuration->bounds_s[g] =
+            last > first ? redcoi_bound_best(configuration->pareto, first, last).value_s : least_s[g];
         first = last;
     }
     return REDCO_OK;
@@ -297,172 +307,179 @@ static redco_status bound_groups(redcoi_outer *outer, const double *least_s, red
 
 /* Bounds of all groups by their parameters' meshes, of which there are few: the same problem with what is least over
    all meshes of gradients and optimizer states, of which the traffic in every micro-batch is not known then. */
-static void bound_meshes(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, double *least_s)
+static void bound_meshes(redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed,
+                         double *least_s)
 {
     redcoi_option options[REDCOI_MAX_CLASSES * REDCO_RECOMPUTE_COUNT];
-    redcoi_problem least = empty_problem(space, outer, fixed);
+    redcoi_problem least = empty_problem(space, configuration, fixed);
     least.options = options;
-    for (uint32_t g = 0; g < outer->group_count; g++) {
-        const redco_mesh mesh = outer->groups[g].parameters;
-        const bool further = !redco_mesh_equal(outer->groups[g].gradients, mesh);
+    for (uint32_t g = 0; g < configuration->group_count; g++) {
+        const redco_mesh mesh = configuration->groups[g].parameters;
+        const bool further = !redco_mesh_equal(configuration->groups[g].gradients, mesh);
         uint32_t same = 0;
-        const bool module = g >= outer->first_module_group;
-        while (!redco_mesh_equal(outer->groups[same].parameters, mesh) ||
-               (same >= outer->first_module_group) != module) {
+        const bool module = g >= configuration->first_module_group;
+        while (!redco_mesh_equal(configuration->groups[same].parameters, mesh) ||
+               (same >= configuration->first_module_group) != module) {
             same++;
         }
         if (same < g) {
             least_s[g] = least_s[same];
-            outer->loads[g] = outer->loads[same];
-            if (further) { outer->loads[g].ratio = (double)INFINITY; }
+            configuration->loads[g] = configuration->loads[same];
+            if (further) { configuration->loads[g].ratio = (double)INFINITY; }
             continue;
         }
-        outer->loads[g] = (redcoi_load){.ratio = 0.0};
+        configuration->loads[g] = (redcoi_load){.ratio = 0.0};
         least.option_count = 0;
         for (uint32_t c = 0; c < space->class_count; c++) {
             bool noted = false;
             for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-                if (!allows(space, outer, g, c, (redco_recompute)r)) { continue; }
+                if (!allows(space, configuration, g, c, (redco_recompute)r)) { continue; }
                 const redco_layer_cost cost =
-                    redco_cost_layer_least(space->costs, &outer->setting, c, mesh, (redco_recompute)r);
+                    redco_cost_layer_least(space->costs, &configuration->parallelism, c, mesh, (redco_recompute)r);
                 redcoi_option option = make_option(space, fixed, &cost);
-                times_layers(&option, outer->layers_each[c]);
+                times_layers(&option, configuration->layers_each[c]);
                 option.class_index = c;
                 options[least.option_count++] = option;
-                if (!noted) { note_load(space, outer, fixed, g, c, &cost); }
+                if (!noted) { note_load(space, configuration, fixed, g, c, &cost); }
                 noted = true;
             }
         }
         least_s[g] = redcoi_bound_best(&least, 0, least.option_count).value_s;
-        if (further) { outer->loads[g].ratio = (double)INFINITY; }
+        if (further) { configuration->loads[g].ratio = (double)INFINITY; }
     }
 }
 
 /* Lower bounds of the simulated step, too: computation alone, gathers alone. */
-static double alone_s(const redcoi_outer *outer, uint32_t group)
+static double alone_s(const redcoi_configuration *configuration, uint32_t group)
 {
-    const redcoi_load *const load = &outer->loads[group];
-    return fmax(outer->least_s + load->longer_s, load->stream_s);
+    const redcoi_load *const load = &configuration->loads[group];
+    return fmax(configuration->least_s + load->longer_s, load->stream_s);
 }
 
-static double closed_gap(const redcoi_outer *outer, uint32_t group)
+static double closed_gap(const redcoi_configuration *configuration, uint32_t group)
 {
-    return redco_gap_of(redco_gap_kind(&outer->setting, outer->loads[group].ratio)).closed_ratio;
+    return redco_gap_of(redco_gap_kind(&configuration->parallelism, configuration->loads[group].ratio)).closed_ratio;
 }
 
-double redcoi_least_simulated_s(const redcoi_outer *outer, uint32_t group, double value_s)
+double redcoi_least_simulated_s(const redcoi_configuration *configuration, uint32_t group, double value_s)
 {
-    return fmax(alone_s(outer, group), value_s / (1.0 + closed_gap(outer, group)));
+    return fmax(alone_s(configuration, group), value_s / (1.0 + closed_gap(configuration, group)));
 }
 
-double redcoi_limit_of_others(const redcoi_space *space, const redcoi_outer *outer, uint32_t group, double best_s)
+double redcoi_limit_of_others(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
+                              double best_s)
 {
     const redco_search_options *const o = &space->options;
     const double near_s = (1.0 + o->look_ratio) * best_s, aim_s = (1.0 - o->aim_ratio) * best_s;
-    if (alone_s(outer, group) > near_s) { return 0.0; }
-    if (alone_s(outer, group) > aim_s) { return near_s; }
-    return fmax(near_s, aim_s * (1.0 + closed_gap(outer, group)));
+    if (alone_s(configuration, group) > near_s) { return 0.0; }
+    if (alone_s(configuration, group) > aim_s) { return near_s; }
+    return fmax(near_s, aim_s * (1.0 + closed_gap(configuration, group)));
 }
 
-double redcoi_limit_of(const redcoi_space *space, const redcoi_outer *outer, uint32_t group,
+double redcoi_limit_of(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
                        const redcoi_limits *limits)
 {
-    return fmax(limits->ranked_s, redcoi_limit_of_others(space, outer, group, limits->best_s));
+    return fmax(limits->ranked_s, redcoi_limit_of_others(space, configuration, group, limits->best_s));
 }
 
 /* @return whether some group is within its limit */
-static bool any_within(const redcoi_space *space, const redcoi_outer *outer, const redcoi_limits *limits,
-                       const double *least_s)
+static bool any_within(const redcoi_space *space, const redcoi_configuration *configuration,
+                       const redcoi_limits *limits, const double *least_s)
 {
-    for (uint32_t g = 0; g < outer->group_count; g++) {
-        if (!(least_s[g] > redcoi_limit_of(space, outer, g, limits))) { return true; }
+    for (uint32_t g = 0; g < configuration->group_count; g++) {
+        if (!(least_s[g] > redcoi_limit_of(space, configuration, g, limits))) { return true; }
     }
     return false;
 }
 
-static redco_status price_groups(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed,
-                                 const double *least_s, const redcoi_limits *limits, redco_error *err)
+static redco_status price_groups(redcoi_space *space, redcoi_configuration *configuration,
+                                 const redco_fixed_cost *fixed, const double *least_s, const redcoi_limits *limits,
+                                 redco_error *err)
 {
-    for (uint32_t g = 0; g < outer->group_count; g++) {
-        if (limits != NULL && least_s[g] > redcoi_limit_of(space, outer, g, limits)) { continue; }
-        outer->loads[g] = (redcoi_load){.ratio = 0.0};
-        for (uint32_t c = 0; c < space->class_count; c++) { price_class(space, outer, fixed, g, c); }
+    for (uint32_t g = 0; g < configuration->group_count; g++) {
+        if (limits != NULL && least_s[g] > redcoi_limit_of(space, configuration, g, limits)) { continue; }
+        configuration->loads[g] = (redcoi_load){.ratio = 0.0};
+        for (uint32_t c = 0; c < space->class_count; c++) { price_class(space, configuration, fixed, g, c); }
     }
     redco_status st = redco_costs_failure(space->costs, err);
-    if (st != REDCO_OK || (st = redcoi_problem_check(outer->steps, err)) != REDCO_OK) { return st; }
+    if (st != REDCO_OK || (st = redcoi_problem_check(configuration->steps, err)) != REDCO_OK) { return st; }
     if (space->comm) {
-        outer->goal->constant_s = 0.0;
-        if ((st = redcoi_problem_check(outer->goal, err)) != REDCO_OK) { return st; }
+        configuration->objective->constant_s = 0.0;
+        if ((st = redcoi_problem_check(configuration->objective, err)) != REDCO_OK) { return st; }
     }
-    return bound_groups(outer, least_s, err);
+    return bound_groups(configuration, least_s, err);
 }
 
 /* Fixed bytes and, of every class, the policy that keeps least. */
-void redcoi_space_bound_memory(redcoi_space *space, redcoi_outer *outer)
+void redcoi_space_bound_memory(redcoi_space *space, redcoi_configuration *configuration)
 {
-    if (outer->capacity_bytes > 0) { return; }
-    const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &outer->setting);
-    outer->fixed_bytes = fixed.fixed_bytes;
-    outer->capacity_bytes = fixed.capacity_bytes;
-    outer->least_bytes = fixed.fixed_bytes;
+    if (configuration->capacity_bytes > 0) { return; }
+    const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &configuration->parallelism);
+    configuration->fixed_bytes = fixed.fixed_bytes;
+    configuration->capacity_bytes = fixed.capacity_bytes;
+    configuration->least_bytes = fixed.fixed_bytes;
     for (uint32_t c = 0; c < space->class_count; c++) {
         uint64_t least = UINT64_MAX;
         for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
             if (!wants(space, c, (redco_recompute)r)) { continue; }
-            const uint64_t bytes = redco_cost_least_bytes(space->costs, &outer->setting, c, (redco_recompute)r);
+            const uint64_t bytes =
+                redco_cost_least_bytes(space->costs, &configuration->parallelism, c, (redco_recompute)r);
             least = bytes < least ? bytes : least;
         }
         const uint64_t layers = space->classes[c].layers;
-        const uint64_t room = (UINT64_MAX - outer->least_bytes) / layers;
-        outer->least_bytes = least <= room ? outer->least_bytes + layers * least : UINT64_MAX;
+        const uint64_t room = (UINT64_MAX - configuration->least_bytes) / layers;
+        configuration->least_bytes = least <= room ? configuration->least_bytes + layers * least : UINT64_MAX;
     }
 }
 
 /* Other points may have more: a slack that stages share, or, without stages, how far the closed form of the memory may
  * be above the simulated one. */
-static void set_budgets(const redcoi_space *space, redcoi_outer *outer)
+static void set_budgets(const redcoi_space *space, redcoi_configuration *configuration)
 {
     const redco_search_options *const o = &space->options;
-    const uint64_t taken = outer->fixed_bytes + o->margin_bytes, capacity = outer->capacity_bytes;
+    const uint64_t taken = configuration->fixed_bytes + o->margin_bytes, capacity = configuration->capacity_bytes;
     const uint64_t near = (uint64_t)(redco_memory_ratio * (double)capacity);
-    const uint64_t slack = outer->setting.pp > 1 || o->slack_bytes < near ? o->slack_bytes : near;
-    outer->budget_bytes = capacity > taken ? capacity - taken : 0;
-    outer->roomy_bytes = capacity + slack > taken ? capacity + slack - taken : 0;
+    const uint64_t slack = configuration->parallelism.pp > 1 || o->slack_bytes < near ? o->slack_bytes : near;
+    configuration->budget_bytes = capacity > taken ? capacity - taken : 0;
+    configuration->roomy_bytes = capacity + slack > taken ? capacity + slack - taken : 0;
 }
 
-redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, const redcoi_limits *limits, redco_error *err)
+redco_status redcoi_space_price(redcoi_space *space, redcoi_configuration *configuration, const redcoi_limits *limits,
+                                redco_error *err)
 {
     const bool all =
         space->comm || space->options.layerwise || limits == NULL || isinf(limits->ranked_s) || isinf(limits->best_s);
-    if (outer->lean != NULL && (outer->whole || !all)) { return REDCO_OK; }
-    const bool first = outer->lean == NULL;
-    unprice(outer);
-    const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &outer->setting);
+    if (configuration->pareto != NULL && (configuration->whole || !all)) { return REDCO_OK; }
+    const bool first = configuration->pareto == NULL;
+    unprice(configuration);
+    const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &configuration->parallelism);
     redco_status st = REDCO_OK;
-    redcoi_space_bound_memory(space, outer);
-    set_budgets(space, outer);
-    group_layers(space, outer);
-    double *least_s = calloc(outer->group_count, sizeof *least_s);
-    if (outer->loads == NULL) { outer->loads = calloc(outer->group_count, sizeof *outer->loads); }
-    if (least_s == NULL || outer->loads == NULL) {
+    redcoi_space_bound_memory(space, configuration);
+    set_budgets(space, configuration);
+    group_layers(space, configuration);
+    double *least_s = calloc(configuration->group_count, sizeof *least_s);
+    if (configuration->loads == NULL) {
+        configuration->loads = calloc(configuration->group_count, sizeof *configuration->loads);
+    }
+    if (least_s == NULL || configuration->loads == NULL) {
         free(least_s);
         return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }
     if (!all) {
-        bound_meshes(space, outer, &fixed, least_s);
-        if (!any_within(space, outer, limits, least_s)) { goto out; }
+        bound_meshes(space, configuration, &fixed, least_s);
+        if (!any_within(space, configuration, limits, least_s)) { goto out; }
     }
-    outer->steps = new_problem(space, outer, &fixed);
-    outer->goal = space->comm ? new_problem(space, outer, &fixed) : outer->steps;
-    if (outer->steps == NULL || outer->goal == NULL) {
+    configuration->steps = new_problem(space, configuration, &fixed);
+    configuration->objective = space->comm ? new_problem(space, configuration, &fixed) : configuration->steps;
+    if (configuration->steps == NULL || configuration->objective == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
-    outer->whole = all;
+    configuration->whole = all;
     if (first) { space->counts->priced++; }
-    st = price_groups(space, outer, &fixed, least_s, all ? NULL : limits, err);
-    outer->steps->budget_bytes = outer->goal->budget_bytes = outer->budget_bytes;
-    if (outer->lean != NULL) { outer->lean->budget_bytes = outer->budget_bytes; }
+    st = price_groups(space, configuration, &fixed, least_s, all ? NULL : limits, err);
+    configuration->steps->budget_bytes = configuration->objective->budget_bytes = configuration->budget_bytes;
+    if (configuration->pareto != NULL) { configuration->pareto->budget_bytes = configuration->budget_bytes; }
 out:
     free(least_s);
     return st;
@@ -497,13 +514,13 @@ static uint32_t repeat_stages(redco_assignment *list, const redco_assignment *pa
 }
 
 /* In class order. Where a class has several configurations and there are stages, each stage has its share of each. */
-static uint32_t list_assignments(const redcoi_outer *outer, redco_assignment *parts, uint32_t count,
+static uint32_t list_assignments(const redcoi_configuration *configuration, redco_assignment *parts, uint32_t count,
                                  redco_assignment *list)
 {
     uint32_t made = 0;
     qsort(parts, count, sizeof *parts, compare_assignments);
     for (uint32_t first = 0, end = 0; first < count; first = end) {
-        const uint32_t each = outer->layers_each[parts[first].class_index];
+        const uint32_t each = configuration->layers_each[parts[first].class_index];
         while (end < count && parts[end].class_index == parts[first].class_index) { end++; }
         const bool mixed = end - first > 1;
         for (uint32_t i = first; i < end && !mixed; i++) { parts[i].layers *= each; }
@@ -512,10 +529,10 @@ static uint32_t list_assignments(const redcoi_outer *outer, redco_assignment *pa
     return made;
 }
 
-redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *outer, const redcoi_answer *answer,
-                                    redco_candidate *candidate_out, redco_error *err)
+redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_configuration *configuration,
+                                    const redcoi_answer *answer, redco_candidate *candidate_out, redco_error *err)
 {
-    const size_t most = (size_t)answer->count * stages_of(&outer->setting);
+    const size_t most = (size_t)answer->count * stages_of(&configuration->parallelism);
     redco_assignment *parts = malloc((answer->count > 0 ? answer->count : 1) * sizeof *parts);
     redco_assignment *list = malloc((most > 0 ? most : 1) * sizeof *list);
     if (parts == NULL || list == NULL) {
@@ -524,15 +541,16 @@ redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *out
         return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }
     for (uint32_t i = 0; i < answer->count; i++) {
-        const redcoi_option *option = &outer->steps->options[answer->parts[i].option];
+        const redcoi_option *option = &configuration->steps->options[answer->parts[i].option];
         parts[i] = (redco_assignment){.class_index = option->class_index,
                                       .layers = answer->parts[i].layers,
-                                      .config = {outer->groups[option->group], option->recompute}};
+                                      .config = {configuration->groups[option->group], option->recompute}};
     }
-    const uint32_t count = list_assignments(outer, parts, answer->count, list);
+    const uint32_t count = list_assignments(configuration, parts, answer->count, list);
     free(parts);
-    *candidate_out = (redco_candidate){.setting = outer->setting, .assignments = list, .assignment_count = count};
-    candidate_out->closed_form = redco_cost_step(space->costs, &outer->setting, list, count);
+    *candidate_out =
+        (redco_candidate){.parallelism = configuration->parallelism, .assignments = list, .assignment_count = count};
+    candidate_out->closed_form = redco_cost_step(space->costs, &configuration->parallelism, list, count);
     candidate_out->prediction = candidate_out->closed_form;
     candidate_out->objective = space->options.objective == REDCO_OBJECTIVE_COMM ? candidate_out->prediction.amsp_total_s
                                                                                 : candidate_out->prediction.step_s;

@@ -1,5 +1,5 @@
-/** @file search_space.h  Internal: what redco_search() searches. An outer choice is a redco_setting; inside it every
- * group (mesh triple) and every count is an optimisation problem (problem.h). */
+/** @file search_space.h  Internal: what redco_search() searches. A configuration is a redco_parallelism; inside it
+ * every group (mesh triple) and every count is an optimisation problem (problem.h). */
 #ifndef REDCO_SEARCH_SPACE_H
 #define REDCO_SEARCH_SPACE_H
 
@@ -10,11 +10,11 @@
 typedef struct redcoi_load {
     double ratio;    /**< redco_layer_traffic_ratio() of the block that has most */
     double stream_s; /**< no step of such meshes is shorter: the stream that gathers runs one after the other */
-    double longer_s; /**< nor than this and the outer choice's bound: passes end behind their gathers */
+    double longer_s; /**< nor than this and the configuration's bound: passes end behind their gathers */
 } redcoi_load;
 
-typedef struct redcoi_outer {
-    redco_setting setting;
+typedef struct redcoi_configuration {
+    redco_parallelism parallelism;
     double least_s;       /**< no strategy of it is better in the objective; of the cost model, nothing priced yet */
     redco_shards *groups; /**< mesh triples */
     uint32_t first_module_group; /**< from here on the same triples, all blocks with REDCO_RECOMPUTE_MLP */
@@ -24,22 +24,22 @@ typedef struct redcoi_outer {
     uint64_t least_bytes;                     /**< no strategy of it needs less, fixed bytes included; set with them */
     uint32_t layers_each[REDCOI_MAX_CLASSES]; /**< a layer of the problems stands for so many of a class */
     redcoi_problem *steps;                    /**< step time; NULL until priced */
-    redcoi_problem *goal; /**< the objective, same options in the same order; equals steps unless it is T_comm */
-    redcoi_problem *lean; /**< goal without options that are beaten within their group */
-    double *bounds_s;     /**< bounds on the goal, per group */
-    redcoi_load *loads;   /**< per group; NULL until asked for */
-    bool whole;           /**< all groups are priced; else those of which nothing is above the limit asked for */
-} redcoi_outer;
+    redcoi_problem *objective; /**< the objective, same options in the same order; equals steps unless it is T_comm */
+    redcoi_problem *pareto;    /**< objective without options that are beaten within their group */
+    double *bounds_s;          /**< bounds on the objective, per group */
+    redcoi_load *loads;        /**< per group; NULL until asked for */
+    bool whole;                /**< all groups are priced; else those of which nothing is above the limit asked for */
+} redcoi_configuration;
 
 typedef struct redcoi_space {
     redco_costs *costs;
     const redco_layer_class *classes;
     uint32_t class_count;
-    uint32_t blocks;              /**< members of all block classes */
-    redco_search_options options; /**< defaults filled in */
-    bool comm;                    /**< the objective is T_comm: --objective comm, or AMSP's planner */
-    redcoi_outer *outers;         /**< by least_s, then in order of enumeration */
-    uint32_t outer_count, outer_capacity;
+    uint32_t blocks;                      /**< members of all block classes */
+    redco_search_options options;         /**< defaults filled in */
+    bool comm;                            /**< the objective is T_comm: --objective comm, or AMSP's planner */
+    redcoi_configuration *configurations; /**< by least_s, then in order of enumeration */
+    uint32_t configuration_count, configuration_capacity;
     uint64_t candidates;
     bool batch_fits;             /**< false: nothing was listed, for the batch divides over no layout */
     redco_search_counts *counts; /**< redcoi_inputs.counts */
@@ -54,15 +54,15 @@ typedef struct redcoi_inputs {
     redco_search_counts *counts;
 } redcoi_inputs;
 
-/** @return REDCO_OK with at least one outer choice, or why there is none (REDCO_EVALUE) */
+/** @return REDCO_OK with at least one configuration, or why there is none (REDCO_EVALUE) */
 redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search_options *options,
                                  redcoi_space **space_out, redco_error *err);
 void redcoi_space_free(redcoi_space *space);
-/** Fills the outer choices of a new space. @return REDCO_EVALUE and why where there is none */
+/** Fills the configurations of a new space. @return REDCO_EVALUE and why where there is none */
 redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs, redco_error *err);
 
 /** Fills fixed_bytes, capacity_bytes and least_bytes; nothing when that was done. */
-void redcoi_space_bound_memory(redcoi_space *space, redcoi_outer *outer);
+void redcoi_space_bound_memory(redcoi_space *space, redcoi_configuration *configuration);
 /** Objectives above which points are of no interest. */
 typedef struct redcoi_limits {
     double ranked_s; /**< to the ranking */
@@ -70,27 +70,29 @@ typedef struct redcoi_limits {
 } redcoi_limits;
 
 /** The limit for points of a group: for the ranking or the other points, whichever is higher. */
-double redcoi_limit_of(const redcoi_space *space, const redcoi_outer *outer, uint32_t group,
+double redcoi_limit_of(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
                        const redcoi_limits *limits);
 /** The same for other points alone. */
-double redcoi_limit_of_others(const redcoi_space *space, const redcoi_outer *outer, uint32_t group, double best_s);
+double redcoi_limit_of_others(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
+                              double best_s);
 /** No point of a group is faster by the simulator than this if its closed form is @p value_s. */
-double redcoi_least_simulated_s(const redcoi_outer *outer, uint32_t group, double value_s);
+double redcoi_least_simulated_s(const redcoi_configuration *configuration, uint32_t group, double value_s);
 
-/** Fills steps, goal, lean and bounds_s, these for the roomier budget; nothing when that was done. Groups that a bound
- * puts above their limit have that bound and no options; where all are, nothing is filled. NULL: all are priced.
+/** Fills steps, objective, pareto and bounds_s, these for the roomier budget; nothing when that was done. Groups that a
+ * bound puts above their limit have that bound and no options; where all are, nothing is filled. NULL: all are priced.
  * REDCO_EVALUE: a cost is not a number. */
-redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, const redcoi_limits *limits,
+redco_status redcoi_space_price(redcoi_space *space, redcoi_configuration *configuration, const redcoi_limits *limits,
                                 redco_error *err);
 
-/** An answer of outer->steps or ->goal as a candidate: assignments and prediction. @return REDCO_ENOMEM */
-redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *outer, const redcoi_answer *answer,
-                                    redco_candidate *candidate_out, redco_error *err);
+/** An answer of configuration->steps or ->objective as a candidate: assignments and prediction. @return REDCO_ENOMEM */
+redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_configuration *configuration,
+                                    const redcoi_answer *answer, redco_candidate *candidate_out, redco_error *err);
 
 /** The least memory of any strategy of the space, whether it fits or not; with @p enough the first that fits.
- *  @return bytes more than capacity, <= 0 when it fits; outer and answer (of its steps) are set */
-redco_status redcoi_space_leanest(redcoi_space *space, bool enough, int64_t *short_bytes_out,
-                                  const redcoi_outer **outer_out, redcoi_answer *answer_out, redco_error *err);
+ *  @return bytes more than capacity, <= 0 when it fits; configuration and answer (of its steps) are set */
+redco_status redcoi_space_least_memory(redcoi_space *space, bool enough, int64_t *short_bytes_out,
+                                       const redcoi_configuration **configuration_out, redcoi_answer *answer_out,
+                                       redco_error *err);
 
 /** Which part of the memory is the largest, by its name in a plan. @return static */
 const char *redcoi_largest_component(const redco_prediction *prediction);
@@ -102,7 +104,8 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
  *  @p answer_s (layer-wise). Sets the verify_* members. */
 redco_status redcoi_space_verify(redcoi_space *space, double answer_s, redco_search_result *result, redco_error *err);
 
-/** Fills setting->dp for its tp, cp and pp. @return REDCO_EVALUE: the degrees do not divide the machine or its nodes */
-redco_status redcoi_place_ranks(const redco_machine *machine, redco_setting *setting, redco_error *err);
+/** Fills parallelism->dp for its tp, cp and pp. @return REDCO_EVALUE: the degrees do not divide the machine or its
+ * nodes */
+redco_status redcoi_place_ranks(const redco_machine *machine, redco_parallelism *parallelism, redco_error *err);
 
 #endif

@@ -10,61 +10,66 @@
 
 enum { MOST_NODES = 1 << 17, MOST_STAGES = 64 };
 
-/* The leanest group of an outer choice, where it is leaner than @p short_bytes: less than *outer_out, if any, needs. */
-static void take_leaner(redcoi_outer *outer, int64_t *short_bytes, const redcoi_outer **outer_out,
-                        redcoi_answer *answer, redcoi_answer *answer_out)
+/* The leanest group of a configuration, where it is leaner than @p short_bytes: less than *configuration_out, if any,
+ * needs. */
+static void take_leaner(redcoi_configuration *configuration, int64_t *short_bytes,
+                        const redcoi_configuration **configuration_out, redcoi_answer *answer,
+                        redcoi_answer *answer_out)
 {
-    const int64_t others = (int64_t)outer->capacity_bytes - (int64_t)outer->fixed_bytes;
-    redcoi_problem endless = *outer->steps;
-    for (uint32_t g = 0; g < outer->group_count; g++) {
-        const int64_t most = *outer_out != NULL ? *short_bytes + others : INT64_MAX / 2;
+    const int64_t others = (int64_t)configuration->capacity_bytes - (int64_t)configuration->fixed_bytes;
+    redcoi_problem endless = *configuration->steps;
+    for (uint32_t g = 0; g < configuration->group_count; g++) {
+        const int64_t most = *configuration_out != NULL ? *short_bytes + others : INT64_MAX / 2;
         endless.budget_bytes = most > 0 ? (uint64_t)most : 0;
         if (!redcoi_exact_group(&endless, g, REDCOI_LEAST_MEMORY, 1e300, answer, NULL)) { continue; }
         const int64_t bytes = (int64_t)answer->bytes - others;
-        if (*outer_out != NULL && bytes >= *short_bytes) { continue; }
+        if (*configuration_out != NULL && bytes >= *short_bytes) { continue; }
         *short_bytes = bytes;
-        *outer_out = outer;
+        *configuration_out = configuration;
         *answer_out = *answer;
     }
 }
 
-/* By how much an outer choice is too large at least. */
-static int64_t least_short(const redcoi_outer *outer)
+/* By how much a configuration is too large at least. */
+static int64_t least_short(const redcoi_configuration *configuration)
 {
     const uint64_t most = INT64_MAX / 4;
-    const uint64_t bytes = outer->least_bytes < most ? outer->least_bytes : most;
-    return (int64_t)bytes - (int64_t)outer->capacity_bytes;
+    const uint64_t bytes = configuration->least_bytes < most ? configuration->least_bytes : most;
+    return (int64_t)bytes - (int64_t)configuration->capacity_bytes;
 }
 
-redco_status redcoi_space_leanest(redcoi_space *space, bool enough, int64_t *short_bytes_out,
-                                  const redcoi_outer **outer_out, redcoi_answer *answer_out, redco_error *err)
+redco_status redcoi_space_least_memory(redcoi_space *space, bool enough, int64_t *short_bytes_out,
+                                       const redcoi_configuration **configuration_out, redcoi_answer *answer_out,
+                                       redco_error *err)
 {
     redcoi_answer *answer = malloc(sizeof *answer);
     if (answer == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     redco_status st = REDCO_OK;
-    *outer_out = NULL;
-    /* The outer choice with the least bound first, so that the bounds of most others rule them out. */
-    redcoi_outer *likely = NULL;
-    for (uint32_t i = 0; i < space->outer_count; i++) {
-        redcoi_outer *outer = &space->outers[i];
-        redcoi_space_bound_memory(space, outer);
-        if (enough && outer->least_bytes > outer->capacity_bytes) { continue; }
-        if (likely == NULL || outer->least_bytes < likely->least_bytes) { likely = outer; }
+    *configuration_out = NULL;
+    /* The configuration with the least bound first, so that the bounds of most others rule them out. */
+    redcoi_configuration *likely = NULL;
+    for (uint32_t i = 0; i < space->configuration_count; i++) {
+        redcoi_configuration *configuration = &space->configurations[i];
+        redcoi_space_bound_memory(space, configuration);
+        if (enough && configuration->least_bytes > configuration->capacity_bytes) { continue; }
+        if (likely == NULL || configuration->least_bytes < likely->least_bytes) { likely = configuration; }
     }
     int64_t most = INT64_MAX;
     if (likely != NULL && (st = redcoi_space_price(space, likely, NULL, err)) == REDCO_OK) {
-        take_leaner(likely, &most, outer_out, answer, answer_out);
+        take_leaner(likely, &most, configuration_out, answer, answer_out);
         *short_bytes_out = most;
     }
-    const bool done = likely == NULL || (enough && *outer_out != NULL && most <= 0);
-    if (!done) { *outer_out = NULL; } /* the first of equal ones */
-    for (uint32_t i = 0; i < space->outer_count && st == REDCO_OK && !done; i++) {
-        redcoi_outer *outer = &space->outers[i];
-        const int64_t least = least_short(outer);
-        if (least > most || (*outer_out != NULL && least >= *short_bytes_out) || (enough && least > 0)) { continue; }
-        if ((st = redcoi_space_price(space, outer, NULL, err)) != REDCO_OK) { break; }
-        take_leaner(outer, short_bytes_out, outer_out, answer, answer_out);
-        if (enough && *outer_out != NULL && *short_bytes_out <= 0) { break; }
+    const bool done = likely == NULL || (enough && *configuration_out != NULL && most <= 0);
+    if (!done) { *configuration_out = NULL; } /* the first of equal ones */
+    for (uint32_t i = 0; i < space->configuration_count && st == REDCO_OK && !done; i++) {
+        redcoi_configuration *configuration = &space->configurations[i];
+        const int64_t least = least_short(configuration);
+        if (least > most || (*configuration_out != NULL && least >= *short_bytes_out) || (enough && least > 0)) {
+            continue;
+        }
+        if ((st = redcoi_space_price(space, configuration, NULL, err)) != REDCO_OK) { break; }
+        take_leaner(configuration, short_bytes_out, configuration_out, answer, answer_out);
+        if (enough && *configuration_out != NULL && *short_bytes_out <= 0) { break; }
     }
     free(answer);
     return st;
@@ -73,16 +78,16 @@ redco_status redcoi_space_leanest(redcoi_space *space, bool enough, int64_t *sho
 static bool fits(const redcoi_inputs *inputs, const redco_search_options *options)
 {
     redcoi_space *space = NULL;
-    const redcoi_outer *outer = NULL;
+    const redcoi_configuration *configuration = NULL;
     int64_t short_bytes = 0;
     redcoi_answer *answer = malloc(sizeof *answer);
     redco_error ignored = {0}; /* A change that is not possible does not fit. */
     redco_status st = REDCO_ENOMEM;
     if (answer != NULL) { st = redcoi_space_create(inputs, options, &space, &ignored); }
-    if (st == REDCO_OK) { st = redcoi_space_leanest(space, true, &short_bytes, &outer, answer, &ignored); }
+    if (st == REDCO_OK) { st = redcoi_space_least_memory(space, true, &short_bytes, &configuration, answer, &ignored); }
     redcoi_space_free(space);
     free(answer);
-    return st == REDCO_OK && outer != NULL && short_bytes <= 0;
+    return st == REDCO_OK && configuration != NULL && short_bytes <= 0;
 }
 
 /* "WHAT REST would fit", and what quantity of the options is set to what; value "" leaves it free. */
@@ -317,15 +322,15 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
     static const change changes[] = {split_sequence, more_recomputation, higher_tp,         smaller_micro_batch,
                                      freed_meshes,   more_stages,        shorter_sequences, narrow_gradients,
                                      narrow_moments, more_nodes};
-    const redcoi_outer *outer = NULL;
+    const redcoi_configuration *configuration = NULL;
     int64_t short_bytes = 0;
     redcoi_answer *answer = malloc(sizeof *answer);
     if (answer == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    redco_status st = redcoi_space_leanest(space, false, &short_bytes, &outer, answer, err);
-    if (st == REDCO_OK && outer == NULL) {
+    redco_status st = redcoi_space_least_memory(space, false, &short_bytes, &configuration, answer, err);
+    if (st == REDCO_OK && configuration == NULL) {
         st = redco_fail(err, REDCO_EVALUE, "model", "no strategy has a known size");
     }
-    if (st == REDCO_OK) { st = redcoi_space_candidate(space, outer, answer, &shortfall_out->leanest, err); }
+    if (st == REDCO_OK) { st = redcoi_space_candidate(space, configuration, answer, &shortfall_out->leanest, err); }
     free(answer);
     if (st != REDCO_OK) { return st; }
     shortfall_out->short_bytes = short_bytes > 0 ? (uint64_t)short_bytes : 0;

@@ -15,19 +15,19 @@ static redco_status enumerate_all(redcoi_space *space, redco_search_result *resu
     if (answer == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     redco_status st = REDCO_OK;
     double count = 0.0;
-    for (uint32_t i = 0; i < space->outer_count && st == REDCO_OK; i++) {
-        st = redcoi_space_price(space, &space->outers[i], NULL, err);
-        for (uint32_t g = 0; g < space->outers[i].group_count && st == REDCO_OK; g++) {
-            count += redcoi_exact_count(space->outers[i].goal, g);
+    for (uint32_t i = 0; i < space->configuration_count && st == REDCO_OK; i++) {
+        st = redcoi_space_price(space, &space->configurations[i], NULL, err);
+        for (uint32_t g = 0; g < space->configurations[i].group_count && st == REDCO_OK; g++) {
+            count += redcoi_exact_count(space->configurations[i].objective, g);
         }
     }
     const bool every = count <= most_every;
     result->verify_method = every ? "exhaustive enumeration" : "enumeration with cuts at the best";
     double best_s = (double)INFINITY;
-    for (uint32_t i = 0; i < space->outer_count && st == REDCO_OK; i++) {
-        const redcoi_outer *outer = &space->outers[i];
-        for (uint32_t g = 0; g < outer->group_count; g++) {
-            if (redcoi_exact_group(outer->goal, g, every ? REDCOI_EVERY_TIME : REDCOI_LEAST_TIME,
+    for (uint32_t i = 0; i < space->configuration_count && st == REDCO_OK; i++) {
+        const redcoi_configuration *configuration = &space->configurations[i];
+        for (uint32_t g = 0; g < configuration->group_count; g++) {
+            if (redcoi_exact_group(configuration->objective, g, every ? REDCOI_EVERY_TIME : REDCOI_LEAST_TIME,
                                    every ? (double)INFINITY : best_s, answer, &result->verify_count)) {
                 best_s = fmin(best_s, answer->objective_s);
             }
@@ -46,11 +46,11 @@ static redco_status solve_all(redcoi_space *space, double answer_s, redco_search
     double best_s = answer_s;
     bool complete = true;
     uint64_t effort = 8 * redcoi_effort_default;
-    for (uint32_t i = 0; i < space->outer_count && st == REDCO_OK; i++) {
-        redcoi_outer *outer = &space->outers[i];
-        if ((st = redcoi_space_price(space, outer, NULL, err)) != REDCO_OK) { break; }
-        st = redcoi_layerwise_solve(outer->goal, best_s, space->options.gap_ratio, redcoi_labels_solve, &effort, exact,
-                                    err);
+    for (uint32_t i = 0; i < space->configuration_count && st == REDCO_OK; i++) {
+        redcoi_configuration *configuration = &space->configurations[i];
+        if ((st = redcoi_space_price(space, configuration, NULL, err)) != REDCO_OK) { break; }
+        st = redcoi_layerwise_solve(configuration->objective, best_s, space->options.gap_ratio, redcoi_labels_solve,
+                                    &effort, exact, err);
         if (st != REDCO_OK) { break; }
         result->verify_count += exact->states;
         complete = complete && exact->proven;

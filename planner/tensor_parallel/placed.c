@@ -145,10 +145,11 @@ static double collective_s(void *context, redco_collective op, double bytes)
     return redco_costs_tp_s(pricing->costs, pricing->tp, op, bytes);
 }
 
-redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redco_setting *setting)
+redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model,
+                                 const redco_parallelism *parallelism)
 {
     const redco_compute *const compute = redco_costs_compute(pricing->costs);
-    const redco_shape shape = redco_costs_shape(pricing->costs, setting);
+    const redco_shape shape = redco_costs_shape(pricing->costs, parallelism);
     redco_state_bytes bytes = redco_state_bytes_of(shape.precision);
     if (shape.engine.gradient_bytes > 0) { bytes.gradient = shape.engine.gradient_bytes; }
     pricing->tp = shape.tp;
@@ -157,7 +158,7 @@ redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *
                             .shape = shape,
                             .prices = {pricing, collective_s},
                             .exposed_ratio = compute->calibration.tp_exposed_ratio,
-                            .param_s = redco_costs_param_s(pricing->costs, setting),
+                            .param_s = redco_costs_param_s(pricing->costs, parallelism),
                             .param_bytes = (uint64_t)bytes.parameter + bytes.gradient + bytes.optimizer};
 }
 

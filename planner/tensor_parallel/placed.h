@@ -36,12 +36,13 @@ redco_status redcoi_tp_rules_splits(const redco_model *model, uint32_t shards, c
                                     redcoi_tp_ruled_splits *splits_out, redco_error *err);
 void redcoi_tp_rules_splits_free(redcoi_tp_ruled_splits *splits);
 
-/** The inputs of all graphs of a setting: @p costs prices their collectives and is borrowed. */
+/** The inputs of all graphs of a parallelism: @p costs prices their collectives and is borrowed. */
 typedef struct redcoi_tp_pricing {
     redco_costs *costs;
     uint32_t tp;
 } redcoi_tp_pricing;
-redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redco_setting *setting);
+redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model,
+                                 const redco_parallelism *parallelism);
 
 typedef redco_status (*redcoi_tp_solver)(const redcoi_tp_graph *graph, redcoi_tp_answer *answer_out, redco_error *err);
 /** The model's graphs, one at a time and one for each layout of a class: graph @p index, or *more_out false behind the

@@ -9,7 +9,7 @@
 
 enum { MOST_SETTINGS = 64 };
 
-/* All classes under one setting, as far as layouts depend on it. */
+/* All classes under one parallelism, as far as layouts depend on it. */
 struct setting_costs {
     uint32_t tp, cp, pp, micro_batch; /* tp 0: empty */
     uint64_t micro_batches;
@@ -49,8 +49,8 @@ static redco_layout_cost difference(const redcoi_tp_cost *cost, const redcoi_tp_
                                .logits_bytes = logits ? bytes : 0};
 }
 
-static redco_status fill_setting(struct source *source, const redco_setting *setting, struct setting_costs *costs,
-                                 redco_error *err)
+static redco_status fill_setting(struct source *source, const redco_parallelism *parallelism,
+                                 struct setting_costs *costs, redco_error *err)
 {
     uint32_t count = 0;
     for (uint32_t c = 0; c < REDCOI_TP_LAYERS; c++) {
@@ -60,7 +60,7 @@ static redco_status fill_setting(struct source *source, const redco_setting *set
     costs->costs = calloc((size_t)count + 1, sizeof *costs->costs);
     if (costs->costs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     const bool program = source->placement == REDCO_TP_MILP;
-    const redcoi_tp_base base = redcoi_tp_base_of(&source->pricing, source->model, setting);
+    const redcoi_tp_base base = redcoi_tp_base_of(&source->pricing, source->model, parallelism);
     redcoi_tp_placed *placed = malloc(sizeof *placed);
     bool more = true;
     redco_status st = placed != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
@@ -95,11 +95,12 @@ static redco_status use_rules(struct source *source, uint32_t shards, redco_erro
     return st;
 }
 
-static bool is_of(const struct setting_costs *known, const redco_setting *setting)
+static bool is_of(const struct setting_costs *known, const redco_parallelism *parallelism)
 {
-    return known->tp == setting->tp && known->cp == setting->cp && known->pp == setting->pp &&
-           known->sequence_parallel == setting->sequence_parallel && known->micro_batch == setting->micro_batch &&
-           known->micro_batches == setting->micro_batches && redco_mesh_equal(known->dp, setting->dp);
+    return known->tp == parallelism->tp && known->cp == parallelism->cp && known->pp == parallelism->pp &&
+           known->sequence_parallel == parallelism->sequence_parallel &&
+           known->micro_batch == parallelism->micro_batch && known->micro_batches == parallelism->micro_batches &&
+           redco_mesh_equal(known->dp, parallelism->dp);
 }
 
 static redco_layout_cost cost_in(const struct setting_costs *known, uint32_t class_index, uint32_t layout)
@@ -110,39 +111,40 @@ static redco_layout_cost cost_in(const struct setting_costs *known, uint32_t cla
 /* Which layers are alike depends on the ranks: where they do not divide what the user splits, RedCoast's rules stand
  * in.
  */
-static uint32_t count_layouts(void *context, const redco_setting *setting, uint32_t class_index,
+static uint32_t count_layouts(void *context, const redco_parallelism *parallelism, uint32_t class_index,
                               const uint32_t **of_out)
 {
     struct source *const source = context;
     redco_error why = {0}; /* pricing fails likewise, and says so */
     *of_out = NULL;
-    if (source->user == NULL || class_index >= REDCOI_TP_LAYERS || use_rules(source, setting->tp, &why) != REDCO_OK) {
+    if (source->user == NULL || class_index >= REDCOI_TP_LAYERS ||
+        use_rules(source, parallelism->tp, &why) != REDCO_OK) {
         return 1;
     }
     *of_out = source->ruled.classes[class_index].of;
     return source->ruled.classes[class_index].count;
 }
 
-static redco_status layout_cost(void *context, const redco_setting *setting, uint32_t class_index, uint32_t layout,
-                                redco_layout_cost *cost_out, redco_error *err)
+static redco_status layout_cost(void *context, const redco_parallelism *parallelism, uint32_t class_index,
+                                uint32_t layout, redco_layout_cost *cost_out, redco_error *err)
 {
     struct source *const source = context;
     for (uint32_t i = 0; i < MOST_SETTINGS; i++) {
         const struct setting_costs *const known = &source->known[i];
-        if (is_of(known, setting)) {
+        if (is_of(known, parallelism)) {
             *cost_out = cost_in(known, class_index, layout);
             return REDCO_OK;
         }
     }
-    struct setting_costs made = {.tp = setting->tp,
-                                 .cp = setting->cp,
-                                 .pp = setting->pp,
-                                 .sequence_parallel = setting->sequence_parallel,
-                                 .micro_batch = setting->micro_batch,
-                                 .micro_batches = setting->micro_batches,
-                                 .dp = setting->dp};
-    redco_status st = use_rules(source, setting->tp, err);
-    if (st == REDCO_OK) { st = fill_setting(source, setting, &made, err); }
+    struct setting_costs made = {.tp = parallelism->tp,
+                                 .cp = parallelism->cp,
+                                 .pp = parallelism->pp,
+                                 .sequence_parallel = parallelism->sequence_parallel,
+                                 .micro_batch = parallelism->micro_batch,
+                                 .micro_batches = parallelism->micro_batches,
+                                 .dp = parallelism->dp};
+    redco_status st = use_rules(source, parallelism->tp, err);
+    if (st == REDCO_OK) { st = fill_setting(source, parallelism, &made, err); }
     if (st != REDCO_OK) {
         free(made.costs);
         return st;

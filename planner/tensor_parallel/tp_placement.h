@@ -22,7 +22,7 @@ typedef enum redco_tp_placement {
 /** "rules", "milp", "user", "paired", NULL-terminated, indexed by the enum. */
 extern const char *const redco_tp_placement_words[];
 
-/** From here on @p costs prices every setting with tp > 1 under that placement (redco_costs_set_layouts).
+/** From here on @p costs prices every parallelism with tp > 1 under that placement (redco_costs_set_layouts).
  *  @param costs, model  the latter as given to redco_costs_create()
  *  @param user          for REDCO_TP_USER, borrowed as long as @p costs lives; layers of a class that it splits
  *                       differently are priced one layout at a time. Where it cannot be applied (the ranks do not
@@ -45,8 +45,8 @@ typedef struct redco_tp_rule {
     uint32_t parts; /**< the dimension consists of so many equal parts (queries, keys, values), each split alike */
 } redco_tp_rule;
 
-/** The program's answer for @p setting as rules. @param rules_out  freed by redco_tp_rules_free() */
-redco_status redco_tp_rules(redco_costs *costs, const redco_model *model, const redco_setting *setting,
+/** The program's answer for @p parallelism as rules. @param rules_out  freed by redco_tp_rules_free() */
+redco_status redco_tp_rules(redco_costs *costs, const redco_model *model, const redco_parallelism *parallelism,
                             redco_tp_rule **rules_out, uint32_t *count_out, redco_error *err);
 void redco_tp_rules_free(redco_tp_rule *rules, uint32_t count);
 
@@ -91,9 +91,9 @@ typedef struct redco_tp_report {
 
 /** Rules against the program, layer by layer.
  *  @param user     NULL: RedCoast's rules
- *  @param setting  tp > 1. @return REDCO_EVALUE if it is 1 */
+ *  @param parallelism  tp > 1. @return REDCO_EVALUE if it is 1 */
 redco_status redco_tp_compare(redco_costs *costs, const redco_model *model, const redco_user_rules *user,
-                              const redco_setting *setting, redco_tp_report *report_out, redco_error *err);
+                              const redco_parallelism *parallelism, redco_tp_report *report_out, redco_error *err);
 
 #ifdef __cplusplus
 }

@@ -14,18 +14,18 @@
 typedef redco_status (*visitor)(void *context, const redcoi_tp_placed *placed, redco_error *err);
 
 static redco_status visit(redco_costs *costs, const redco_model *model, const redco_user_rules *user,
-                          const redco_setting *setting, visitor each, void *context, redco_error *err)
+                          const redco_parallelism *parallelism, visitor each, void *context, redco_error *err)
 {
     redcoi_tp_pricing pricing = {.costs = costs};
     redcoi_tp_ruled_splits ruled = {.count = 0};
     redcoi_tp_placed *placed = NULL;
     bool more = true;
-    if (setting->tp <= 1) { return redco_fail(err, REDCO_EVALUE, "tp", "is 1: nothing is split"); }
-    redco_status st = redcoi_tp_rules_splits(model, setting->tp, user, &ruled, err);
+    if (parallelism->tp <= 1) { return redco_fail(err, REDCO_EVALUE, "tp", "is 1: nothing is split"); }
+    redco_status st = redcoi_tp_rules_splits(model, parallelism->tp, user, &ruled, err);
     if (st == REDCO_OK && (placed = malloc(sizeof *placed)) == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }
-    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, setting);
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, parallelism);
     for (uint32_t i = 0; st == REDCO_OK; i++) {
         st = redcoi_tp_place(&base, &ruled, redcoi_tp_solve, i, placed, &more, err);
         if (st != REDCO_OK || !more) { break; }
@@ -162,13 +162,13 @@ static redco_status compare_one(void *context, const redcoi_tp_placed *placed, r
 }
 
 redco_status redco_tp_compare(redco_costs *costs, const redco_model *model, const redco_user_rules *user,
-                              const redco_setting *setting, redco_tp_report *report_out, redco_error *err)
+                              const redco_parallelism *parallelism, redco_tp_report *report_out, redco_error *err)
 {
     redco_tp_report report = {.solver = redcoi_glpk_name(), .status = "optimal"};
     struct comparison comparison = {.report = &report};
     (void)redco_model_classes(model, &comparison.classes);
     (void)redco_model_tensors(model, &comparison.params);
-    const redco_status st = visit(costs, model, user, setting, compare_one, &comparison, err);
+    const redco_status st = visit(costs, model, user, parallelism, compare_one, &comparison, err);
     if (st == REDCO_OK) { *report_out = report; }
     return st;
 }
@@ -284,13 +284,13 @@ static redco_status list_one(void *context, const redcoi_tp_placed *placed, redc
     return REDCO_OK;
 }
 
-redco_status redco_tp_rules(redco_costs *costs, const redco_model *model, const redco_setting *setting,
+redco_status redco_tp_rules(redco_costs *costs, const redco_model *model, const redco_parallelism *parallelism,
                             redco_tp_rule **rules_out, uint32_t *count_out, redco_error *err)
 {
     struct listing listing = {.model = model};
     struct rule_list *const exact = &listing.exact;
     (void)redco_model_classes(model, &listing.classes);
-    redco_status st = visit(costs, model, NULL, setting, list_one, &listing, err);
+    redco_status st = visit(costs, model, NULL, parallelism, list_one, &listing, err);
     for (uint32_t i = 0; i < listing.general.count && st == REDCO_OK; i++) { /* the first that matches counts */
         st = append(exact, &listing.general.rules[i], listing.general.rules[i].match, err);
     }

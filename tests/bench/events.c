@@ -49,22 +49,22 @@ static redco_status measure(const struct row *row, redco_error *err)
         all[i] = (redco_assignment){i, classes[i].layers, {row->shards, row->recompute}};
     }
     const uint32_t dp = row->gpus / (row->tp * row->pp), local = 8 / row->tp < dp ? 8 / row->tp : dp;
-    const redco_setting setting = {.tp = row->tp,
-                                   .pp = row->pp,
-                                   .cp = 1,
-                                   .chunks = row->chunks,
-                                   .micro_batch = 1,
-                                   .micro_batches = 1024 / dp,
-                                   .dp = {local, dp / local},
-                                   .scheme = REDCO_INTRA_TENSOR};
+    const redco_parallelism parallelism = {.tp = row->tp,
+                                           .pp = row->pp,
+                                           .cp = 1,
+                                           .chunks = row->chunks,
+                                           .micro_batch = 1,
+                                           .micro_batches = 1024 / dp,
+                                           .dp = {local, dp / local},
+                                           .scheme = REDCO_INTRA_TENSOR};
     for (int run = 0; run < RUNS && st == REDCO_OK; run++) {
         redco_step *step = NULL;
         redco_timeline *timeline = NULL;
         const double start_s = now_s();
-        st = redco_simulate(costs, &setting, all, count, NULL, &simulation, err);
+        st = redco_simulate(costs, &parallelism, all, count, NULL, &simulation, err);
         const double simulated_s = now_s();
         const redco_step_options options = {.micro_batches = simulation.simulated_micro_batches};
-        if (st == REDCO_OK) { st = redco_step_build(costs, &setting, all, count, &options, &step, err); }
+        if (st == REDCO_OK) { st = redco_step_build(costs, &parallelism, all, count, &options, &step, err); }
         const double built_s = now_s();
         if (st == REDCO_OK) { st = redco_timeline_create(step, &timeline, err); }
         const double laid_s = now_s();
@@ -78,7 +78,7 @@ static redco_status measure(const struct row *row, redco_error *err)
     if (st != REDCO_OK) { goto out; }
     (void)printf("%-14s %5u %3u %3u %6u %5llu of %4llu %10u %12.1f %12.1f %10llu %10.2f\n", row->model, row->gpus,
                  row->tp, row->pp, row->chunks, (unsigned long long)simulation.simulated_micro_batches,
-                 (unsigned long long)setting.micro_batches, operators, 1e-6 * operators / build_s,
+                 (unsigned long long)parallelism.micro_batches, operators, 1e-6 * operators / build_s,
                  1e-6 * operators / layout_s, (unsigned long long)simulation.operators, 1e3 * whole_s);
 out:
     redco_costs_free(costs);

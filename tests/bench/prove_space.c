@@ -82,7 +82,7 @@ static void count_answer(struct counts *n, const redco_search_result *r, bool od
     n->proved++;
     n->binds += recomputed || (double)p->total_bytes > 0.85 * (double)p->capacity_bytes ? 1 : 0;
     n->odd += odd ? 1 : 0;
-    n->staged += first->setting.pp > 1 ? 1 : 0;
+    n->staged += first->parallelism.pp > 1 ? 1 : 0;
     n->moved += r->by_simulation ? 1 : 0;
     n->beaten += r->verify_failed ? 1 : 0;
     n->simulated += r->verify_simulated;
@@ -93,7 +93,7 @@ static void count_answer(struct counts *n, const redco_search_result *r, bool od
         n->seen[kind].paced_ratio = fmax(n->seen[kind].paced_ratio, r->seen[kind].paced_ratio);
     }
     n->least = fmax(n->least, r->least_above_ratio);
-    const int staged = first->setting.pp > 1 ? 1 : 0;
+    const int staged = first->parallelism.pp > 1 ? 1 : 0;
     n->within[staged] = fmax(n->within[staged], r->within_ratio);
     n->sums[staged] += r->within_ratio;
     n->answers[staged]++;

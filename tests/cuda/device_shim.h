@@ -11,7 +11,7 @@
 #ifndef REDCO_TESTS_DEVICE_SHIM_H
 #define REDCO_TESTS_DEVICE_SHIM_H
 
-#include "tests/cuda/standin.h"
+#include "tests/cuda/mock.h"
 
 #include <algorithm>
 #include <chrono>
@@ -30,10 +30,10 @@
 #define __align__(bytes) alignas(bytes)
 #define __shared__ static thread_local /* one block at a time runs in a thread */
 
-struct standin_dim {
+struct mock_dim {
     uint32_t x, y, z;
 };
-inline thread_local standin_dim threadIdx, blockIdx, blockDim, gridDim;
+inline thread_local mock_dim threadIdx, blockIdx, blockDim, gridDim;
 enum { warpSize = 32 };
 
 struct alignas(16) uint4 {
@@ -42,69 +42,68 @@ struct alignas(16) uint4 {
 
 /* fibers.cpp: what a thread of a block may wait for */
 
-enum standin_wait { STANDIN_SYNC, STANDIN_SHUFFLE, STANDIN_VOTE };
-void standin_block_wait();
+enum mock_wait { MOCK_SYNC, MOCK_SHUFFLE, MOCK_VOTE };
+void mock_block_wait();
 /** Gives @p value to the threads of @p mask in this warp and waits for theirs. @return by lane; until the next wait */
-const uint64_t *standin_warp_wait(uint32_t mask, standin_wait kind, uint64_t value);
-[[noreturn]] void standin_give_up(const char *why);
-void *standin_shared_memory();
-/** @param thread  a thread of a block. @return false after what standin_fault() was told */
-bool standin_run_blocks(const char *name, const standin_grid *grid, void (*thread)(const void *),
-                        const void *arguments);
+const uint64_t *mock_warp_wait(uint32_t mask, mock_wait kind, uint64_t value);
+[[noreturn]] void mock_give_up(const char *why);
+void *mock_shared_memory();
+/** @param thread  a thread of a block. @return false after what mock_fault() was told */
+bool mock_run_blocks(const char *name, const mock_grid *grid, void (*thread)(const void *), const void *arguments);
 
-inline uint32_t standin_lane()
+inline uint32_t mock_lane()
 {
     return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32;
 }
 
 inline void __syncthreads()
 {
-    standin_block_wait();
+    mock_block_wait();
 }
 
 inline void __syncwarp(uint32_t mask = 0xffffffffU)
 {
-    (void)standin_warp_wait(mask, STANDIN_SYNC, 0);
+    (void)mock_warp_wait(mask, MOCK_SYNC, 0);
 }
 
-template <typename T> T standin_shuffle(uint32_t mask, T value, int lane)
+template <typename T> T mock_shuffle(uint32_t mask, T value, int lane)
 {
     static_assert(sizeof(T) <= 8, "shuffles are of 4 or 8 bytes");
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
-    const uint64_t *const all = standin_warp_wait(mask, STANDIN_SHUFFLE, bits);
-    if (((mask >> lane) & 1) == 0) { standin_give_up("a shuffle reads a thread that is not in its mask"); }
+    const uint64_t *const all = mock_warp_wait(mask, MOCK_SHUFFLE, bits);
+    if (((mask >> lane) & 1) == 0) { mock_give_up("a shuffle reads a thread that is not in its mask"); }
     memcpy(&value, &all[lane], sizeof value);
     return value;
 }
 
 template <typename T> T __shfl_sync(uint32_t mask, T value, int from, int width = 32)
 {
-    const int lane = int(standin_lane()), base = lane / width * width;
-    return standin_shuffle(mask, value, base + (from & (width - 1)));
+    const int lane = int(mock_lane()), base = lane / width * width;
+    return mock_shuffle(mask, value, base + (from & (width - 1)));
 }
 
 template <typename T> T __shfl_xor_sync(uint32_t mask, T value, int other, int width = 32)
 {
-    const int lane = int(standin_lane()), from = lane ^ other;
-    return standin_shuffle(mask, value, from / width > lane / width ? lane : from);
+    const int lane = int(mock_lane()), from = lane ^ other;
+    return mock_shuffle(mask, value, from / width > lane / width ? lane : from);
 }
 
 template <typename T> T __shfl_up_sync(uint32_t mask, T value, unsigned by, int width = 32)
 {
-    const int lane = int(standin_lane()), from = lane - int(by);
-    return standin_shuffle(mask, value, from < lane / width * width ? lane : from);
+    const int lane = int(mock_lane()), from = lane - int(by);
+    return mock_shuffle(mask, value, from < lane / width * width ? lane : from);
 }
 
 template <typename T> T __shfl_down_sync(uint32_t mask, T value, unsigned by, int width = 32)
 {
-    const int lane = int(standin_lane()), from = lane + int(by);
-    return standin_shuffle(mask, value, from >= (lane / width + 1) * width ? lane : from);
+    const int lane = int(mock_lane()), from = lane + int(by);
+    return mock_shuffle(mask, value, from >= (lane / width + 1) * width ? lane : from);
 }
 
 inline uint32_t __ballot_sync(uint32_t mask, int predicate)
 {
-    const uint64_t *const all = standin_warp_wait(mask, STANDIN_VOTE, predicate != 0 ? 1 : 0);
+    const uint64_t *const all = mock_warp_wait(mask, MOCK_VOTE, predicate != 0 ? 1 : 0);
     uint32_t votes = 0;
     for (uint32_t i = 0; i < 32; i++) {
         if (((mask >> i) & 1) != 0 && all[i] != 0) { votes |= 1U << i; }
@@ -162,7 +161,7 @@ inline void __threadfence_system()
 
 [[noreturn]] inline void __trap()
 {
-    standin_give_up("a kernel trapped");
+    mock_give_up("a kernel trapped");
 }
 
 /* Arithmetic */
@@ -193,51 +192,51 @@ inline int __popc(uint32_t x)
 }
 
 /* A thread's own clock: it begins with the kernel, and goes faster the longer the thread looks at it, so that one that
- * waits is soon done. The stream is busy for as long as the slowest thread's clock says (standin_run()). */
-inline thread_local uint64_t standin_clock_ns, standin_latest_ns;
+ * waits is soon done. The stream is busy for as long as the slowest thread's clock says (mock_run()). */
+inline thread_local uint64_t mock_clock_ns, mock_latest_ns;
 
-inline uint64_t standin_globaltimer()
+inline uint64_t mock_globaltimer()
 {
-    standin_clock_ns += 100 + standin_clock_ns / 8;
-    standin_latest_ns = std::max(standin_latest_ns, standin_clock_ns);
-    return standin_clock_ns;
+    mock_clock_ns += 100 + mock_clock_ns / 8;
+    mock_latest_ns = std::max(mock_latest_ns, mock_clock_ns);
+    return mock_clock_ns;
 }
 
 inline void __nanosleep(unsigned) {}
 
 template <class Arguments, void (*kernel)(Arguments)>
-void standin_run(const char *name, const standin_grid *grid, const void *parameters)
+void mock_run(const char *name, const mock_grid *grid, const void *parameters)
 {
     const auto begin = std::chrono::steady_clock::now();
     alignas(16) std::remove_const_t<Arguments> arguments;
     memcpy(&arguments, parameters, sizeof arguments);
-    standin_latest_ns = 0;
-    (void)standin_run_blocks(
+    mock_latest_ns = 0;
+    (void)mock_run_blocks(
         name, grid,
         [](const void *given) {
-            standin_clock_ns = 0;
+            mock_clock_ns = 0;
             kernel(*static_cast<const Arguments *>(given));
         },
         &arguments);
-    std::this_thread::sleep_until(begin + std::chrono::nanoseconds(standin_latest_ns));
+    std::this_thread::sleep_until(begin + std::chrono::nanoseconds(mock_latest_ns));
 }
 
 /** Makes a kernel known before main() begins. */
-struct standin_registration {
-    explicit standin_registration(const standin_kernel &kernel);
+struct mock_registration {
+    explicit mock_registration(const mock_kernel &kernel);
 };
 
-#define STANDIN_KERNEL(name, arguments)                                                                                \
-    static const standin_registration registration_##name(                                                             \
-        {#name, sizeof(arguments), [](const standin_grid *grid, const void *parameters) {                              \
-             standin_run<const arguments, name>(#name, grid, parameters);                                              \
+#define MOCK_KERNEL(name, arguments)                                                                                   \
+    static const mock_registration registration_##name(                                                                \
+        {#name, sizeof(arguments), [](const mock_grid *grid, const void *parameters) {                                 \
+             mock_run<const arguments, name>(#name, grid, parameters);                                                 \
          }});
 
 /* The same calls as kernels/device.cuh has for the device. */
 #define REDCO_KERNEL(name, arguments, threads)                                                                         \
     extern "C" void name(const struct arguments args);                                                                 \
-    STANDIN_KERNEL(name, struct arguments)                                                                             \
+    MOCK_KERNEL(name, struct arguments)                                                                                \
     extern "C" void name(const struct arguments args)
-#define REDCO_SHARED(type, name) type *const name = static_cast<type *>(standin_shared_memory())
+#define REDCO_SHARED(type, name) type *const name = static_cast<type *>(mock_shared_memory())
 
 #endif

@@ -1,11 +1,11 @@
 #!/bin/sh
-# tests/cuda/exec-cuda-train.sh TOOLS STANDINS RANKS: redco-exec --backend cuda with stand-ins trains as one rank on the host
+# tests/cuda/exec-cuda-train.sh TOOLS MOCKS RANKS: redco-exec --backend cuda with mock libraries trains as one rank on the host
 # does, in f32 and bf16, recomputing, and from a checkpoint on the other backend; a failure of the driver in the middle ends
 # it with one line, one of a timeline leaves its results. With RANKS above 1 also on so many GPUs.
 set -u
 tests=$(cd "$(dirname "$0")/.." && pwd) || exit 2
 tools=$(cd "$1" && pwd) || exit 2
-standins=$2 ranks=$3
+mocks=$2 ranks=$3
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
@@ -22,7 +22,7 @@ plan() {
         --global-batch 4 --micro-batch 1 --precision fp32 -o plan.json "$@" >/dev/null || exit 2
 }
 cuda() { # SETTING... -- OPTION...
-    settings="LD_LIBRARY_PATH=$standins STANDIN_CUDA_DEVICES=4"
+    settings="LD_LIBRARY_PATH=$mocks MOCK_CUDA_DEVICES=4"
     while [ "$1" != -- ]; do settings="$settings $1" && shift; done
     shift
     # shellcheck disable=SC2086 # settings are words
@@ -51,9 +51,9 @@ if [ $code -ne 0 ] || ! grep -q '^check against one rank: the same' out; then ba
 one_line() { # TEXT
     if [ $code -ne 3 ] || [ "$(grep -c '^redco-exec: ' err)" -ne 1 ] || ! grep -q "$1" err; then bad "$1: exit $code"; fi
 }
-cuda STANDIN_CUDA_FAIL=cuLaunchKernel:200:719 -- --steps 3
+cuda MOCK_CUDA_FAIL=cuLaunchKernel:200:719 -- --steps 3
 one_line CUDA_ERROR_LAUNCH_FAILED
-cuda STANDIN_CUDA_MEMORY=1000000 -- --steps 3
+cuda MOCK_CUDA_MEMORY=1000000 -- --steps 3
 one_line 'no room for'
 
 # A step is captured in the second one, and launched as graphs from then on: a tenth of the calls, the same losses. What
@@ -79,14 +79,14 @@ cuda -- --steps 1 --cuda-graphs off
 if [ $code -ne 0 ] || [ -s err ]; then bad 'graphs: a plan without them is no run without them'; fi
 # Watts by a law that does not depend on how fast the steps are: 400 W of whatever runs.
 plan --gpus 1 --recompute full
-cuda STANDIN_NVML_LAW=:400@1900 -- --steps 4 --json
+cuda MOCK_NVML_LAW=:400@1900 -- --steps 4 --json
 awk -F'[:,]' '/"measured"/ { on = 1 } /"predicted"/ { on = 0 } on && /"step_s"/ { s = $2 } on && /"watts_per_gpu"/ { w = $2 } on && /"energy_j"/ { e = $2 } on && /"energy_j_per_token"/ { t = $2 }
     END { exit !(w > 396 && w < 404 && e > 0.999 * w * s && e < 1.001 * w * s && t > 0.999 * e / 48 && t < 1.001 * e / 48) }' out || bad 'watts of steps'
-cuda STANDIN_NVML_LACKS=energy -- --steps 4 --json
+cuda MOCK_NVML_LACKS=energy -- --steps 4 --json
 [ "$(grep -c '"watts_per_gpu": null' out)" -ge 1 ] || bad 'watts of a GPU that does not count'
 cuda -- --steps 4 --json --cuda-graphs off
 for call in cuStreamBeginCapture_v2:1:999 cuEventRecordWithFlags:3:900 cuStreamEndCapture:2:901 cuGraphInstantiateWithFlags:1:2; do
-    cuda STANDIN_CUDA_FAIL=$call -- --steps 4 --json --timeline trace.json
+    cuda MOCK_CUDA_FAIL=$call -- --steps 4 --json --timeline trace.json
     if [ $code -ne 0 ] || [ "$(value loss graphs)" != "$(value loss out)" ]; then bad "$call: exit $code"; fi
     if [ "$(grep -c '^redco-exec: ' err)" -ne 1 ] || ! grep -q "^redco-exec: warning: some operators are launched one by one, .*: cu" err; then bad "$call: no warning"; fi
 done
@@ -94,7 +94,7 @@ done
 for options in '' '--timeline trace.json'; do
     rm -f counts
     # shellcheck disable=SC2086 # options are words
-    cuda STANDIN_CUDA_COUNT=counts -- --steps 5 --json $options
+    cuda MOCK_CUDA_COUNT=counts -- --steps 5 --json $options
     marks=$(sed -n 's/^cuEventRecordWithFlags //p' counts)
     graphs=$(sed -n 's/^cuGraphInstantiateWithFlags //p' counts)
     if [ -z "$options" ]; then
@@ -103,7 +103,7 @@ for options in '' '--timeline trace.json'; do
         bad "$graphs graphs and $marks marks of timed steps"
     fi
 done
-cuda STANDIN_CUDA_FAIL=cuGraphLaunch:3:719 -- --steps 3
+cuda MOCK_CUDA_FAIL=cuGraphLaunch:3:719 -- --steps 3
 one_line 'cuGraphLaunch: CUDA_ERROR_LAUNCH_FAILED'
 
 # What is wrong with a picture is no reason to lose the run's results: a clock that is 0.2 ms off, a full disk.
@@ -111,7 +111,7 @@ whole() { # EXIT TEXT
     if [ $code -ne "$1" ] || [ "$(grep -c '^redco-exec: ' err)" -ne 1 ] || ! grep -qe "$2" err; then bad "exit $code instead of $1: $2"; fi
     if [ "$(grep -c '"loss": [0-9]' out)" -ne 3 ] || ! grep -q '"step_s": [0-9]' out; then bad "results are lost: $2"; fi
 }
-cuda STANDIN_CUDA_CLOCK_ERROR=200000 -- --steps 3 --json --timeline trace.json
+cuda MOCK_CUDA_CLOCK_ERROR=200000 -- --steps 3 --json --timeline trace.json
 whole 0 '^redco-exec: warning: trace.json: .* by [0-9.e-]* s, and the clock resolves'
 cuda -- --steps 3 --json --timeline /dev/full
 whole 2 ': /dev/full: cannot write'

@@ -1,14 +1,14 @@
 #!/bin/sh
-# tests/cuda/exec-libraries.sh TOOLS STANDINS: which cuDNN is taken of several (copies of the mock library that say to be of
+# tests/cuda/exec-libraries.sh TOOLS MOCKS: which cuDNN is taken of several (copies of the mock library that say to be of
 # other versions), and that attention by redco's own kernels is told: one warning, and in the run's JSON and the profile.
 set -u
 tests=$(cd "$(dirname "$0")/.." && pwd) || exit 2
 tools=$(cd "$1" && pwd) || exit 2
-standins=$(cd "$2" && pwd) || exit 2
+mocks=$(cd "$2" && pwd) || exit 2
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
-unset CUDA_VISIBLE_DEVICES CUDA_HOME CUDA_PATH VIRTUAL_ENV CONDA_PREFIX STANDIN_CUDNN_VERSION
+unset CUDA_VISIBLE_DEVICES CUDA_HOME CUDA_PATH VIRTUAL_ENV CONDA_PREFIX MOCK_CUDNN_VERSION
 failures=0
 bad() {
     echo "$1"
@@ -17,10 +17,10 @@ bad() {
 }
 # copy FOLDER VERSION [CUDA]: a cuDNN of that version, and of that CUDA
 copy() {
-    mkdir -p "$1" && cp "$standins/libcudnn.so.9" "$1/" && echo "${2} ${3-}" >"$1/libcudnn.version"
+    mkdir -p "$1" && cp "$mocks/libcudnn.so.9" "$1/" && echo "${2} ${3-}" >"$1/libcudnn.version"
 }
 site=env/lib/python3.12/site-packages/nvidia
-copy loader 90800 && ln -s "$standins"/libcuda.so.1 "$standins"/libcublasLt.so.13 "$standins"/libnccl.so.2 loader/
+copy loader 90800 && ln -s "$mocks"/libcuda.so.1 "$mocks"/libcublasLt.so.13 "$mocks"/libnccl.so.2 loader/
 copy toolkit 91300
 copy $site/cudnn/lib 91900
 copy other/cudnn/lib 92500 12090 # of another CUDA

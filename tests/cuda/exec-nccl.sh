@@ -1,19 +1,19 @@
 #!/bin/sh
-# tests/cuda/exec-nccl.sh TOOLS STANDINS MPIRUN quick|full: plans of a small model trained on several GPUs, each compared with the same
+# tests/cuda/exec-nccl.sh TOOLS MOCKS MPIRUN quick|full: plans of a small model trained on several GPUs, each compared with the same
 # training on one rank: strategies, a mesh whose shards are in another order than ranks, tensor parallelism, ranks of mpirun,
-# a rank that is killed. With the stand-ins, unless there are four GPUs: then on those.
+# a rank that is killed. With the mock libraries, unless there are four GPUs: then on those.
 set -u
 tests=$(cd "$(dirname "$0")/.." && pwd) || exit 2
 PATH=$(cd "$1" && pwd):$PATH
-standins=$2 mpirun=$3 size=$4
+mocks=$2 mpirun=$3 size=$4
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
 export REDCO_CUDA_FOLDERS= # the mock libraries alone
 unset OMPI_COMM_WORLD_RANK PMI_RANK REDCO_RANK SLURM_STEP_NUM_TASKS
 if [ "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')" -lt 4 ]; then
-    export LD_LIBRARY_PATH="$standins" STANDIN_CUDA_DEVICES=4
-    echo 'with stand-ins'
+    export LD_LIBRARY_PATH="$mocks" MOCK_CUDA_DEVICES=4
+    echo 'with mock libraries'
 fi
 failures=0
 bad() {

@@ -1,11 +1,11 @@
 #!/bin/sh
-# tests/cuda/exec-replay.sh TOOLS STANDINS: redco-exec --replay-rank --backend cuda plays ranks of 64 and 1024 GPUs on one
+# tests/cuda/exec-replay.sh TOOLS MOCKS: redco-exec --replay-rank --backend cuda plays ranks of 64 and 1024 GPUs on one
 # device: operators are the simulator's, in its order; communication is work of the device and takes what is modelled, at
 # least (how much more, nobody promises); what is taken of memory was planned, and no operator is said to have more.
 set -u
 tests=$(cd "$(dirname "$0")/.." && pwd) || exit 2
 PATH=$(cd "$1" && pwd):$PATH
-standins=$(cd "$2" && pwd) || exit 2
+mocks=$(cd "$2" && pwd) || exit 2
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
@@ -26,7 +26,7 @@ play() { # RANK GPUS BATCH MODEL OPTION...
     redco-plan --quiet --model "$tests/data/models/oracle/$model.json" --cluster "$tests/data/exec/many.json" --calibration host \
         --seq 12 --micro-batch 1 --global-batch "$batch" --gpus "$gpus" --precision fp32 "$@" -o plan.json >/dev/null || exit 2
     redco-sim plan.json --timeline modelled.json --quiet >/dev/null || exit 2
-    if ! LD_LIBRARY_PATH=$standins redco-exec plan.json --replay-rank "$rank" --backend cuda --steps 2 --timeline played.json \
+    if ! LD_LIBRARY_PATH=$mocks redco-exec plan.json --replay-rank "$rank" --backend cuda --steps 2 --timeline played.json \
         --json >run.json 2>err; then
         bad "$what: $(tail -n 1 err)"
         return
@@ -68,7 +68,7 @@ others=0
 for bytes in 9000 12000 15000 17000 23000 30000; do
     sed "s/\"bucket_bytes\": *[0-9]*/\"bucket_bytes\": $bytes/" many.json >cut.json
     redco-sim cut.json --timeline modelled.json --quiet >/dev/null || exit 2
-    if ! LD_LIBRARY_PATH=$standins redco-exec cut.json --replay-rank 0 --backend cuda --steps 2 --timeline played.json --quiet >/dev/null 2>err; then
+    if ! LD_LIBRARY_PATH=$mocks redco-exec cut.json --replay-rank 0 --backend cuda --steps 2 --timeline played.json --quiet >/dev/null 2>err; then
         bad "buckets of $bytes bytes: $(tail -n 1 err)"
         continue
     fi

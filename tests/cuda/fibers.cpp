@@ -8,22 +8,22 @@
 #include <vector>
 
 // Saves this stack's registers on it, its pointer in *from, and goes on with the other.
-extern "C" void standin_change_stack(void **from, void *to);
+extern "C" void mock_change_stack(void **from, void *to);
 
 #if defined(__x86_64__)
-__asm__(".text\n.globl standin_change_stack\n.hidden standin_change_stack\n.type standin_change_stack,@function\n"
-        "standin_change_stack:\n"
+__asm__(".text\n.globl mock_change_stack\n.hidden mock_change_stack\n.type mock_change_stack,@function\n"
+        "mock_change_stack:\n"
         "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
         "mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
         "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
-        ".size standin_change_stack, .-standin_change_stack\n");
+        ".size mock_change_stack, .-mock_change_stack\n");
 namespace
 {
 constexpr size_t saved_words = 7, start_word = 6; // and the address to return to
 }
 #elif defined(__aarch64__)
-__asm__(".text\n.globl standin_change_stack\n.hidden standin_change_stack\n.type standin_change_stack,@function\n"
-        "standin_change_stack:\n"
+__asm__(".text\n.globl mock_change_stack\n.hidden mock_change_stack\n.type mock_change_stack,@function\n"
+        "mock_change_stack:\n"
         "sub sp, sp, #160\n"
         "stp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"
         "stp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\n"
@@ -33,7 +33,7 @@ __asm__(".text\n.globl standin_change_stack\n.hidden standin_change_stack\n.type
         "ldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\n"
         "ldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\n"
         "add sp, sp, #160\nret\n"
-        ".size standin_change_stack, .-standin_change_stack\n");
+        ".size mock_change_stack, .-mock_change_stack\n");
 namespace
 {
 constexpr size_t saved_words = 20, start_word = 11;
@@ -77,11 +77,11 @@ struct Thread {
 
 struct Warp {
     uint32_t arrived = 0, mask = 0, parity = 0;
-    standin_wait kind = STANDIN_SYNC;
+    mock_wait kind = MOCK_SYNC;
     uint64_t values[2][32];
 };
 
-// What runs in one of the stand-in's stream threads.
+// What runs in one of the mock library's stream threads.
 struct Engine {
     Pages shared{shared_most_bytes, true};
     char *shared_begin = nullptr;
@@ -97,7 +97,7 @@ struct Engine {
     void *scheduler = nullptr;
     const char *failure = nullptr;
     char text[160];
-    const standin_grid *grid = nullptr;
+    const mock_grid *grid = nullptr;
     void (*body)(const void *) = nullptr;
     const void *arguments = nullptr;
 };
@@ -129,7 +129,7 @@ void fiber_main()
             e.threads[e.running].state = State::done;
         }
         e.idle.push_back(e.fiber);
-        standin_change_stack(&e.fiber->at, e.scheduler);
+        mock_change_stack(&e.fiber->at, e.scheduler);
     }
 }
 
@@ -154,13 +154,13 @@ void leave(Engine &e)
 {
     Thread &self = e.threads[e.running];
     self.fiber = e.fiber;
-    standin_change_stack(&e.fiber->at, e.scheduler);
+    mock_change_stack(&e.fiber->at, e.scheduler);
 }
 
 void go_on(Engine &e, Fiber *fiber)
 {
     e.fiber = fiber;
-    standin_change_stack(&e.scheduler, fiber->at);
+    mock_change_stack(&e.scheduler, fiber->at);
 }
 
 void wake(Engine &e, uint32_t thread)
@@ -215,19 +215,19 @@ void run_block(Engine &e)
 }
 } // namespace
 
-void *standin_shared_memory()
+void *mock_shared_memory()
 {
     return engine().shared_begin;
 }
 
-void standin_give_up(const char *why)
+void mock_give_up(const char *why)
 {
     Engine &e = engine();
     e.failure = why;
     for (;;) { leave(e); }
 }
 
-void standin_block_wait()
+void mock_block_wait()
 {
     Engine &e = engine();
     e.threads[e.running].state = State::at_block;
@@ -238,7 +238,7 @@ void standin_block_wait()
     leave(e);
 }
 
-const uint64_t *standin_warp_wait(uint32_t mask, standin_wait kind, uint64_t value)
+const uint64_t *mock_warp_wait(uint32_t mask, mock_wait kind, uint64_t value)
 {
     Engine &e = engine();
     const uint32_t lane = e.running % 32, first = e.running - lane;
@@ -246,10 +246,10 @@ const uint64_t *standin_warp_wait(uint32_t mask, standin_wait kind, uint64_t val
     const uint32_t parity = w.parity;
     const size_t room = e.threads.size() - first;
     const uint32_t existing = room >= 32 ? 0xffffffffU : (1U << room) - 1;
-    if (((mask >> lane) & 1) == 0) { standin_give_up("a thread is not in the mask of its own warp's barrier"); }
-    if ((mask & ~existing) != 0) { standin_give_up("a warp's barrier waits for threads that the block does not have"); }
+    if (((mask >> lane) & 1) == 0) { mock_give_up("a thread is not in the mask of its own warp's barrier"); }
+    if ((mask & ~existing) != 0) { mock_give_up("a warp's barrier waits for threads that the block does not have"); }
     if (w.arrived != 0 && (w.mask != mask || w.kind != kind)) {
-        standin_give_up("threads of a warp are at different barriers");
+        mock_give_up("threads of a warp are at different barriers");
     }
     w.mask = mask;
     w.kind = kind;
@@ -267,12 +267,12 @@ const uint64_t *standin_warp_wait(uint32_t mask, standin_wait kind, uint64_t val
     return w.values[parity];
 }
 
-bool standin_run_blocks(const char *name, const standin_grid *grid, void (*thread)(const void *), const void *arguments)
+bool mock_run_blocks(const char *name, const mock_grid *grid, void (*thread)(const void *), const void *arguments)
 {
     Engine &e = engine();
     const size_t shared = (grid->shared_bytes + 15) / 16 * 16;
     if (shared > shared_most_bytes) {
-        standin_fault(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "%s: %u bytes of shared memory", name, grid->shared_bytes);
+        mock_fault(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "%s: %u bytes of shared memory", name, grid->shared_bytes);
         return false;
     }
     e.shared_begin = e.shared.map + shared_most_bytes - shared;
@@ -288,8 +288,8 @@ bool standin_run_blocks(const char *name, const standin_grid *grid, void (*threa
             for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) {
                 run_block(e);
                 if (e.failure == nullptr) { continue; }
-                standin_fault(CUDA_ERROR_LAUNCH_FAILED, "%s, block (%u, %u, %u): %s", name, blockIdx.x, blockIdx.y,
-                              blockIdx.z, e.failure);
+                mock_fault(CUDA_ERROR_LAUNCH_FAILED, "%s, block (%u, %u, %u): %s", name, blockIdx.x, blockIdx.y,
+                           blockIdx.z, e.failure);
                 return false;
             }
         }

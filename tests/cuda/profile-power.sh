@@ -1,17 +1,17 @@
 #!/bin/sh
-# tests/cuda/profile-power.sh TOOLS STANDINS: watts and joules that redco-profile measures are those of the law that the
+# tests/cuda/profile-power.sh TOOLS MOCKS: watts and joules that redco-profile measures are those of the law that the
 # mock NVML is told, for every kind of operator; of the device that is shown; sampled where joules are not counted; and one line,
 # no error, where nothing is told.
 set -u
 tools=$(cd "$1" && pwd) || exit 2
-standins=$(cd "$2" && pwd) || exit 2
+mocks=$(cd "$2" && pwd) || exit 2
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
 unset CUDA_VISIBLE_DEVICES
-export STANDIN_CUDA_SEED=0
-export LD_LIBRARY_PATH="$standins"
-export STANDIN_NVML_LAW='limit:700,memory:3201,idle:129@1980,cublasLt:650@1500,attention:600@1600,:330@1980'
+export MOCK_CUDA_SEED=0
+export LD_LIBRARY_PATH="$mocks"
+export MOCK_NVML_LAW='limit:700,memory:3201,idle:129@1980,cublasLt:650@1500,attention:600@1600,:330@1980'
 failures=0
 bad() {
     echo "$1"
@@ -42,8 +42,8 @@ profile counted && law 0 device
 grep -q '^power  *129 W idle, limit 700 W$' out || bad 'idle watts are not printed'
 grep -q '^constants  product_j_per_flop .*, memory_w 20[01][.0-9]*, burst_clock_ratio ' out || bad 'constants are not printed' # 330 - 129
 # NVML numbers all devices, CUDA those that are shown: the second one draws 10 W more.
-STANDIN_CUDA_DEVICES=2 CUDA_VISIBLE_DEVICES=1 profile second && law 10 device
-STANDIN_NVML_LACKS=energy profile sampled && law 0 samples
+MOCK_CUDA_DEVICES=2 CUDA_VISIBLE_DEVICES=1 profile second && law 10 device
+MOCK_NVML_LACKS=energy profile sampled && law 0 samples
 
 # none WHY: no watts, and why
 none() {
@@ -51,9 +51,9 @@ none() {
     grep -q "^redco-profile: warning: watts were not measured: $1" err || bad "not said: $1"
     if grep -q '"power"\|"idle_w"' profile.json; then bad 'watts of nothing'; fi
 }
-STANDIN_NVML_LACKS=energy+power profile silent && none 'NVML tells neither joules nor watts of this GPU: Not Supported'
-STANDIN_NVML_MIG=1 profile slice && none 'the GPU is cut into slices (MIG)'
-mkdir without && ln -s "$standins"/libcuda.so.1 "$standins"/libcublasLt.so.13 "$standins"/libcudnn.so.9 without/
+MOCK_NVML_LACKS=energy+power profile silent && none 'NVML tells neither joules nor watts of this GPU: Not Supported'
+MOCK_NVML_MIG=1 profile slice && none 'the GPU is cut into slices (MIG)'
+mkdir without && ln -s "$mocks"/libcuda.so.1 "$mocks"/libcublasLt.so.13 "$mocks"/libcudnn.so.9 without/
 : >without/libnvidia-ml.so.1
 LD_LIBRARY_PATH=$scratch/without profile missing && none 'libnvidia-ml.so.1: cannot be loaded: '
 exit "$failures"

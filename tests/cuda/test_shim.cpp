@@ -93,16 +93,16 @@ void forgets_barrier(const Args args)
 
 void uses_shared(const Args args)
 {
-    uint32_t *const shared = static_cast<uint32_t *>(standin_shared_memory());
+    uint32_t *const shared = static_cast<uint32_t *>(mock_shared_memory());
     args.out[0] = shared[0];
     shared[args.count] = 1;
 }
 
 template <void (*kernel)(Args)> void run(uint32_t blocks, uint32_t threads, uint32_t shared_bytes, Args args)
 {
-    const standin_grid grid = {{blocks, 1, 1}, {threads, 1, 1}, shared_bytes};
+    const mock_grid grid = {{blocks, 1, 1}, {threads, 1, 1}, shared_bytes};
     fault[0] = '\0';
-    standin_run<const Args, kernel>("kernel", &grid, &args);
+    mock_run<const Args, kernel>("kernel", &grid, &args);
 }
 
 sigjmp_buf before_access;
@@ -113,7 +113,7 @@ void on_signal(int)
 }
 } // namespace
 
-extern "C" void standin_fault(CUresult, const char *format, ...)
+extern "C" void mock_fault(CUresult, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
@@ -121,7 +121,7 @@ extern "C" void standin_fault(CUresult, const char *format, ...)
     va_end(list);
 }
 
-standin_registration::standin_registration(const standin_kernel &) {}
+mock_registration::mock_registration(const mock_kernel &) {}
 
 int main()
 {

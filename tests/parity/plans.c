@@ -192,7 +192,7 @@ redco_status parity_steps(const redco_plan *plan, redco_step **steps_out, redco_
     redco_plan_case prices = {.costs = NULL};
     redco_status st = redco_plan_case_open(plan, "plan", NULL, 0, NULL, false, &prices, err);
     if (st == REDCO_OK) {
-        st = redco_step_build(prices.costs, &prices.setting, prices.assignments, prices.assignment_count, NULL,
+        st = redco_step_build(prices.costs, &prices.parallelism, prices.assignments, prices.assignment_count, NULL,
                               steps_out, err);
     }
     redco_plan_case_free(&prices);

@@ -1,5 +1,5 @@
 /** @file cost_fixture.h  Shared by the tests of the cost model: AMSP's testbed (arXiv 2311.00257, section VI-A) typed
- * in by hand, so that these tests need no cluster presets, and a bundle of all inputs. */
+ * in by hand, so that these tests need no cluster presets, and a fixture of all inputs. */
 #ifndef REDCO_TESTS_COST_FIXTURE_H
 #define REDCO_TESTS_COST_FIXTURE_H
 
@@ -56,7 +56,7 @@ static inline redco_machine a800_machine(uint32_t nodes)
                            .oversubscription_ratio = 1.0};
 }
 
-struct bundle {
+struct fixture {
     redco_machine machine;
     redco_model *model;
     redco_workload workload;
@@ -87,7 +87,7 @@ static inline void check_near(double got, double want, double tolerance)
     if (!(got >= want - tolerance && got <= want + tolerance)) { fail_msg("%.17g is not %.17g", got, want); }
 }
 
-static inline void bundle_costs(struct bundle *b)
+static inline void fixture_costs(struct fixture *b)
 {
     redco_error err = {.status = REDCO_OK};
     redco_costs_free(b->costs);
@@ -95,17 +95,17 @@ static inline void bundle_costs(struct bundle *b)
     check_ok(redco_costs_create(&b->machine, b->model, &b->workload, &b->calibration, b->comm, &b->costs, &err), &err);
 }
 
-static inline void bundle_open(struct bundle *b, const char *model, redco_machine machine, redco_workload workload)
+static inline void fixture_open(struct fixture *b, const char *model, redco_machine machine, redco_workload workload)
 {
     redco_error err = {.status = REDCO_OK};
-    *b = (struct bundle){.machine = machine, .workload = workload};
+    *b = (struct fixture){.machine = machine, .workload = workload};
     check_ok(redco_model_read(model, &b->model, &err), &err);
     check_ok(redco_calibration_read(NULL, &b->machine, &b->calibration, &err), &err);
     check_ok(redco_comm_create(&b->machine, NULL, 0, &b->comm, &err), &err);
-    bundle_costs(b);
+    fixture_costs(b);
 }
 
-static inline void bundle_close(struct bundle *b)
+static inline void fixture_close(struct fixture *b)
 {
     redco_costs_free(b->costs);
     redco_comm_free(b->comm);
@@ -113,18 +113,18 @@ static inline void bundle_close(struct bundle *b)
 }
 
 /** Every layer under one configuration. */
-static inline redco_prediction uniform_step(const struct bundle *b, const redco_setting *setting, redco_shards shards,
-                                            redco_recompute recompute)
+static inline redco_prediction uniform_step(const struct fixture *b, const redco_parallelism *parallelism,
+                                            redco_shards shards, redco_recompute recompute)
 {
     const redco_layer_class *classes = NULL;
     const uint32_t count = (uint32_t)redco_model_classes(b->model, &classes);
     redco_assignment all[8];
     assert_true(count <= 8);
     for (uint32_t i = 0; i < count; i++) { all[i] = (redco_assignment){i, classes[i].layers, {shards, recompute}}; }
-    return redco_cost_step(b->costs, setting, all, count);
+    return redco_cost_step(b->costs, parallelism, all, count);
 }
 
-static inline uint32_t class_of(const struct bundle *b, const char *name)
+static inline uint32_t class_of(const struct fixture *b, const char *name)
 {
     const redco_layer_class *classes = NULL;
     const size_t count = redco_model_classes(b->model, &classes);
@@ -136,16 +136,16 @@ static inline uint32_t class_of(const struct bundle *b, const char *name)
 }
 
 /** tp = pp = cp = 1 on all nodes of the machine. */
-static inline redco_setting plain_setting(const struct bundle *b, uint32_t micro_batch)
+static inline redco_parallelism plain_setting(const struct fixture *b, uint32_t micro_batch)
 {
     const uint64_t dp = (uint64_t)b->machine.nodes * b->machine.gpus_per_node;
-    return (redco_setting){.tp = 1,
-                           .pp = 1,
-                           .cp = 1,
-                           .micro_batch = micro_batch,
-                           .micro_batches = b->workload.global_batch / dp / micro_batch,
-                           .dp = {b->machine.gpus_per_node, b->machine.nodes},
-                           .scheme = REDCO_INTER_TENSOR};
+    return (redco_parallelism){.tp = 1,
+                               .pp = 1,
+                               .cp = 1,
+                               .micro_batch = micro_batch,
+                               .micro_batches = b->workload.global_batch / dp / micro_batch,
+                               .dp = {b->machine.gpus_per_node, b->machine.nodes},
+                               .scheme = REDCO_INTER_TENSOR};
 }
 
 #endif

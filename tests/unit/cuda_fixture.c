@@ -9,14 +9,14 @@
 
 #include <cmocka.h>
 
-bool standin_load(struct standin *standin_out)
+bool mock_load(struct mock *mock_out)
 {
-    static const char *const names[] = {"standin_stream_do", "standin_fault", "standin_fail_at", "standin_calls"};
+    static const char *const names[] = {"mock_stream_do", "mock_fault", "mock_fail_at", "mock_calls"};
     void *const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     void *found[4] = {NULL};
-    _Static_assert(sizeof found == sizeof *standin_out, "one address for each member");
+    _Static_assert(sizeof found == sizeof *mock_out, "one address for each member");
     for (size_t i = 0; library != NULL && i < 4; i++) { found[i] = dlsym(library, names[i]); }
-    memcpy(standin_out, found, sizeof found);
+    memcpy(mock_out, found, sizeof found);
     return found[3] != NULL;
 }
 
@@ -65,12 +65,12 @@ static void wait_at_gate(void *context)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-void gate_close(struct gate *gate, const struct standin *standin, redco_device_stream *stream)
+void gate_close(struct gate *gate, const struct mock *mock, redco_device_stream *stream)
 {
     (void)pthread_mutex_lock(&gate->lock);
     gate->open = false;
     (void)pthread_mutex_unlock(&gate->lock);
-    assert_int_equal(standin->stream_do(stream->handle, "gate", wait_at_gate, gate), CUDA_SUCCESS);
+    assert_int_equal(mock->stream_do(stream->handle, "gate", wait_at_gate, gate), CUDA_SUCCESS);
 }
 
 void gate_open(struct gate *gate)

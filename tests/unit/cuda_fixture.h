@@ -1,20 +1,20 @@
-/** @file cuda_fixture.h  The CUDA backend on the stand-in driver (tests/cuda). */
+/** @file cuda_fixture.h  The CUDA backend on the mock library driver (tests/cuda). */
 #ifndef REDCO_TESTS_CUDA_FIXTURE_H
 #define REDCO_TESTS_CUDA_FIXTURE_H
 
 #include "executor/backend/cuda/cuda_internal.h"
 
-#include "tests/cuda/standin.h"
+#include "tests/cuda/mock.h"
 
 /** The driver's switches for tests. */
-struct standin {
-    __typeof__(&standin_stream_do) stream_do;
-    __typeof__(&standin_fault) fault;
-    __typeof__(&standin_fail_at) fail_at;
-    __typeof__(&standin_calls) calls;
+struct mock {
+    __typeof__(&mock_stream_do) stream_do;
+    __typeof__(&mock_fault) fault;
+    __typeof__(&mock_fail_at) fail_at;
+    __typeof__(&mock_calls) calls;
 };
-/** @return whether libcuda.so.1 is the stand-in */
-bool standin_load(struct standin *standin_out);
+/** @return whether libcuda.so.1 is the mock library */
+bool mock_load(struct mock *mock_out);
 
 /** Fails the test where there is none. */
 redco_backend *open_cuda(const redco_cuda_options *options);
@@ -30,7 +30,7 @@ struct gate {
     pthread_cond_t changed;
     bool open;
 };
-void gate_close(struct gate *gate, const struct standin *standin, redco_device_stream *stream);
+void gate_close(struct gate *gate, const struct mock *mock, redco_device_stream *stream);
 void gate_open(struct gate *gate); /**< once the stream is finished, it can be closed again */
 
 #endif

@@ -23,13 +23,13 @@
 enum { LAB_INPUTS = 96, LAB_ELEMENTS = 4096 };
 
 /** The outcome of derivative checks. */
-typedef struct lab_record {
+typedef struct fixture_record {
     uint32_t checks;
     double worst; /**< relative error */
     char where[64];
-} lab_record;
+} fixture_record;
 
-typedef struct lab {
+typedef struct fixture {
     redco_graph *g;
     redco_backend *backend;
     uint64_t random; /**< state of the test's own generator */
@@ -37,42 +37,43 @@ typedef struct lab {
     void *data[LAB_INPUTS];
     bool varied[LAB_INPUTS]; /**< derivatives with respect to it are checked */
     uint32_t inputs;
-    lab_record first, second, fused;
+    fixture_record first, second, fused;
     bool seen[REDCO_OP_COUNT]; /**< operators whose derivatives were checked */
-} lab;
+} fixture;
 
-void lab_open(lab *l, uint64_t seed);
+void fixture_open(fixture *l, uint64_t seed);
 /** A new graph; backend and records stay. */
-void lab_clear(lab *l);
-void lab_close(lab *l);
+void fixture_clear(fixture *l);
+void fixture_close(fixture *l);
 
-double lab_uniform(lab *l, double low, double high);
-uint64_t lab_below(lab *l, uint64_t n);
+double fixture_uniform(fixture *l, double low, double high);
+uint64_t fixture_below(fixture *l, uint64_t n);
 /** Sizes 1, 2, 3, 5 at random, at most @p limit elements. */
-void lab_dims(lab *l, uint32_t rank, uint64_t limit, uint64_t *dim);
+void fixture_dims(fixture *l, uint32_t rank, uint64_t limit, uint64_t *dim);
 
 /** F64 inputs whose derivatives are checked: uniform in [low, high), or a shuffled grid of (k + phase) / 10, centred,
  * so that no two elements are near each other. */
-redco_value lab_real(lab *l, uint32_t rank, const uint64_t *dim, double low, double high);
-redco_value lab_grid(lab *l, uint32_t rank, const uint64_t *dim, double phase);
-redco_value lab_integers(lab *l, uint32_t rank, const uint64_t *dim, int32_t low, int32_t high); /**< in [low, high) */
-redco_value lab_bools(lab *l, uint32_t rank, const uint64_t *dim, double share);
-redco_value lab_given(lab *l, redco_dtype dtype, uint32_t rank, const uint64_t *dim, const void *data);
+redco_value fixture_real(fixture *l, uint32_t rank, const uint64_t *dim, double low, double high);
+redco_value fixture_grid(fixture *l, uint32_t rank, const uint64_t *dim, double phase);
+redco_value fixture_integers(fixture *l, uint32_t rank, const uint64_t *dim, int32_t low,
+                             int32_t high); /**< in [low, high) */
+redco_value fixture_bools(fixture *l, uint32_t rank, const uint64_t *dim, double share);
+redco_value fixture_given(fixture *l, redco_dtype dtype, uint32_t rank, const uint64_t *dim, const void *data);
 
 /** Runs the graph; fails the test on an error. @param out dense data of the value's type */
-void lab_run(lab *l, redco_value value, void *out);
-double lab_scalar(lab *l, redco_value value); /**< the value of an F64 scalar */
-double lab_first(lab *l, redco_value value);  /**< first element of an F64 value */
+void fixture_run(fixture *l, redco_value value, void *out);
+double fixture_scalar(fixture *l, redco_value value); /**< the value of an F64 scalar */
+double fixture_first(fixture *l, redco_value value);  /**< first element of an F64 value */
 /** Fails the test if the graph holds an error. */
-void lab_assert_ok(const lab *l);
+void fixture_assert_ok(const fixture *l);
 
 /** All of @p values, flat, one behind the other. */
-redco_value lab_join(lab *l, const redco_value *values, uint32_t count);
+redco_value fixture_join(fixture *l, const redco_value *values, uint32_t count);
 
 /** Checks first and second derivatives of sum(y w), w random and varied too, with respect to all varied inputs along
  * random directions against central differences of fourth order, and all of them against the graph whose fused
  * operators are decomposed. */
-void lab_check_derivatives(lab *l, const char *name, redco_value y);
+void fixture_check_derivatives(fixture *l, const char *name, redco_value y);
 
 /** Bounds of the relative errors, and why: differences of h = 1e-3 have a truncation error of h^4 f'''''/30, about
  * 1e-12, and the rounding of f, about 1e-16, divided by h; both relative to the sum of absolute parts of the

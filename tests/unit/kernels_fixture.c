@@ -7,9 +7,9 @@
 
 enum { ZONE_BYTES = 512, ZONE_BYTE = 0xA5 };
 
-int rig_open(void **state)
+int fixture_open(void **state)
 {
-    static rig r;
+    static fixture r;
     redco_error err = {.status = REDCO_OK};
     memset(&r, 0, sizeof r);
     r.random = 7;
@@ -25,9 +25,9 @@ int rig_open(void **state)
     return 0;
 }
 
-int rig_close(void **state)
+int fixture_close(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     uint64_t live_bytes = 1, peak_bytes = 0;
     printf("%u cases, %u launches in place\n", r->cases, r->launches_in_place);
     r->cuda->calls->memory_use(r->cuda, &live_bytes, &peak_bytes);
@@ -39,7 +39,7 @@ int rig_close(void **state)
     return 0;
 }
 
-static uint64_t next(rig *r) /* splitmix64 */
+static uint64_t next(fixture *r) /* splitmix64 */
 {
     uint64_t z = r->random += UINT64_C(0x9E3779B97F4A7C15);
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -47,12 +47,12 @@ static uint64_t next(rig *r) /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-uint64_t rig_below(rig *r, uint64_t n)
+uint64_t fixture_below(fixture *r, uint64_t n)
 {
     return next(r) % n;
 }
 
-redco_tensor_type rig_dims(redco_dtype dtype, uint32_t rank, const uint64_t *dim)
+redco_tensor_type fixture_dims(redco_dtype dtype, uint32_t rank, const uint64_t *dim)
 {
     return redco_type(dtype, rank, dim);
 }
@@ -109,17 +109,19 @@ static void lay_out(const kernel_case *c, const redco_backend *backend, layout *
     l->bytes = at;
 }
 
-static double number(rig *r, const kernel_case *c, redco_dtype dtype)
+static double number(fixture *r, const kernel_case *c, redco_dtype dtype)
 {
     static const double specials[] = {0, -0.0, (double)INFINITY, -(double)INFINITY, (double)NAN, 1, -1};
-    if (dtype == REDCO_I32) { return c->first + (double)rig_below(r, (uint64_t)((int64_t)c->end - c->first)); }
-    if (dtype == REDCO_BOOL) { return (double)rig_below(r, 2); }
-    if (c->special && rig_below(r, 4) == 0) { return specials[rig_below(r, sizeof specials / sizeof *specials)]; }
+    if (dtype == REDCO_I32) { return c->first + (double)fixture_below(r, (uint64_t)((int64_t)c->end - c->first)); }
+    if (dtype == REDCO_BOOL) { return (double)fixture_below(r, 2); }
+    if (c->special && fixture_below(r, 4) == 0) {
+        return specials[fixture_below(r, sizeof specials / sizeof *specials)];
+    }
     return c->low + (c->high - c->low) * ((double)(next(r) >> 11) * 0x1p-53);
 }
 
 /** Memory as it is before a run: zones, random inputs, and outputs filled with the zones' bytes. */
-static unsigned char *make_image(rig *r, const kernel_case *c, const layout *l)
+static unsigned char *make_image(fixture *r, const kernel_case *c, const layout *l)
 {
     const uint64_t unit = REDCO_ALIGNMENT_BYTES;
     unsigned char *image = aligned_alloc(unit, (l->bytes + unit - 1) / unit * unit);
@@ -139,7 +141,7 @@ static unsigned char *make_image(rig *r, const kernel_case *c, const layout *l)
     return image;
 }
 
-static redco_status run_cuda(rig *r, const kernel_case *c, const layout *l, const unsigned char *before,
+static redco_status run_cuda(fixture *r, const kernel_case *c, const layout *l, const unsigned char *before,
                              unsigned char *after, redco_error *err)
 {
     const redco_backend_calls *calls = r->cuda->calls;
@@ -227,7 +229,7 @@ static void compare(const kernel_case *c, const redco_tensor_type *type, uint32_
 }
 
 /** Output k over an input of its type: the same bits come out. */
-static void check_in_place(rig *r, const kernel_case *c, const layout *l, const unsigned char *before,
+static void check_in_place(fixture *r, const kernel_case *c, const layout *l, const unsigned char *before,
                            const unsigned char *wanted, unsigned char *after)
 {
     const uint32_t inputs = c->kind == REDCO_OP_ADAMW ? 1 : redco_op_overwrites(c->kind);
@@ -247,7 +249,7 @@ static void check_in_place(rig *r, const kernel_case *c, const layout *l, const 
     }
 }
 
-void rig_check(rig *r, const kernel_case *c)
+void fixture_check(fixture *r, const kernel_case *c)
 {
     layout l, host;
     redco_tensor inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
@@ -277,7 +279,7 @@ void rig_check(rig *r, const kernel_case *c)
     free(wanted);
 }
 
-redco_status rig_try(rig *r, const kernel_case *c, redco_error *err)
+redco_status fixture_try(fixture *r, const kernel_case *c, redco_error *err)
 {
     layout l;
     lay_out(c, r->cuda, &l);

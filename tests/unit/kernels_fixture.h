@@ -1,5 +1,5 @@
 /** @file kernels_fixture.h  One operator at a time on a CUDA device and on the host: results within bounds, the same
- *  again and in place, and nothing written outside of them. Nothing here knows of stand-ins. */
+ *  again and in place, and nothing written outside of them. Nothing here knows of mock libraries. */
 #ifndef REDCO_TEST_KERNELS_FIXTURE_H
 #define REDCO_TEST_KERNELS_FIXTURE_H
 
@@ -17,12 +17,12 @@
 
 #include <cmocka.h>
 
-typedef struct rig {
+typedef struct fixture {
     redco_backend *host, *cuda;
     redco_device_stream *host_stream, *stream;
     uint64_t random;
     uint32_t cases, launches_in_place;
-} rig;
+} fixture;
 
 /** A case: types and attributes are the operator's; data is random. */
 typedef struct kernel_case {
@@ -42,18 +42,18 @@ typedef struct kernel_case {
 } kernel_case;
 
 /** Ends the program with 77 and the reason where there is no device. */
-int rig_open(void **state);
-int rig_close(void **state);
-uint64_t rig_below(rig *r, uint64_t n);
+int fixture_open(void **state);
+int fixture_close(void **state);
+uint64_t fixture_below(fixture *r, uint64_t n);
 
 /** Fails the test where the device does not do as the host. */
-void rig_check(rig *r, const kernel_case *c);
+void fixture_check(fixture *r, const kernel_case *c);
 /** Runs it on the device and waits. @return what came of it, with @p err filled */
-redco_status rig_try(rig *r, const kernel_case *c, redco_error *err);
+redco_status fixture_try(fixture *r, const kernel_case *c, redco_error *err);
 
-redco_tensor_type rig_dims(redco_dtype dtype, uint32_t rank, const uint64_t *dim);
+redco_tensor_type fixture_dims(redco_dtype dtype, uint32_t rank, const uint64_t *dim);
 
 #define DIMS(dtype, ...)                                                                                               \
-    rig_dims(dtype, (uint32_t)(sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)), (uint64_t[]){__VA_ARGS__})
+    fixture_dims(dtype, (uint32_t)(sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)), (uint64_t[]){__VA_ARGS__})
 
 #endif

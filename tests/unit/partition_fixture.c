@@ -5,24 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static rig_traffic traffic_of(const redco_graph *local, const redco_op *op)
+static fixture_traffic traffic_of(const redco_graph *local, const redco_op *op)
 {
     const uint64_t ranks = op->attributes.ranks;
     const redco_value larger = op->kind == REDCO_OP_ALL_GATHER ? op->first_output : op->inputs[0];
-    rig_traffic t = {.op = op->id,
-                     .kind = op->kind,
-                     .group = {op->attributes.group, op->attributes.ranks},
-                     .size_bytes = redco_type_bytes(redco_value_type(local, larger))};
+    fixture_traffic t = {.op = op->id,
+                         .kind = op->kind,
+                         .group = {op->attributes.group, op->attributes.ranks},
+                         .size_bytes = redco_type_bytes(redco_value_type(local, larger))};
     const uint64_t share = (t.size_bytes + ranks - 1) / ranks * (ranks - 1); /* the largest chunk of every step */
     t.sent_bytes = op->kind == REDCO_OP_ALL_REDUCE ? 2 * share : share;
     return t;
 }
 
-redco_status rig_list_traffic(const redco_graph *local, rig_traffic **traffic_out, uint32_t *count_out,
-                              redco_error *err)
+redco_status fixture_list_traffic(const redco_graph *local, fixture_traffic **traffic_out, uint32_t *count_out,
+                                  redco_error *err)
 {
     uint32_t count = 0;
-    rig_traffic *list = NULL;
+    fixture_traffic *list = NULL;
     for (uint32_t i = 0; i < redco_graph_op_count(local); i++) {
         count += redco_op_kind_class(redco_graph_op(local, i)->kind) == REDCO_CLASS_COLLECTIVE ? 1 : 0;
     }
@@ -39,7 +39,7 @@ redco_status rig_list_traffic(const redco_graph *local, rig_traffic **traffic_ou
     return REDCO_OK;
 }
 
-void rig_open(rig *r, uint64_t seed)
+void fixture_open(fixture *r, uint64_t seed)
 {
     memset(r, 0, sizeof *r);
     r->random = seed * 2 + 1;
@@ -48,7 +48,7 @@ void rig_open(rig *r, uint64_t seed)
     assert_non_null(r->g);
 }
 
-static void forget_traffic(rig *r)
+static void forget_traffic(fixture *r)
 {
     free(r->traffic);
     free(r->names);
@@ -57,7 +57,7 @@ static void forget_traffic(rig *r)
     r->traffic_count = 0;
 }
 
-void rig_clear(rig *r)
+void fixture_clear(fixture *r)
 {
     forget_traffic(r);
     for (uint32_t i = 0; i < r->inputs; i++) { free(r->input[i].data); }
@@ -72,22 +72,22 @@ void rig_clear(rig *r)
     assert_non_null(r->g);
 }
 
-void rig_close(rig *r)
+void fixture_close(fixture *r)
 {
-    rig_clear(r);
+    fixture_clear(r);
     redco_graph_free(r->g);
     redco_backend_close(r->backend);
 }
 
-int rig_end(void **state)
+int fixture_end(void **state)
 {
-    rig *const r = *state;
+    fixture *const r = *state;
     if (r->worst > 0.0) { printf("worst error of a tensor, relative to its largest element: %.1e\n", r->worst); }
-    rig_close(r);
+    fixture_close(r);
     return 0;
 }
 
-static uint64_t next(rig *r) /* splitmix64 */
+static uint64_t next(fixture *r) /* splitmix64 */
 {
     uint64_t z = r->random += UINT64_C(0x9E3779B97F4A7C15);
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -95,17 +95,17 @@ static uint64_t next(rig *r) /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-uint64_t rig_below(rig *r, uint64_t n)
+uint64_t fixture_below(fixture *r, uint64_t n)
 {
     return next(r) % n;
 }
 
-static redco_value add_input(rig *r, const char *name, redco_dtype dtype, uint32_t rank, const uint64_t *dim,
+static redco_value add_input(fixture *r, const char *name, redco_dtype dtype, uint32_t rank, const uint64_t *dim,
                              bool parameter)
 {
     assert_true(r->inputs < RIG_INPUTS);
-    rig_input *in = &r->input[r->inputs++];
-    *in = (rig_input){.type = redco_type(dtype, rank, dim), .parameter = parameter};
+    fixture_input *in = &r->input[r->inputs++];
+    *in = (fixture_input){.type = redco_type(dtype, rank, dim), .parameter = parameter};
     (void)snprintf(in->name, sizeof in->name, "%s", name);
     in->value = parameter ? redco_parameter(r->g, name, &in->type) : redco_input(r->g, name, &in->type);
     in->data = malloc(redco_type_bytes(&in->type));
@@ -113,7 +113,7 @@ static redco_value add_input(rig *r, const char *name, redco_dtype dtype, uint32
     return in->value;
 }
 
-static void fill(rig *r, const rig_input *in, double size)
+static void fill(fixture *r, const fixture_input *in, double size)
 {
     double *data = in->data;
     for (uint64_t i = 0; i < redco_type_elements(&in->type); i++) {
@@ -121,41 +121,42 @@ static void fill(rig *r, const rig_input *in, double size)
     }
 }
 
-redco_value rig_parameter(rig *r, const char *name, uint32_t rank, const uint64_t *dim)
+redco_value fixture_parameter(fixture *r, const char *name, uint32_t rank, const uint64_t *dim)
 {
     const redco_value value = add_input(r, name, REDCO_F64, rank, dim, true);
     fill(r, &r->input[r->inputs - 1], 0.6);
     return value;
 }
 
-redco_value rig_data(rig *r, const char *name, uint32_t rank, const uint64_t *dim)
+redco_value fixture_data(fixture *r, const char *name, uint32_t rank, const uint64_t *dim)
 {
     const redco_value value = add_input(r, name, REDCO_F64, rank, dim, false);
     fill(r, &r->input[r->inputs - 1], 1);
     return value;
 }
 
-redco_value rig_integers(rig *r, const char *name, uint32_t rank, const uint64_t *dim, int32_t low, int32_t high)
+redco_value fixture_integers(fixture *r, const char *name, uint32_t rank, const uint64_t *dim, int32_t low,
+                             int32_t high)
 {
     const redco_value value = add_input(r, name, REDCO_I32, rank, dim, false);
     int32_t *data = r->input[r->inputs - 1].data;
     for (uint64_t i = 0; i < redco_type_elements(&r->input[r->inputs - 1].type); i++) {
-        data[i] = low + (int32_t)rig_below(r, (uint64_t)(high - low));
+        data[i] = low + (int32_t)fixture_below(r, (uint64_t)(high - low));
     }
     return value;
 }
 
-void rig_adopt(rig *r, redco_graph *g, int32_t below)
+void fixture_adopt(fixture *r, redco_graph *g, int32_t below)
 {
-    rig_clear(r);
+    fixture_clear(r);
     redco_graph_free(r->g);
     r->g = g;
     for (uint32_t i = 0; i < redco_graph_op_count(g); i++) {
         const redco_op *op = redco_graph_op(g, i);
         if (op->kind != REDCO_OP_INPUT) { continue; }
         assert_true(r->inputs < RIG_INPUTS);
-        rig_input *in = &r->input[r->inputs++];
-        *in = (rig_input){.value = op->first_output, .type = *redco_value_type(g, op->first_output)};
+        fixture_input *in = &r->input[r->inputs++];
+        *in = (fixture_input){.value = op->first_output, .type = *redco_value_type(g, op->first_output)};
         in->parameter = (op->attributes.flags & REDCO_FLAG_PARAMETER) != 0;
         (void)snprintf(in->name, sizeof in->name, "%s", redco_value_name(g, op->first_output));
         in->data = malloc(redco_type_bytes(&in->type));
@@ -166,13 +167,13 @@ void rig_adopt(rig *r, redco_graph *g, int32_t below)
         } else {
             assert_int_equal(in->type.dtype, REDCO_I32);
             for (uint64_t k = 0; k < redco_type_elements(&in->type); k++) {
-                numbers[k] = (int32_t)rig_below(r, (uint64_t)below);
+                numbers[k] = (int32_t)fixture_below(r, (uint64_t)below);
             }
         }
     }
 }
 
-void rig_set(rig *r, const char *name, redco_tp_layout layout)
+void fixture_set(fixture *r, const char *name, redco_tp_layout layout)
 {
     for (uint32_t i = 0; i < r->inputs; i++) {
         if (strcmp(r->input[i].name, name) == 0) {
@@ -190,7 +191,7 @@ static double *result_memory(const redco_graph *g, redco_value value)
     return data;
 }
 
-void rig_finish(rig *r, redco_value loss)
+void fixture_finish(fixture *r, redco_value loss)
 {
     redco_value wrt[RIG_INPUTS], gradients[RIG_INPUTS];
     redco_binding bindings[RIG_INPUTS];
@@ -224,8 +225,8 @@ void rig_finish(rig *r, redco_value loss)
 }
 
 /** Outputs: the loss, then the gradient of every parameter in order. */
-redco_status rig_partition(const rig *r, uint32_t ranks, uint32_t rank, redco_graph **local, redco_value *outputs,
-                           redco_error *err)
+redco_status fixture_partition(const fixture *r, uint32_t ranks, uint32_t rank, redco_graph **local,
+                               redco_value *outputs, redco_error *err)
 {
     redco_tp_input layouts[RIG_INPUTS];
     redco_partition_output wanted[RIG_INPUTS + 1];
@@ -261,7 +262,7 @@ static uint64_t place_in_part(const redco_tensor_type *type, redco_tp_layout lay
     return (outer * (n / ranks) + at / chunk / ranks * chunk + at % chunk) * inner + rest;
 }
 
-void *rig_part(const rig_input *input, const void *data, uint32_t ranks, uint32_t rank)
+void *fixture_part(const fixture_input *input, const void *data, uint32_t ranks, uint32_t rank)
 {
     const size_t size = redco_dtype_bytes(input->type.dtype);
     const uint64_t elements = redco_type_elements(&input->type);
@@ -355,10 +356,10 @@ static void join_graphs(lockstep *s, const char *what)
     if (redco_graph_status(s->g, &err) != REDCO_OK) { fail_msg("%s: lockstep: %s: %s", what, err.place, err.text); }
 }
 
-static void keep_traffic(rig *r, const redco_graph *local)
+static void keep_traffic(fixture *r, const redco_graph *local)
 {
     forget_traffic(r);
-    assert_int_equal(rig_list_traffic(local, &r->traffic, &r->traffic_count, NULL), REDCO_OK);
+    assert_int_equal(fixture_list_traffic(local, &r->traffic, &r->traffic_count, NULL), REDCO_OK);
     r->names = calloc(r->traffic_count + 1, sizeof *r->names);
     assert_non_null(r->names);
     for (uint32_t i = 0; i < r->traffic_count; i++) {
@@ -366,10 +367,10 @@ static void keep_traffic(rig *r, const redco_graph *local)
     }
 }
 
-static void compare(rig *r, const double *wanted, const rig_input *input, uint32_t ranks, uint32_t rank,
+static void compare(fixture *r, const double *wanted, const fixture_input *input, uint32_t ranks, uint32_t rank,
                     const double *got, uint64_t elements, double bound, const char *what)
 {
-    double *part = rig_part(input, wanted, ranks, rank), largest = 0, whole = 0;
+    double *part = fixture_part(input, wanted, ranks, rank), largest = 0, whole = 0;
     for (uint64_t i = 0; i < redco_type_elements(&input->type); i++) { whole = fmax(whole, fabs(wanted[i])); }
     for (uint64_t i = 0; i < elements; i++) { largest = fmax(largest, fabs(part[i] - got[i])); }
     free(part);
@@ -378,13 +379,13 @@ static void compare(rig *r, const double *wanted, const rig_input *input, uint32
     const double error = whole > 0 ? largest / whole : largest;
     r->worst = fmax(r->worst, error);
     if (!(error <= bound)) {
-        rig_print(r);
+        fixture_print(r);
         fail_msg("%s: %u ranks, rank %u: %s differs by %g of its largest element", what, ranks, rank, input->name,
                  error);
     }
 }
 
-static void run_lockstep(rig *r, const lockstep *s, redco_value outputs[][RIG_INPUTS + 1], double bound,
+static void run_lockstep(fixture *r, const lockstep *s, redco_value outputs[][RIG_INPUTS + 1], double bound,
                          const char *what)
 {
     redco_binding *bindings = calloc((size_t)r->inputs * s->ranks, sizeof *bindings);
@@ -397,7 +398,7 @@ static void run_lockstep(rig *r, const lockstep *s, redco_value outputs[][RIG_IN
             const redco_value own = redco_graph_find_input(s->local[k], r->input[i].name);
             if (own == REDCO_NO_VALUE) { continue; }
             bindings[bound_count++] =
-                (redco_binding){s->map[k][own], rig_part(&r->input[i], r->input[i].data, s->ranks, k)};
+                (redco_binding){s->map[k][own], fixture_part(&r->input[i], r->input[i].data, s->ranks, k)};
         }
         uint32_t count = 1;
         for (uint32_t i = 0; i < r->inputs; i++) { count += r->input[i].parameter ? 1 : 0; }
@@ -409,7 +410,7 @@ static void run_lockstep(rig *r, const lockstep *s, redco_value outputs[][RIG_IN
     if (redco_evaluate(r->backend, s->g, bindings, bound_count, results, result_count, &err) != REDCO_OK) {
         fail_msg("%s: %s: %s", what, err.place, err.text);
     }
-    const rig_input loss = {.name = "loss", .type = redco_type(REDCO_F64, 0, NULL)};
+    const fixture_input loss = {.name = "loss", .type = redco_type(REDCO_F64, 0, NULL)};
     for (uint32_t k = 0; k < s->ranks; k++) {
         compare(r, r->wanted[RIG_INPUTS], &loss, s->ranks, k, results[at++].data, 1, bound, what);
         for (uint32_t i = 0; i < r->inputs; i++) {
@@ -427,14 +428,14 @@ static void run_lockstep(rig *r, const lockstep *s, redco_value outputs[][RIG_IN
     free(results);
 }
 
-void rig_check(rig *r, uint32_t ranks, double bound, const char *what)
+void fixture_check(fixture *r, uint32_t ranks, double bound, const char *what)
 {
     static redco_value outputs[RIG_RANKS][RIG_INPUTS + 1];
     lockstep s = {.ranks = ranks};
     assert_true(ranks <= RIG_RANKS);
     for (uint32_t k = 0; k < ranks; k++) {
         redco_error err = {0};
-        if (rig_partition(r, ranks, k, &s.local[k], outputs[k], &err) != REDCO_OK) {
+        if (fixture_partition(r, ranks, k, &s.local[k], outputs[k], &err) != REDCO_OK) {
             fail_msg("%s: %u ranks: %s: %s", what, ranks, err.place, err.text);
         }
     }
@@ -448,7 +449,7 @@ void rig_check(rig *r, uint32_t ranks, double bound, const char *what)
     redco_graph_free(s.g);
 }
 
-uint64_t rig_bytes(const rig *r, redco_op_kind kind, const char *part)
+uint64_t fixture_bytes(const fixture *r, redco_op_kind kind, const char *part)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < r->traffic_count; i++) {
@@ -457,7 +458,7 @@ uint64_t rig_bytes(const rig *r, redco_op_kind kind, const char *part)
     return sum;
 }
 
-uint64_t rig_cost(const rig *r)
+uint64_t fixture_cost(const fixture *r)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < r->traffic_count; i++) {
@@ -466,7 +467,7 @@ uint64_t rig_cost(const rig *r)
     return sum;
 }
 
-void rig_print(const rig *r)
+void fixture_print(const fixture *r)
 {
     for (uint32_t i = 0; i < r->traffic_count; i++) {
         printf("    %-15s %8llu  %s\n", redco_op_kind_name(r->traffic[i].kind),

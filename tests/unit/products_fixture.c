@@ -31,7 +31,7 @@ redco_backend *open_cuda(const redco_cuda_options *options)
     return b;
 }
 
-void take_memory(rig *r)
+void take_memory(fixture *r)
 {
     void *memory = NULL;
     assert_int_equal(r->cuda->calls->stream_create(r->cuda, REDCO_DEVICE_STREAM_COMPUTATION, &r->stream, NULL),
@@ -40,15 +40,15 @@ void take_memory(rig *r)
     r->memory = memory;
 }
 
-void return_memory(rig *r)
+void return_memory(fixture *r)
 {
     r->cuda->calls->stream_free(r->cuda, r->stream);
     r->cuda->calls->release(r->cuda, REDCO_MEMORY_DEVICE, r->memory);
 }
 
-int open_rig(void **state)
+int open_fixture(void **state)
 {
-    rig *const r = calloc(1, sizeof *r);
+    fixture *const r = calloc(1, sizeof *r);
     r->cuda = open_cuda(NULL);
     if (redco_host_open(NULL, &r->host, NULL) != REDCO_OK) { return -1; }
     take_memory(r);
@@ -56,9 +56,9 @@ int open_rig(void **state)
     return 0;
 }
 
-int close_rig(void **state)
+int close_fixture(void **state)
 {
-    rig *const r = *state;
+    fixture *const r = *state;
     return_memory(r);
     redco_backend_close(r->cuda);
     redco_backend_close(r->host);
@@ -197,7 +197,7 @@ static uint64_t padded(const redco_tensor_type *type)
     return (redco_type_bytes(type) + unit - 1) / unit * unit;
 }
 
-redco_status on_cuda(const rig *r, const single *s, uint64_t seed, outcome *o, redco_error *err)
+redco_status on_cuda(const fixture *r, const single *s, uint64_t seed, outcome *o, redco_error *err)
 {
     const redco_backend_calls *const calls = r->cuda->calls;
     redco_tensor in[INPUTS], out[OUTPUTS];
@@ -248,7 +248,7 @@ void compare(const outcome *have, const outcome *want, const char *what, double 
     }
 }
 
-void check(const rig *r, redco_op_kind kind, const redco_attributes *attributes, const redco_tensor_type *types,
+void check(const fixture *r, redco_op_kind kind, const redco_attributes *attributes, const redco_tensor_type *types,
            uint32_t count, double k, uint64_t seed)
 {
     redco_error err = {.status = REDCO_OK};

@@ -11,20 +11,20 @@ enum { INPUTS = 4, OUTPUTS = 2 };
 /** The operands of products. */
 extern const redco_dtype dtypes[4];
 
-typedef struct rig {
+typedef struct fixture {
     redco_backend *host, *cuda;
     redco_device_stream *stream;
     unsigned char *memory; /**< on the device, for the tensors and the workspace of any product that is checked */
-} rig;
+} fixture;
 
 /** Ends the program as skipped where there is no device. */
 redco_backend *open_cuda(const redco_cuda_options *options);
 /** Queue and memory. */
-void take_memory(rig *r);
-void return_memory(rig *r);
+void take_memory(fixture *r);
+void return_memory(fixture *r);
 /** Setup and teardown of a test. */
-int open_rig(void **state);
-int close_rig(void **state);
+int open_fixture(void **state);
+int close_fixture(void **state);
 
 uint64_t next(uint64_t *seed);
 /** Sixteenths in [-2, 2]: every type has them. */
@@ -49,12 +49,12 @@ single open_single(redco_op_kind kind, const redco_attributes *attributes, const
 /** On the host, decomposed. */
 redco_status on_host(redco_backend *host, const single *s, uint64_t seed, outcome *o, redco_error *err);
 /** On the device, as it is. */
-redco_status on_cuda(const rig *r, const single *s, uint64_t seed, outcome *o, redco_error *err);
+redco_status on_cuda(const fixture *r, const single *s, uint64_t seed, outcome *o, redco_error *err);
 /** Fails the test where they differ by more than rounding: sums are of @p k terms. */
 void compare(const outcome *have, const outcome *want, const char *what, double k);
 /** Against f64, in which all that is computed from sixteenths is exact but for GELU.
  *  @param k  terms of the longest sum, times the size of what the epilogue may make of a term */
-void check(const rig *r, redco_op_kind kind, const redco_attributes *attributes, const redco_tensor_type *types,
+void check(const fixture *r, redco_op_kind kind, const redco_attributes *attributes, const redco_tensor_type *types,
            uint32_t count, double k, uint64_t seed);
 
 /** The terms that GELU adds to those of check(), whose bound has 16 unit roundoffs for each: its argument of up to 4 k

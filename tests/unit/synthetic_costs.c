@@ -18,10 +18,10 @@ struct redco_costs {
     redco_calibration calibration;
 };
 
-redco_mesh redco_costs_grid(const redco_costs *costs, const redco_setting *setting)
+redco_mesh redco_costs_grid(const redco_costs *costs, const redco_parallelism *parallelism)
 {
     (void)costs;
-    return setting->dp;
+    return parallelism->dp;
 }
 
 synthetic synthetic_create(uint32_t nodes, uint32_t gpus_per_node, uint32_t layers, uint32_t encoder_layers,
@@ -116,23 +116,24 @@ redco_status redco_costs_failure(const redco_costs *costs, redco_error *err)
     return REDCO_OK;
 }
 
-redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err)
+redco_status redco_parallelism_check(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
 {
-    if (setting->tp > costs->machine.link_group_gpus || costs->model->heads % setting->tp != 0) {
-        return redco_fail(err, REDCO_EVALUE, "--tp", "%u does not divide %u heads", setting->tp, costs->model->heads);
+    if (parallelism->tp > costs->machine.link_group_gpus || costs->model->heads % parallelism->tp != 0) {
+        return redco_fail(err, REDCO_EVALUE, "--tp", "%u does not divide %u heads", parallelism->tp,
+                          costs->model->heads);
     }
     return REDCO_OK;
 }
 
-redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setting)
+redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_parallelism *parallelism)
 {
     const redco_calibration *c = &costs->calibration;
-    const double tokens = (double)setting->micro_batch * costs->workload.seq_len;
+    const double tokens = (double)parallelism->micro_batch * costs->workload.seq_len;
     return (redco_fixed_cost){
         .fixed_s = 0.001,
         .overhead_s = c->step_overhead_s,
         .scale = 1.0 + c->scale_ratio * log2(costs->machine.nodes),
-        .fixed_bytes = (uint64_t)(c->reserve_bytes + 12.0 * tokens * 32000.0 / setting->tp),
+        .fixed_bytes = (uint64_t)(c->reserve_bytes + 12.0 * tokens * 32000.0 / parallelism->tp),
         .capacity_bytes = (uint64_t)(c->usable_memory_ratio * (double)costs->machine.gpu.memory_bytes),
         .window_hidden_factor = c->contention_ratio + 0.03,
         .window_use = (1.0 - c->contention_ratio) * c->overlap_window_ratio,
@@ -172,7 +173,7 @@ static uint64_t shard(double bytes, redco_mesh mesh)
     return (uint64_t)ceil(bytes / (double)redco_mesh_ranks(mesh));
 }
 
-static void add_memory(const redco_costs *costs, const redco_setting *s, const redco_layer_class *class,
+static void add_memory(const redco_costs *costs, const redco_parallelism *s, const redco_layer_class *class,
                        const redco_layer_config *config, redco_layer_cost *cost)
 {
     const double params = (double)class->params / s->tp;
@@ -201,7 +202,7 @@ static void add_memory(const redco_costs *costs, const redco_setting *s, const r
     }
 }
 
-redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *s, uint32_t class_index,
+redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *s, uint32_t class_index,
                                   const redco_layer_config *config)
 {
     const redco_layer_class *class = &costs->model->classes[class_index];
@@ -247,10 +248,10 @@ static double window_s(bool overlapped, const redco_fixed_cost *fixed, double co
 }
 
 /* Written from the formula of closed_form.h, apart from how the search sums it. */
-redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
-                                 uint32_t count)
+redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *parallelism,
+                                 const redco_assignment *assignments, uint32_t count)
 {
-    const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
+    const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
     redco_prediction p = {.capacity_bytes = fixed.capacity_bytes};
     double grad[2] = {0.0, 0.0};
     double spread[2] = {0.0, 0.0};
@@ -258,7 +259,7 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
     uint64_t transient[REDCO_TRANSIENT_COUNT] = {0};
     for (uint32_t i = 0; i < count; i++) {
         const redco_assignment *a = &assignments[i];
-        const redco_layer_cost c = redco_cost_layer(costs, setting, a->class_index, &a->config);
+        const redco_layer_cost c = redco_cost_layer(costs, parallelism, a->class_index, &a->config);
         layers_s += a->layers * (c.compute_s + c.exposed_s + c.optimizer_s);
         grad[0] += a->layers * c.grad_comm_s;
         grad[1] += a->layers * c.grad_window_s;
@@ -289,34 +290,34 @@ double redco_layer_traffic_ratio(const redco_layer_cost *cost)
     return 0.0;
 }
 
-double redco_cost_bound(redco_costs *costs, const redco_setting *setting)
+double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism)
 {
-    const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
+    const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
     const redco_mesh one = {1, 1};
     double compute_s = fixed.fixed_s;
     for (uint32_t c = 0; c < costs->model->class_count; c++) {
         const redco_layer_config bare = {{one, one, one}, REDCO_RECOMPUTE_NONE};
-        const redco_layer_cost cost = redco_cost_layer(costs, setting, c, &bare);
+        const redco_layer_cost cost = redco_cost_layer(costs, parallelism, c, &bare);
         compute_s += costs->model->classes[c].layers * cost.compute_s;
     }
     return fixed.scale * compute_s + fixed.overhead_s;
 }
 
-uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                 redco_recompute recompute)
 {
-    const redco_layer_config all = {{setting->dp, setting->dp, setting->dp}, recompute};
-    const redco_layer_cost cost = redco_cost_layer(costs, setting, class_index, &all);
+    const redco_layer_config all = {{parallelism->dp, parallelism->dp, parallelism->dp}, recompute};
+    const redco_layer_cost cost = redco_cost_layer(costs, parallelism, class_index, &all);
     return cost.parameter_bytes + cost.gradient_bytes + cost.optimizer_bytes + cost.activation_bytes;
 }
 
-redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                         redco_mesh parameters, redco_recompute recompute)
 {
-    const redco_mesh all = setting->dp;
+    const redco_mesh all = parallelism->dp;
     const redco_layer_cost sharded =
-        redco_cost_layer(costs, setting, class_index, &(redco_layer_config){{parameters, all, all}, recompute});
-    redco_layer_cost cost = redco_cost_layer(costs, setting, class_index,
+        redco_cost_layer(costs, parallelism, class_index, &(redco_layer_config){{parameters, all, all}, recompute});
+    redco_layer_cost cost = redco_cost_layer(costs, parallelism, class_index,
                                              &(redco_layer_config){{parameters, parameters, parameters}, recompute});
     cost.optimizer_s = 0.0;
     cost.gradient_bytes = sharded.gradient_bytes;

@@ -1,5 +1,5 @@
-/** @file synthetic_costs.h  A stand-in for costmodel/closed_form/closed_form.c in tests of the search: the same shape
- * (linear in layers, two windows, transient buffers), seeded noise on every coefficient, no model files. Link it
+/** @file synthetic_costs.h  A mock library for costmodel/closed_form/closed_form.c in tests of the search: the same
+ * shape (linear in layers, two windows, transient buffers), seeded noise on every coefficient, no model files. Link it
  * instead of the cost model. */
 #ifndef REDCO_SYNTHETIC_COSTS_H
 #define REDCO_SYNTHETIC_COSTS_H

@@ -72,16 +72,16 @@ static void plan_orders_layers_and_comes_back(void **state)
     assert_int_equal(redco_costs_create(&inputs.machine, inputs.model, &options.workload, &inputs.calibration,
                                         inputs.comm, &costs, &err),
                      REDCO_OK);
-    redco_candidate candidate = {.setting = {.tp = 1,
-                                             .pp = 1,
-                                             .cp = 1,
-                                             .micro_batch = 1,
-                                             .micro_batches = 64,
-                                             .dp = {8, 2},
-                                             .scheme = REDCO_INTER_TENSOR},
+    redco_candidate candidate = {.parallelism = {.tp = 1,
+                                                 .pp = 1,
+                                                 .cp = 1,
+                                                 .micro_batch = 1,
+                                                 .micro_batches = 64,
+                                                 .dp = {8, 2},
+                                                 .scheme = REDCO_INTER_TENSOR},
                                  .assignments = parts,
                                  .assignment_count = 6};
-    candidate.prediction = redco_cost_step(costs, &candidate.setting, parts, 6);
+    candidate.prediction = redco_cost_step(costs, &candidate.parallelism, parts, 6);
     candidate.objective = candidate.prediction.step_s;
     const redco_search_result result = {.solver = "none", .status = "optimal"};
     assert_int_equal(redco_assembler_create(&inputs, &options, "0.1.0", &assembler, &err), REDCO_OK);

@@ -476,14 +476,14 @@ static void refused(void **state)
  * simulator's own. */
 static void simulated(uint32_t pp)
 {
-    struct bundle b;
+    struct fixture b;
     redco_error err = {.status = REDCO_OK};
-    bundle_open(&b, "llama-7b", a800_machine(4), plain_workload(64));
-    redco_setting setting = plain_setting(&b, 1);
+    fixture_open(&b, "llama-7b", a800_machine(4), plain_workload(64));
+    redco_parallelism parallelism = plain_setting(&b, 1);
     if (pp > 1) {
-        setting.pp = pp;
-        setting.dp = (redco_mesh){8, 4 / pp};
-        setting.micro_batches *= pp;
+        parallelism.pp = pp;
+        parallelism.dp = (redco_mesh){8, 4 / pp};
+        parallelism.micro_batches *= pp;
     }
     redco_assignment all[8];
     const redco_layer_class *classes = NULL;
@@ -499,8 +499,8 @@ static void simulated(uint32_t pp)
     char *text = NULL;
     size_t size = 0;
     for (int w = 0; w < REDCO_WORK_COUNT; w++) { works[w] = redco_work_name((redco_work)w); }
-    check_ok(redco_simulate(b.costs, &setting, all, n, NULL, &simulation, &err), &err);
-    check_ok(redco_simulate_trace(b.costs, &setting, all, n, NULL, &predicted, &err), &err);
+    check_ok(redco_simulate(b.costs, &parallelism, all, n, NULL, &simulation, &err), &err);
+    check_ok(redco_simulate_trace(b.costs, &parallelism, all, n, NULL, &predicted, &err), &err);
     check_ok(redco_trace_text(predicted, &text, &size, &err), &err);
     check_ok(redco_trace_parse(text, size, "trace", NULL, &measured, &report, &err), &err);
     assert_int_equal(report.ignored + report.unpaired + report.duplicates, 0);
@@ -532,7 +532,7 @@ static void simulated(uint32_t pp)
     redco_comparison_free(c);
     redco_trace_free(measured);
     redco_trace_free(predicted);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 static void simulated_step(void **state)

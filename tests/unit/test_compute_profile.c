@@ -262,7 +262,7 @@ static void a_layer_costs_the_sum_of_its_operators(void **state)
         .hidden = 64, .ffn = 256, .layers = 3, .heads = 2, .kv_heads = 1, .head_dim = 32, .vocab = 4096, .gated = true};
     const redco_workload workload = {
         .seq_len = 64, .global_batch = 2, .precision = REDCO_FP32, .bucket_bytes = UINT64_C(1) << 20};
-    const redco_setting setting = {
+    const redco_parallelism parallelism = {
         .tp = 1, .pp = 1, .cp = 1, .micro_batch = 1, .micro_batches = 1, .dp = {2, 1}, .scheme = REDCO_INTRA_TENSOR};
     const redco_layer_config config = {.shards = {{1, 1}, {1, 1}, {1, 1}}, .recompute = REDCO_RECOMPUTE_NONE};
     redco_error err = {0};
@@ -281,7 +281,7 @@ static void a_layer_costs_the_sum_of_its_operators(void **state)
     const size_t count = redco_model_classes(model, &classes);
     while (block < count && classes[block].kind != REDCO_CLASS_BLOCK) { block++; }
     assert_true(block < count);
-    const redco_layer_cost cost = redco_cost_layer(costs, &setting, block, &config);
+    const redco_layer_cost cost = redco_cost_layer(costs, &parallelism, block, &config);
 
     /* By hand: norms 64 x 64 = 4096 elements at 2 + 4 ns, twice; rotary 64 (64 + 32) at 1 + 1 ns; activation 64 x 256
      * at 4 + 8 ns; attention of two heads 4 * 2 * 64^2 * 32 FLOP at 12.5 GFLOP/s forward, half of that rate backward.
@@ -303,7 +303,7 @@ static void a_layer_costs_the_sum_of_its_operators(void **state)
     /* The optimizer takes 3 ns a parameter, to the six digits of the file. */
     assert_true(fabs(cost.optimizer_s / (3e-9 * (double)classes[block].params) - 1.0) < 1e-6);
     redco_costs_recalibrate(costs, &calibration);
-    assert_true(fabs(redco_cost_layer(costs, &setting, block, &config).forward_s / forward_s - 1.0) < 1e-6);
+    assert_true(fabs(redco_cost_layer(costs, &parallelism, block, &config).forward_s / forward_s - 1.0) < 1e-6);
     redco_costs_free(costs);
     redco_comm_free(comm);
     redco_model_free(model);

@@ -8,7 +8,7 @@
 static const redco_mesh one = {1, 1};
 
 /* Seconds of one collective alone, on a group typed in by hand. */
-static double alone_s(const struct bundle *b, redco_collective op, double bytes, redco_group group)
+static double alone_s(const struct fixture *b, redco_collective op, double bytes, redco_group group)
 {
     const redco_comm_time time = redco_comm_price(b->comm, op, bytes, group);
     return time.latency_s + time.wire_s;
@@ -22,11 +22,11 @@ static double alone_s(const struct bundle *b, redco_collective op, double bytes,
 static void paper_equations(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(128));
-    const redco_setting setting = plain_setting(&b, 1);
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(8), plain_workload(128));
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     const redco_shards shards = {{4, 1}, {4, 1}, {8, 1}};
-    const redco_prediction p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_NONE);
+    const redco_prediction p = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_NONE);
     const redco_group gather = {.mesh = {4, 1}, .stride = 1, .groups_per_node = 2};
     const redco_group reduce = {.mesh = {2, 8}, .stride = 4, .groups_per_node = 4};
     const redco_group spread = {.mesh = {2, 1}, .stride = 4, .groups_per_node = 4};
@@ -48,23 +48,23 @@ static void paper_equations(void **state)
     check_near(p.broadcast_s, spread_s, 1e-9);
     check_near(p.grad_shard_s, 0.0, 0.0);
     check_near(p.amsp_total_s, gather_s + scatter_s + reduce_s + spread_s, 1e-9);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* T_g = (M - 1) 2 Phi / U t(AR, U, 8x1): gradients of four micro-batches cut over a node, parameters whole. */
 static void paper_gradient_shards(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(2), plain_workload(64));
-    const redco_setting setting = plain_setting(&b, 1);
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(2), plain_workload(64));
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     const redco_shards shards = {one, {8, 1}, {8, 1}};
-    const redco_prediction p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_NONE);
+    const redco_prediction p = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_NONE);
     const redco_group part = {.mesh = {8, 1}, .stride = 1, .groups_per_node = 1};
     const double want_s = 3.0 * 2.0 * 6738415616.0 / 1073741824.0 * alone_s(&b, REDCO_ALL_REDUCE, 1073741824.0, part);
     check_near(p.grad_shard_s, want_s, 1e-9);
     check_near(p.gather_s, 0.0, 0.0);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* 6 N + 12 L h s: 6 x 6,738,415,616 + 12 x 32 x 4096 x 4096 = 46.872944640e9 per token; causal counts half of the
@@ -72,19 +72,19 @@ static void paper_gradient_shards(void **state)
 static void flops_and_throughput(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(64));
-    const redco_setting setting = plain_setting(&b, 1);
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(8), plain_workload(64));
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     const redco_shards shards = {one, one, {8, 1}};
-    redco_prediction p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_NONE);
+    redco_prediction p = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_NONE);
     check_near(p.model_flops_per_token, 6.0 * 6738415616.0 + 6442450944.0, 1.0);
     check_near(p.tokens_per_s_per_gpu, 4096.0 / p.step_s, 1e-9);
     check_near(p.mfu, 4096.0 / p.step_s * p.model_flops_per_token / 312e12, 1e-12);
     b.workload.mfu_causal = true;
-    bundle_costs(&b);
-    p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_NONE);
+    fixture_costs(&b);
+    p = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_NONE);
     check_near(p.model_flops_per_token, 6.0 * 6738415616.0 + 3221225472.0, 1.0);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* closed_form.h's formula, summed here from single layers, for layers that differ in meshes and recomputation: what a
@@ -92,9 +92,9 @@ static void flops_and_throughput(void **state)
 static void step_is_the_sum_of_its_layers(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(256));
-    const redco_setting setting = plain_setting(&b, 2);
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(8), plain_workload(256));
+    const redco_parallelism parallelism = plain_setting(&b, 2);
     const redco_assignment parts[] = {
         {class_of(&b, "embedding"), 1, {{one, one, {8, 8}}, REDCO_RECOMPUTE_NONE}},
         {class_of(&b, "block"), 10, {{{8, 1}, {8, 1}, {8, 8}}, REDCO_RECOMPUTE_FULL}},
@@ -104,12 +104,13 @@ static void step_is_the_sum_of_its_layers(void **state)
     enum { PARTS = sizeof parts / sizeof parts[0] };
     for (uint32_t overlap = REDCO_OVERLAP_NONE; overlap <= REDCO_OVERLAP_ALL; overlap++) {
         b.workload.overlap = overlap;
-        bundle_costs(&b);
-        const redco_fixed_cost fixed = redco_cost_fixed(b.costs, &setting);
+        fixture_costs(&b);
+        const redco_fixed_cost fixed = redco_cost_fixed(b.costs, &parallelism);
         double sum_s = fixed.fixed_s, x[2] = {0.0, 0.0}, c[2] = {0.0, 0.0};
         uint64_t bytes = fixed.fixed_bytes, transient[REDCO_TRANSIENT_COUNT] = {0};
         for (int i = 0; i < PARTS; i++) {
-            const redco_layer_cost cost = redco_cost_layer(b.costs, &setting, parts[i].class_index, &parts[i].config);
+            const redco_layer_cost cost =
+                redco_cost_layer(b.costs, &parallelism, parts[i].class_index, &parts[i].config);
             const double n = parts[i].layers;
             sum_s += n * (cost.compute_s + cost.exposed_s + cost.optimizer_s);
             x[0] += n * cost.grad_comm_s;
@@ -129,12 +130,12 @@ static void step_is_the_sum_of_its_layers(void **state)
             const double hidden_s = fmax(fixed.window_hidden_factor * x[w], x[w] - fixed.window_use * c[w]);
             sum_s += (overlap & bits[w]) != 0 ? hidden_s : x[w];
         }
-        const redco_prediction p = redco_cost_step(b.costs, &setting, parts, PARTS);
+        const redco_prediction p = redco_cost_step(b.costs, &parallelism, parts, PARTS);
         check_near(p.step_s, fixed.scale * sum_s + fixed.overhead_s, 1e-9);
         check_near(p.step_s, p.compute_s + p.exposed_comm_s + p.optimizer_s + p.other_s, 1e-9);
         assert_int_equal(p.total_bytes, bytes);
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* All mesh triples of AMSP's rules on 4 nodes with few sizes, as the planner enumerates them. */
@@ -157,15 +158,15 @@ static int triples(redco_shards out[TRIPLES_MAX])
 static void more_sharding_never_holds_more_state(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_shards all[TRIPLES_MAX];
     const int count = triples(all);
-    bundle_open(&b, "llama-13b", a800_machine(4), plain_workload(64));
+    fixture_open(&b, "llama-13b", a800_machine(4), plain_workload(64));
     for (int scheme = 0; scheme < 2; scheme++) {
-        redco_setting setting = plain_setting(&b, 1);
-        setting.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
+        redco_parallelism parallelism = plain_setting(&b, 1);
+        parallelism.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
         for (int i = 0; i < count; i++) {
-            const redco_prediction x = uniform_step(&b, &setting, all[i], REDCO_RECOMPUTE_NONE);
+            const redco_prediction x = uniform_step(&b, &parallelism, all[i], REDCO_RECOMPUTE_NONE);
             for (int j = 0; j < count; j++) {
                 const redco_shards *const s = &all[i], *const t = &all[j];
                 if (redco_mesh_ranks(t->parameters) < redco_mesh_ranks(s->parameters) ||
@@ -173,14 +174,14 @@ static void more_sharding_never_holds_more_state(void **state)
                     redco_mesh_ranks(t->optimizer) < redco_mesh_ranks(s->optimizer)) {
                     continue;
                 }
-                const redco_prediction y = uniform_step(&b, &setting, *t, REDCO_RECOMPUTE_NONE);
+                const redco_prediction y = uniform_step(&b, &parallelism, *t, REDCO_RECOMPUTE_NONE);
                 assert_true(y.parameter_bytes <= x.parameter_bytes);
                 assert_true(y.gradient_bytes <= x.gradient_bytes);
                 assert_true(y.optimizer_bytes <= x.optimizer_bytes);
             }
         }
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 static void a_faster_machine_is_never_slower(void **state)
@@ -188,8 +189,8 @@ static void a_faster_machine_is_never_slower(void **state)
     (void)state;
     redco_shards all[TRIPLES_MAX];
     const int count = triples(all);
-    struct bundle slow, fast[3];
-    bundle_open(&slow, "llama-7b", a800_machine(4), plain_workload(128));
+    struct fixture slow, fast[3];
+    fixture_open(&slow, "llama-7b", a800_machine(4), plain_workload(128));
     for (int i = 0; i < 3; i++) {
         redco_machine machine = a800_machine(4);
         if (i == 0) { /* twice the network */
@@ -202,18 +203,18 @@ static void a_faster_machine_is_never_slower(void **state)
         } else {
             machine.gpu.bf16_flops_per_s *= 1.1;
         }
-        bundle_open(&fast[i], "llama-7b", machine, plain_workload(128));
+        fixture_open(&fast[i], "llama-7b", machine, plain_workload(128));
     }
     for (int i = 0; i < count; i++) {
-        const redco_setting setting = plain_setting(&slow, 2);
-        const double before_s = uniform_step(&slow, &setting, all[i], REDCO_RECOMPUTE_NONE).step_s;
+        const redco_parallelism parallelism = plain_setting(&slow, 2);
+        const double before_s = uniform_step(&slow, &parallelism, all[i], REDCO_RECOMPUTE_NONE).step_s;
         for (int j = 0; j < 3; j++) {
-            assert_true(uniform_step(&fast[j], &setting, all[i], REDCO_RECOMPUTE_NONE).step_s <= before_s * 1.0001);
+            assert_true(uniform_step(&fast[j], &parallelism, all[i], REDCO_RECOMPUTE_NONE).step_s <= before_s * 1.0001);
         }
-        assert_true(redco_cost_bound(slow.costs, &setting) <= before_s);
+        assert_true(redco_cost_bound(slow.costs, &parallelism) <= before_s);
     }
-    for (int i = 0; i < 3; i++) { bundle_close(&fast[i]); }
-    bundle_close(&slow);
+    for (int i = 0; i < 3; i++) { fixture_close(&fast[i]); }
+    fixture_close(&slow);
 }
 
 static void overlap_never_hurts(void **state)
@@ -221,20 +222,20 @@ static void overlap_never_hurts(void **state)
     (void)state;
     redco_shards all[TRIPLES_MAX];
     const int count = triples(all);
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(4), plain_workload(128));
-    const redco_setting setting = plain_setting(&b, 2);
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(4), plain_workload(128));
+    const redco_parallelism parallelism = plain_setting(&b, 2);
     for (int i = 0; i < count; i++) {
         double step_s[REDCO_OVERLAP_ALL + 1];
         for (uint32_t bits = 0; bits <= REDCO_OVERLAP_ALL; bits++) {
             b.workload.overlap = bits;
-            bundle_costs(&b);
-            step_s[bits] = uniform_step(&b, &setting, all[i], REDCO_RECOMPUTE_NONE).step_s;
+            fixture_costs(&b);
+            step_s[bits] = uniform_step(&b, &parallelism, all[i], REDCO_RECOMPUTE_NONE).step_s;
             assert_true(step_s[bits] <= step_s[0] + 1e-12);
         }
         assert_true(step_s[REDCO_OVERLAP_ALL] <= step_s[REDCO_OVERLAP_AR] + 1e-12);
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* Half of the layers under one configuration and half under another cost no more than the mean of both: the windows are
@@ -244,9 +245,9 @@ static void windows_are_convex(void **state)
     (void)state;
     redco_shards all[TRIPLES_MAX];
     const int count = triples(all);
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(4), plain_workload(32));
-    const redco_setting setting = plain_setting(&b, 1);
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(4), plain_workload(32));
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     const redco_layer_config whole = {{one, one, one}, REDCO_RECOMPUTE_NONE};
     const redco_assignment ends[2] = {{class_of(&b, "embedding"), 1, whole}, {class_of(&b, "head"), 1, whole}};
     const uint32_t block = class_of(&b, "block");
@@ -256,13 +257,13 @@ static void windows_are_convex(void **state)
             const redco_assignment only_x[] = {ends[0], {block, 32, x}, ends[1]};
             const redco_assignment only_y[] = {ends[0], {block, 32, y}, ends[1]};
             const redco_assignment both[] = {ends[0], {block, 16, x}, {block, 16, y}, ends[1]};
-            const double mean_s = (redco_cost_step(b.costs, &setting, only_x, 3).step_s +
-                                   redco_cost_step(b.costs, &setting, only_y, 3).step_s) /
+            const double mean_s = (redco_cost_step(b.costs, &parallelism, only_x, 3).step_s +
+                                   redco_cost_step(b.costs, &parallelism, only_y, 3).step_s) /
                                   2.0;
-            assert_true(redco_cost_step(b.costs, &setting, both, 4).step_s <= mean_s + 1e-9);
+            assert_true(redco_cost_step(b.costs, &parallelism, both, 4).step_s <= mean_s + 1e-9);
         }
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* Without overlap a block of 9 modules (7 matrices, 2 norms) is gathered twice and scattered once: 32 x 27 calls wait
@@ -271,59 +272,59 @@ static void windows_are_convex(void **state)
 static void waits_are_between_nodes(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_workload workload = plain_workload(16);
     workload.overlap = 0;
-    bundle_open(&b, "llama-7b", a800_machine(2), workload);
-    const redco_setting setting = plain_setting(&b, 1);
+    fixture_open(&b, "llama-7b", a800_machine(2), workload);
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     const redco_shards shards[] = {{{8, 1}, {8, 1}, {8, 1}}, {{8, 2}, {8, 2}, {8, 2}}};
     for (int i = 0; i < 2; i++) {
         b.calibration.sync_s = 0.0;
-        bundle_costs(&b);
-        const redco_prediction none = uniform_step(&b, &setting, shards[i], REDCO_RECOMPUTE_NONE);
+        fixture_costs(&b);
+        const redco_prediction none = uniform_step(&b, &parallelism, shards[i], REDCO_RECOMPUTE_NONE);
         b.calibration.sync_s = 1e-3;
-        bundle_costs(&b);
-        const redco_prediction some = uniform_step(&b, &setting, shards[i], REDCO_RECOMPUTE_NONE);
+        fixture_costs(&b);
+        const redco_prediction some = uniform_step(&b, &parallelism, shards[i], REDCO_RECOMPUTE_NONE);
         const double waits = (some.layer_exposed_s - none.layer_exposed_s) / (16.0 * 1e-3);
         check_near(waits, i == 0 ? 0.0 : 32.0 * 27.0 + 6.0 + 2.0, 1e-6);
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 static void recomputation_trades_time_for_memory(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
-    const redco_setting setting = plain_setting(&b, 1);
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     const redco_shards shards = {one, one, {8, 1}};
-    const redco_prediction none = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_NONE);
-    const redco_prediction selective = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_SELECTIVE);
-    const redco_prediction full = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_FULL);
+    const redco_prediction none = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_NONE);
+    const redco_prediction selective = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_SELECTIVE);
+    const redco_prediction full = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_FULL);
     assert_true(none.step_s < selective.step_s && selective.step_s < full.step_s);
     assert_true(none.total_bytes > selective.total_bytes && selective.total_bytes > full.total_bytes);
     const redco_layer_config config = {shards, REDCO_RECOMPUTE_NONE};
-    const redco_layer_cost block = redco_cost_layer(b.costs, &setting, class_of(&b, "block"), &config);
+    const redco_layer_cost block = redco_cost_layer(b.costs, &parallelism, class_of(&b, "block"), &config);
     check_near(full.recompute_s, 32.0 * block.forward_s, 1e-12); /* one more forward of each block */
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* ZeRO++ keeps a copy of the parameters over the node: backward gathers leave the network, memory grows. */
 static void secondary_shards(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(16), plain_workload(128));
-    redco_setting setting = plain_setting(&b, 1);
-    setting.scheme = REDCO_INTRA_TENSOR;
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(16), plain_workload(128));
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.scheme = REDCO_INTRA_TENSOR;
     const redco_shards zero3 = {{8, 16}, {8, 16}, {8, 16}};
-    const redco_prediction without = uniform_step(&b, &setting, zero3, REDCO_RECOMPUTE_NONE);
-    setting.secondary = (redco_mesh){8, 1};
-    const redco_prediction with = uniform_step(&b, &setting, zero3, REDCO_RECOMPUTE_NONE);
+    const redco_prediction without = uniform_step(&b, &parallelism, zero3, REDCO_RECOMPUTE_NONE);
+    parallelism.secondary = (redco_mesh){8, 1};
+    const redco_prediction with = uniform_step(&b, &parallelism, zero3, REDCO_RECOMPUTE_NONE);
     assert_true(with.step_s < without.step_s);
     /* Each layer's eighth, rounded up: 32 x 25,297,920 + 16,384,000 + 16,384,512 parameters of 2 bytes. */
     assert_int_equal(with.parameter_bytes - without.parameter_bytes, 2 * (32 * 25297920 + 16384000 + 16384512));
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* 1F1B on 4 stages, 32 blocks, 8 micro-batches: the blocks take (8 + 4 - 1) x 8 block times, the head (the longer of
@@ -331,13 +332,13 @@ static void secondary_shards(void **state)
 static void pipeline(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(4), plain_workload(64));
-    const redco_setting flat = {.tp = 1, .pp = 1, .cp = 1, .micro_batch = 1, .micro_batches = 2, .dp = {8, 4}};
-    const redco_setting staged = {.tp = 1, .pp = 4, .cp = 1, .micro_batch = 1, .micro_batches = 8, .dp = {8, 1}};
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(4), plain_workload(64));
+    const redco_parallelism flat = {.tp = 1, .pp = 1, .cp = 1, .micro_batch = 1, .micro_batches = 2, .dp = {8, 4}};
+    const redco_parallelism staged = {.tp = 1, .pp = 4, .cp = 1, .micro_batch = 1, .micro_batches = 8, .dp = {8, 1}};
     redco_error err = {.status = REDCO_OK};
-    check_ok(redco_setting_check(b.costs, &flat, &err), &err);
-    check_ok(redco_setting_check(b.costs, &staged, &err), &err);
+    check_ok(redco_parallelism_check(b.costs, &flat, &err), &err);
+    check_ok(redco_parallelism_check(b.costs, &staged, &err), &err);
     const redco_layer_config whole = {{one, one, one}, REDCO_RECOMPUTE_NONE};
     const uint32_t block = class_of(&b, "block"), head = class_of(&b, "head"), table = class_of(&b, "embedding");
     const redco_layer_cost one_block = redco_cost_layer(b.costs, &flat, block, &whole);
@@ -350,19 +351,19 @@ static void pipeline(void **state)
     assert_int_equal(cost.activation_bytes, one_block.activation_bytes); /* 4 in flight, a quarter of the layers */
     assert_true(redco_cost_fixed(b.costs, &staged).fixed_s > 14.0 * 12e-6);
     check_near(redco_cost_fixed(b.costs, &flat).fixed_s, 0.0, 0.0);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 static void bad_settings_are_named(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(1024));
-    const redco_setting good = plain_setting(&b, 1);
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(8), plain_workload(1024));
+    const redco_parallelism good = plain_setting(&b, 1);
     redco_error err = {.status = REDCO_OK};
-    check_ok(redco_setting_check(b.costs, &good, &err), &err);
+    check_ok(redco_parallelism_check(b.costs, &good, &err), &err);
     static const struct {
-        redco_setting setting;
+        redco_parallelism parallelism;
         const char *place, *text;
     } rows[] = {{{.tp = 3, .pp = 1, .cp = 1, .micro_batch = 1, .micro_batches = 16, .dp = {8, 8}},
                  "tp",
@@ -386,27 +387,27 @@ static void bad_settings_are_named(void **state)
                  "pp",
                  "64 stages are more than the 32 layers of LLaMA-7B"},
                 {{.tp = 1, .pp = 1, .cp = 1, .micro_batch = 0, .micro_batches = 1, .dp = {8, 8}},
-                 "setting",
+                 "parallelism",
                  "tp, pp, cp, dp, micro-batch and their number are at least 1"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         redco_error why = {.status = REDCO_OK};
-        assert_int_equal(redco_setting_check(b.costs, &rows[i].setting, &why), REDCO_EVALUE);
+        assert_int_equal(redco_parallelism_check(b.costs, &rows[i].parallelism, &why), REDCO_EVALUE);
         assert_string_equal(why.place, rows[i].place);
         assert_string_equal(why.text, rows[i].text);
     }
-    bundle_close(&b);
-    bundle_open(&b, "gpt2", a800_machine(8), plain_workload(64)); /* learns 1024 positions, is asked for 4096 */
-    const redco_setting long_sequence = plain_setting(&b, 1);
-    assert_int_equal(redco_setting_check(b.costs, &long_sequence, &err), REDCO_EVALUE);
+    fixture_close(&b);
+    fixture_open(&b, "gpt2", a800_machine(8), plain_workload(64)); /* learns 1024 positions, is asked for 4096 */
+    const redco_parallelism long_sequence = plain_setting(&b, 1);
+    assert_int_equal(redco_parallelism_check(b.costs, &long_sequence, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "4096 is more than the 1024 positions"));
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 static void bad_workloads_are_named(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(1024));
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(8), plain_workload(1024));
     for (int i = 0; i < 4; i++) {
         redco_error err = {.status = REDCO_OK};
         redco_costs *costs = NULL;
@@ -421,7 +422,7 @@ static void bad_workloads_are_named(void **state)
         assert_null(costs);
         assert_true(err.text[0] != '\0');
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* Profiles are taken as they are: the factors that turn NCCL's model into what a training step gets do not apply. */
@@ -429,12 +430,12 @@ static void measured_times_are_not_corrected(void **state)
 {
     static const char *const profile[] = {REDCO_TEST_DATA "/profiles/own.csv"}; /* all-reduce and all-gather */
     redco_error err = {.status = REDCO_OK};
-    struct bundle b;
+    struct fixture b;
     (void)state;
-    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(1024));
+    fixture_open(&b, "llama-7b", a800_machine(8), plain_workload(1024));
     redco_comm_free(b.comm);
     check_ok(redco_comm_create(&b.machine, profile, 1, &b.comm, &err), &err);
-    bundle_costs(&b);
+    fixture_costs(&b);
     bool network = false;
     const redco_group whole = {.mesh = {8, 8}, .stride = 1, .groups_per_node = 1};
     const double before_s = redcoi_comm_s(b.costs, REDCO_ALL_REDUCE, 1e9, whole, &network);
@@ -443,9 +444,9 @@ static void measured_times_are_not_corrected(void **state)
     b.calibration.network_efficiency /= 2.0;
     b.calibration.nvlink_efficiency /= 2.0;
     b.calibration.latency_factor *= 2.0;
-    bundle_costs(&b);
+    fixture_costs(&b);
     check_near(redcoi_comm_s(b.costs, REDCO_ALL_REDUCE, 1e9, whole, &network), before_s, 0.0);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 int main(void)

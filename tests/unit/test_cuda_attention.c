@@ -1,6 +1,6 @@
 /* Attention of the CUDA backend, forward and backward, against the host backend in F64 on the same (rounded) numbers:
- * by own kernels in every element type, and by cuDNN in those that it has. Runs on the stand-ins, and on a real GPU
- * unchanged.
+ * by own kernels in every element type, and by cuDNN in those that it has. Runs on the mock libraries, and on a real
+ * GPU unchanged.
  *
  * Bounds, relative to the largest magnitude of the exact tensor or to 1 (gradients are sums over tokens that may
  * cancel, of summands of order 1), e the unit roundoff of the result's type: own kernels   calculate in float or
@@ -65,15 +65,15 @@ static const shape shapes[] = {
     {"mask of heads", 1, 37, 45, 4, 2, 32, 32, false, 0, 0, HEAD_MASK, false},
 };
 
-typedef struct rig {
+typedef struct fixture {
     redco_backend *cuda, *host;
     redco_device_stream *stream;
     uint64_t random;
     double worst; /**< share of the bound */
     uint32_t compared;
-} rig;
+} fixture;
 
-static double draw(rig *r)
+static double draw(fixture *r)
 {
     r->random = r->random * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX generator */
     return (double)(r->random >> 11) * 0x1p-53 * 2 - 1;
@@ -196,7 +196,7 @@ static uint32_t ports(const problem *p, redco_op_kind kind, int in[7], int out[3
 }
 
 /** Runs it on the host in F64, on and into exact values. */
-static void run_exact(rig *r, problem *p, redco_op_kind kind)
+static void run_exact(fixture *r, problem *p, redco_op_kind kind)
 {
     int in[7], out[3];
     uint32_t outputs = 0;
@@ -246,7 +246,7 @@ static double bound_of(const problem *p, int tensor, bool dnn)
     return (dnn ? 4 : 1) * unit + 0x1p-18;
 }
 
-static void compare(rig *r, const problem *p, int tensor, const double *got, bool dnn)
+static void compare(fixture *r, const problem *p, int tensor, const double *got, bool dnn)
 {
     static const char *const names[] = {"q", "k", "v", "o", "lse", "do", "dq", "dk", "dv"};
     const double bound = bound_of(p, tensor, dnn);
@@ -267,7 +267,7 @@ static void compare(rig *r, const problem *p, int tensor, const double *got, boo
 
 /** The same on the device, compared with exact values; each output has a guard behind it that must not change.
  *  @param keep  instead of compared, outputs become the problem's values */
-static void run_device(rig *r, problem *p, redco_op_kind kind, bool dnn, bool keep)
+static void run_device(fixture *r, problem *p, redco_op_kind kind, bool dnn, bool keep)
 {
     int in[7], out[3];
     uint32_t outputs = 0;
@@ -330,7 +330,7 @@ static void run_device(rig *r, problem *p, redco_op_kind kind, bool dnn, bool ke
     c->release(b, REDCO_MEMORY_DEVICE, launch.workspace);
 }
 
-static void make_problem(rig *r, const shape *s, redco_dtype dtype, problem *p)
+static void make_problem(fixture *r, const shape *s, redco_dtype dtype, problem *p)
 {
     memset(p, 0, sizeof *p);
     p->shape = s;
@@ -357,7 +357,7 @@ static void free_problem(problem *p)
     for (int t = 0; t < TENSORS; t++) { free(p->exact[t]); }
 }
 
-static void run_shapes(rig *r, const redco_dtype *dtypes, uint32_t count, bool dnn)
+static void run_shapes(fixture *r, const redco_dtype *dtypes, uint32_t count, bool dnn)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         for (uint32_t d = 0; d < count; d++) {
@@ -379,7 +379,7 @@ static void run_shapes(rig *r, const redco_dtype *dtypes, uint32_t count, bool d
     print_message("%u tensors, largest error %.2f of the bound\n", r->compared, r->worst);
 }
 
-static void open_rig(rig *r, bool own)
+static void open_fixture(fixture *r, bool own)
 {
     const redco_cuda_options options = {.own_attention = own};
     redco_error err = {.status = REDCO_OK};
@@ -393,7 +393,7 @@ static void open_rig(rig *r, bool own)
     must(r->cuda->calls->stream_create(r->cuda, REDCO_DEVICE_STREAM_COMPUTATION, &r->stream, &err), &err);
 }
 
-static void close_rig(rig *r)
+static void close_fixture(fixture *r)
 {
     uint64_t live = 0, peak = 0;
     r->cuda->calls->memory_use(r->cuda, &live, &peak);
@@ -406,22 +406,22 @@ static void close_rig(rig *r)
 static void own_kernels_agree_with_host(void **state)
 {
     static const redco_dtype dtypes[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16};
-    rig r;
+    fixture r;
     (void)state;
-    open_rig(&r, true);
+    open_fixture(&r, true);
     redco_cuda_device device;
     assert_int_equal(redco_cuda_describe(r.cuda, &device, NULL), REDCO_OK);
     assert_int_equal(device.dnn_version, 0);
     run_shapes(&r, dtypes, 4, false);
-    close_rig(&r);
+    close_fixture(&r);
 }
 
 static void same_inputs_give_same_bits(void **state)
 {
     static const redco_dtype dtypes[] = {REDCO_F32, REDCO_BFLOAT16};
-    rig r;
+    fixture r;
     (void)state;
-    open_rig(&r, true);
+    open_fixture(&r, true);
     for (int d = 0; d < 2; d++) {
         problem p;
         double *first[3];
@@ -444,26 +444,26 @@ static void same_inputs_give_same_bits(void **state)
         }
         free_problem(&p);
     }
-    close_rig(&r);
+    close_fixture(&r);
 }
 
 /** Where own kernels replace it, the device counts that and knows why. */
 static void without_dnn_own_kernels_run(void **state)
 {
-    static const char *const settings[][2] = {{"STANDIN_CUDNN_VERSION", "91001"}, /* too old */
-                                              {"STANDIN_CUDNN_HANDLES", "0"},
-                                              {"STANDIN_CUDNN_ENGINES", "0"}};
+    static const char *const settings[][2] = {{"MOCK_CUDNN_VERSION", "91001"}, /* too old */
+                                              {"MOCK_CUDNN_HANDLES", "0"},
+                                              {"MOCK_CUDNN_ENGINES", "0"}};
     static const char *const whys[] = {"9.10.1 is too old", "does not start", "does not take forward of 64 queries"};
     redco_cuda_device device;
     (void)state;
     for (int i = 0; i < 3; i++) {
-        rig r;
+        fixture r;
         problem p;
         assert_int_equal(setenv(settings[i][0], settings[i][1], 1), 0);
-        open_rig(&r, false);
+        open_fixture(&r, false);
         assert_int_equal(redco_cuda_describe(r.cuda, &device, NULL), REDCO_OK);
-        if (strstr(device.name, "stand-in") == NULL) { /* a real device does not listen */
-            close_rig(&r);
+        if (strstr(device.name, "mock library") == NULL) { /* a real device does not listen */
+            close_fixture(&r);
             assert_int_equal(unsetenv(settings[i][0]), 0);
             skip();
         }
@@ -477,7 +477,7 @@ static void without_dnn_own_kernels_run(void **state)
         assert_true(used.own_launches > 0 && used.slow_launches == used.own_launches);
         assert_non_null(strstr(used.why, whys[i]));
         free_problem(&p);
-        close_rig(&r);
+        close_fixture(&r);
         assert_int_equal(unsetenv(settings[i][0]), 0);
     }
 }
@@ -494,14 +494,14 @@ static void old_versions_refuse_odd_keys_backward(void **state)
                  {"91500", 64, false}, {"91501", 64, true},  {"91600", 77, true}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        rig r;
+        fixture r;
         redco_cuda_device device;
-        assert_int_equal(setenv("STANDIN_CUDNN_VERSION", cases[i].version, 1), 0);
-        open_rig(&r, false);
+        assert_int_equal(setenv("MOCK_CUDNN_VERSION", cases[i].version, 1), 0);
+        open_fixture(&r, false);
         assert_int_equal(redco_cuda_describe(r.cuda, &device, NULL), REDCO_OK);
-        if (strstr(device.name, "stand-in") == NULL) {
-            close_rig(&r);
-            assert_int_equal(unsetenv("STANDIN_CUDNN_VERSION"), 0);
+        if (strstr(device.name, "mock library") == NULL) {
+            close_fixture(&r);
+            assert_int_equal(unsetenv("MOCK_CUDNN_VERSION"), 0);
             skip();
         }
         shape s = shapes[0];
@@ -519,9 +519,9 @@ static void old_versions_refuse_odd_keys_backward(void **state)
         assert_int_equal(used.slow_launches, cases[i].backward_taken ? 0 : 1);
         if (!cases[i].backward_taken) { assert_non_null(strstr(used.why, ": 9.16.0 or newer is wanted")); }
         free_problem(&p);
-        close_rig(&r);
+        close_fixture(&r);
     }
-    assert_int_equal(unsetenv("STANDIN_CUDNN_VERSION"), 0);
+    assert_int_equal(unsetenv("MOCK_CUDNN_VERSION"), 0);
 }
 
 /** Gradients against differences of the loss sum(o w) along random directions, forward by the host in F64: of second
@@ -529,9 +529,9 @@ static void old_versions_refuse_odd_keys_backward(void **state)
 static void gradients_are_differences(void **state)
 {
     const double h = 1e-4;
-    rig r;
+    fixture r;
     (void)state;
-    open_rig(&r, true);
+    open_fixture(&r, true);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         problem p;
         double *direction[3], slope = 0, size = 1e-3, difference = 0;
@@ -566,7 +566,7 @@ static void gradients_are_differences(void **state)
         for (int t = Q; t <= V; t++) { free(direction[t]); }
         free_problem(&p);
     }
-    close_rig(&r);
+    close_fixture(&r);
 }
 
 /** A graph that cuDNN refuses is an error that says what and where. */
@@ -576,12 +576,12 @@ static void refusals_are_errors(void **state)
     redco_error err = {.status = REDCO_OK};
     redco_tensor from[3], to[2];
     problem p;
-    rig r;
+    fixture r;
     (void)state;
-    open_rig(&r, false);
+    open_fixture(&r, false);
     assert_int_equal(redco_cuda_describe(r.cuda, &device, NULL), REDCO_OK);
-    if (device.dnn_version == 0 || strstr(device.name, "stand-in") == NULL) { /* a real device would be lost */
-        close_rig(&r);
+    if (device.dnn_version == 0 || strstr(device.name, "mock library") == NULL) { /* a real device would be lost */
+        close_fixture(&r);
         skip();
     }
     make_problem(&r, &shapes[0], REDCO_BFLOAT16, &p);
@@ -599,7 +599,7 @@ static void refusals_are_errors(void **state)
     assert_string_equal(err.place, "fwd/block.0/attention");
     assert_non_null(strstr(err.text, "cuDNN: attention: CUDNN_STATUS_BAD_PARAM"));
     free_problem(&p);
-    close_rig(&r);
+    close_fixture(&r);
 }
 
 /** Never run without the bias that it has. */
@@ -607,9 +607,9 @@ static void a_bias_of_the_scores_is_refused(void **state)
 {
     redco_tensor in[7], out[3];
     problem p;
-    rig r;
+    fixture r;
     (void)state;
-    open_rig(&r, false);
+    open_fixture(&r, false);
     make_problem(&r, &shapes[0], REDCO_BFLOAT16, &p);
     static unsigned char host_memory[1 << 16];
     const uint64_t dim[4] = {1, p.shape->heads, 1, p.shape->keys};
@@ -637,33 +637,33 @@ static void a_bias_of_the_scores_is_refused(void **state)
                                       "CUDA backend has no kernel: use --backend host");
     }
     free_problem(&p);
-    close_rig(&r);
+    close_fixture(&r);
 }
 
 static void dnn_agrees_with_host(void **state)
 {
     static const redco_dtype dtypes[] = {REDCO_BFLOAT16, REDCO_F16};
     redco_cuda_device device;
-    rig r;
+    fixture r;
     (void)state;
-    open_rig(&r, false);
+    open_fixture(&r, false);
     assert_int_equal(redco_cuda_describe(r.cuda, &device, NULL), REDCO_OK);
     if (device.dnn_version == 0) {
-        close_rig(&r);
+        close_fixture(&r);
         print_message("no libcudnn.so.9\n");
         skip();
     }
     run_shapes(&r, dtypes, 2, true);
-    close_rig(&r);
+    close_fixture(&r);
 }
 
 /** A graph that cuDNN does not take goes to own kernels, with their workspace and their precision. */
 static void own_kernels_fill_in(void **state)
 {
     static const redco_dtype dtypes[] = {REDCO_BFLOAT16};
-    rig r;
+    fixture r;
     (void)state;
-    open_rig(&r, false);
+    open_fixture(&r, false);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         problem p;
         /* cuDNN has forward of wide heads on some devices, and of one token. */
@@ -674,7 +674,7 @@ static void own_kernels_fill_in(void **state)
         free_problem(&p);
     }
     assert_in_range(r.compared, 10, 1000);
-    close_rig(&r);
+    close_fixture(&r);
 }
 
 int main(void)

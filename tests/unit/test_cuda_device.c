@@ -1,5 +1,5 @@
-/* The CUDA backend's device, memory, streams and events, on the stand-in driver, which delays work at random and lets
- * work of different streams overtake each other. */
+/* The CUDA backend's device, memory, streams and events, on the mock library driver, which delays work at random and
+ * lets work of different streams overtake each other. */
 #include "tests/unit/cuda_fixture.h"
 
 #include "executor/backend/cuda/driver.h"
@@ -18,8 +18,8 @@
 
 enum { SIZE = 1000 };
 
-struct rig {
-    struct standin standin;
+struct fixture {
+    struct mock mock;
     redco_backend *b;
     redco_device_stream *q[2];
     redco_event *event[2];
@@ -28,8 +28,8 @@ struct rig {
 
 static int set_up(void **state)
 {
-    static struct rig r = {.gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false}};
-    if (!standin_load(&r.standin)) { return 1; }
+    static struct fixture r = {.gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false}};
+    if (!mock_load(&r.mock)) { return 1; }
     r.b = open_cuda(NULL);
     for (int i = 0; i < 2; i++) {
         r.q[i] = new_stream(r.b);
@@ -41,7 +41,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    const struct rig *const r = *state;
+    const struct fixture *const r = *state;
     for (int i = 0; i < 2; i++) {
         r->b->calls->stream_free(r->b, r->q[i]);
         r->b->calls->event_free(r->b, r->event[i]);
@@ -58,7 +58,7 @@ static void fill(unsigned char *bytes, unsigned factor)
 /* Through all pairs of the program's memory, page-locked and device memory. */
 static void bytes_come_back(void **state)
 {
-    const struct rig *const r = *state;
+    const struct fixture *const r = *state;
     const redco_backend_calls *const calls = r->b->calls;
     redco_error err = {.status = REDCO_OK};
     unsigned char first[SIZE], last[SIZE];
@@ -91,7 +91,7 @@ static void bytes_come_back(void **state)
  * certain. */
 static void a_wait_orders_queues(void **state)
 {
-    struct rig *const r = *state;
+    struct fixture *const r = *state;
     const redco_backend_calls *const calls = r->b->calls;
     redco_error err = {.status = REDCO_OK};
     unsigned char made[SIZE], got[SIZE];
@@ -103,7 +103,7 @@ static void a_wait_orders_queues(void **state)
         must(calls->stream_finish(r->b, r->q[0], &err), &err);
         fill(made, 5);
         memcpy(pinned, made, SIZE);
-        gate_close(&r->gate, &r->standin, r->q[0]);
+        gate_close(&r->gate, &r->mock, r->q[0]);
         must(calls->copy(r->b, r->q[0], device, pinned, SIZE, &err), &err);
         must(calls->event_set(r->b, r->q[0], r->event[0], &err), &err);
         if (waits) { must(calls->event_wait(r->b, r->q[1], r->event[0], &err), &err); }
@@ -125,7 +125,7 @@ static void a_wait_orders_queues(void **state)
 /* A wait is for the event as it was set when the wait was queued; one that was never set holds up nobody. */
 static void a_mark_is_set_again(void **state)
 {
-    struct rig *const r = *state;
+    struct fixture *const r = *state;
     const redco_backend_calls *const calls = r->b->calls;
     redco_error err = {.status = REDCO_OK};
     double seconds = -1.0;
@@ -135,7 +135,7 @@ static void a_mark_is_set_again(void **state)
     must(calls->stream_finish(r->b, r->q[1], &err), &err);
     must(calls->event_set(r->b, r->q[0], fresh, &err), &err);
     must(calls->event_wait(r->b, r->q[1], fresh, &err), &err);
-    gate_close(&r->gate, &r->standin, r->q[0]);
+    gate_close(&r->gate, &r->mock, r->q[0]);
     must(calls->event_set(r->b, r->q[0], fresh, &err), &err);
     must(calls->stream_finish(r->b, r->q[1], &err), &err); /* the first setting was enough */
     assert_int_not_equal(calls->event_between(r->b, fresh, fresh, &seconds, &err), REDCO_OK);
@@ -150,7 +150,7 @@ static void a_mark_is_set_again(void **state)
 
 static void occupation_takes_its_time(void **state)
 {
-    const struct rig *const r = *state;
+    const struct fixture *const r = *state;
     const redco_backend_calls *const calls = r->b->calls;
     const uint64_t size = 1 << 20;
     redco_error err = {.status = REDCO_OK};
@@ -249,7 +249,7 @@ static void memory_is_counted_and_limited(void **state)
 /* An error about something that the device lacks says what it has. */
 static void a_full_device_says_so(void **state)
 {
-    const struct rig *const r = *state;
+    const struct fixture *const r = *state;
     redco_error err = {.status = REDCO_OK};
     void *memory = NULL;
     uint64_t live = 1, peak = 0;
@@ -262,11 +262,11 @@ static void a_full_device_says_so(void **state)
 
 static void a_device_describes_itself(void **state)
 {
-    const struct rig *const r = *state;
+    const struct fixture *const r = *state;
     redco_cuda_device d;
     redco_error err = {.status = REDCO_OK};
     must(redco_cuda_describe(r->b, &d, &err), &err);
-    assert_string_equal(d.name, "stand-in device");
+    assert_string_equal(d.name, "mock library device");
     assert_string_equal(d.uuid, "GPU-5d5d5d5d-5d5d-5d5d-5d5d-5d5d5d5d5d00");
     assert_int_equal(d.major, 9);
     assert_int_equal(d.minor, 0);
@@ -352,7 +352,7 @@ static void handles_work_in_threads(void **state)
 /* Streams of communication have the greatest priority that the driver has, computation's the least. */
 static void communication_goes_first(void **state)
 {
-    const struct rig *const r = *state;
+    const struct fixture *const r = *state;
     const redco_backend_calls *const calls = r->b->calls;
     const redcoi_driver *const driver = ((redcoi_cuda *)r->b)->device->driver;
     __typeof__(&cuStreamGetPriority) priority_of = NULL;
@@ -372,14 +372,14 @@ static void communication_goes_first(void **state)
     assert_int_equal(priorities[0], least);
     assert_int_equal(priorities[1], greatest);
     assert_true(priorities[1] < priorities[0]);
-    CUstream stream = NULL; /* the stand-in takes none that there is not */
+    CUstream stream = NULL; /* the mock library takes none that there is not */
     assert_int_equal(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING, greatest - 1), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING, least + 1), CUDA_ERROR_INVALID_VALUE);
 }
 
 static void wrong_launches_are_errors(void **state)
 {
-    const struct rig *const r = *state;
+    const struct fixture *const r = *state;
     redcoi_cuda *const cuda = (redcoi_cuda *)r->b;
     const struct {
         const char *kernel;

@@ -1,5 +1,5 @@
-/* Each of the driver's errors becomes one clear error, and nothing left behind. The stand-in driver ends the process
- * when a context is released with something in it. */
+/* Each of the driver's errors becomes one clear error, and nothing left behind. The mock library driver ends the
+ * process when a context is released with something in it. */
 #include "tests/unit/cuda_fixture.h"
 
 #include <setjmp.h>
@@ -80,21 +80,21 @@ static void every_call_may_fail(void **state)
 {
     static const CUresult codes[] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN, CUDA_ERROR_ILLEGAL_ADDRESS,
                                      CUDA_ERROR_INVALID_HANDLE, (CUresult)12345};
-    struct standin standin;
+    struct mock mock;
     redco_error err = {.status = REDCO_OK};
     (void)state;
-    assert_true(standin_load(&standin));
-    const uint64_t before = standin.calls();
+    assert_true(mock_load(&mock));
+    const uint64_t before = mock.calls();
     must(everything(&err), &err);
-    const uint64_t count = standin.calls() - before;
+    const uint64_t count = mock.calls() - before;
     uint64_t failures = 0;
     assert_in_range(count, 50, 1000);
     for (size_t c = 0; c < sizeof codes / sizeof codes[0]; c++) {
         for (uint64_t at = 1; at <= count; at++) {
             redco_error_clear(&err);
-            standin.fail_at(NULL, at, codes[c]);
+            mock.fail_at(NULL, at, codes[c]);
             const redco_status st = everything(&err);
-            standin.fail_at(NULL, 0, CUDA_SUCCESS);
+            mock.fail_at(NULL, 0, CUDA_SUCCESS);
             if (st == REDCO_OK) { continue; }
             failures++;
             assert_int_equal(err.status, st);
@@ -112,15 +112,15 @@ static void every_call_may_fail(void **state)
 
 static void a_code_without_a_name_is_named(void **state)
 {
-    struct standin standin;
+    struct mock mock;
     redco_error err = {.status = REDCO_OK};
     (void)state;
-    assert_true(standin_load(&standin));
-    standin.fail_at("cuDeviceGet", 1, (CUresult)12345);
+    assert_true(mock_load(&mock));
+    mock.fail_at("cuDeviceGet", 1, (CUresult)12345);
     assert_int_equal(everything(&err), REDCO_ESYSTEM);
     assert_string_equal(err.text, "cuDeviceGet: unknown error (12345: no description)");
     redco_error_clear(&err);
-    standin.fail_at("cuEventSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+    mock.fail_at("cuEventSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
     assert_int_equal(everything(&err), REDCO_ESYSTEM);
     assert_string_equal(err.text, "cuEventSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700: an illegal memory access was "
                                   "encountered)");
@@ -141,17 +141,17 @@ static void no_device_is_said_so(void **state)
         {"cuInit", 999, "no CUDA device: cuInit: CUDA_ERROR_UNKNOWN (999: unknown error)"},
         {"cuInit", 803, "no CUDA device: cuInit: unknown error (803: no description)"},
     };
-    struct standin standin;
+    struct mock mock;
     (void)state;
-    assert_true(standin_load(&standin));
+    assert_true(mock_load(&mock));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         redco_backend *b = NULL;
         redco_error err = {.status = REDCO_OK};
-        standin.fail_at(cases[i].call, 1, (CUresult)cases[i].code);
+        mock.fail_at(cases[i].call, 1, (CUresult)cases[i].code);
         assert_int_equal(redco_cuda_open(NULL, &b, &err), REDCO_ESYSTEM);
         assert_null(b);
         assert_memory_equal(err.text, cases[i].text, strlen(cases[i].text));
-        standin.fail_at(cases[i].call, 1, (CUresult)cases[i].code);
+        mock.fail_at(cases[i].call, 1, (CUresult)cases[i].code);
         assert_int_equal(redco_cuda_count(), 0);
     }
     redco_error err = {.status = REDCO_OK};
@@ -161,13 +161,13 @@ static void no_device_is_said_so(void **state)
 }
 
 struct fault {
-    const struct standin *standin;
+    const struct mock *mock;
 };
 
 static void go_wrong(void *context)
 {
     const struct fault *const f = context;
-    f->standin->fault(CUDA_ERROR_LAUNCH_FAILED, "a kernel that goes wrong, as the test wants it");
+    f->mock->fault(CUDA_ERROR_LAUNCH_FAILED, "a kernel that goes wrong, as the test wants it");
 }
 
 static void reach_beyond(void *context)
@@ -178,17 +178,17 @@ static void reach_beyond(void *context)
 /* An error of queued work comes back from later calls, from all of them, until the device is closed by all handles. */
 static void an_asynchronous_error_stays(void **state)
 {
-    struct standin standin;
+    struct mock mock;
     (void)state;
-    assert_true(standin_load(&standin));
+    assert_true(mock_load(&mock));
     for (int i = 0; i < 2; i++) {
         struct used u = {.b = NULL};
-        const struct fault fault = {&standin};
+        const struct fault fault = {&mock};
         redco_error err = {.status = REDCO_OK};
         redco_backend *third = NULL;
         must(take(&u, &err), &err);
-        (void)(i == 0 ? standin.stream_do(u.stream->handle, "wrong", go_wrong, (void *)(uintptr_t)&fault)
-                      : standin.stream_do(u.stream->handle, "beyond", reach_beyond, u.device));
+        (void)(i == 0 ? mock.stream_do(u.stream->handle, "wrong", go_wrong, (void *)(uintptr_t)&fault)
+                      : mock.stream_do(u.stream->handle, "beyond", reach_beyond, u.device));
         assert_int_equal(u.b->calls->stream_finish(u.b, u.stream, &err), REDCO_ESYSTEM);
         assert_non_null(strstr(err.text, i == 0 ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR_ILLEGAL_ADDRESS"));
         assert_int_equal(use(&u, NULL), REDCO_ESYSTEM);
@@ -202,14 +202,14 @@ static void an_asynchronous_error_stays(void **state)
 /* Work that uses memory which was released before it ran. */
 static void memory_is_released_too_early(void **state)
 {
-    struct standin standin;
+    struct mock mock;
     struct used u = {.b = NULL};
     struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     redco_error err = {.status = REDCO_OK};
     (void)state;
-    assert_true(standin_load(&standin));
+    assert_true(mock_load(&mock));
     must(take(&u, &err), &err);
-    gate_close(&gate, &standin, u.stream);
+    gate_close(&gate, &mock, u.stream);
     must(u.b->calls->fill_zero(u.b, u.stream, u.device, SIZE, &err), &err);
     u.b->calls->release(u.b, REDCO_MEMORY_DEVICE, u.device);
     u.device = NULL;

@@ -27,7 +27,7 @@ static redco_tensor_type shape(redco_dtype dtype, size_t i)
 
 static void functions_of_one(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     /* units in the last place: of the functions of this processor and of a GPU together */
     static const struct {
         redco_op_kind kind;
@@ -65,14 +65,14 @@ static void functions_of_one(void **state)
                                  .shifted = shapes[s].rank == 1,
                                  .units = rows[i].units,
                                  .whole = rows[i].units == 64};
-                rig_check(r, &c);
+                fixture_check(r, &c);
             }
         }
     }
 }
 
 /** Some dimensions of @p type become 1. */
-static redco_tensor_type thinned(rig *r, redco_tensor_type type, uint64_t pattern)
+static redco_tensor_type thinned(fixture *r, redco_tensor_type type, uint64_t pattern)
 {
     (void)r;
     for (uint32_t i = 0; i < type.rank; i++) {
@@ -83,7 +83,7 @@ static redco_tensor_type thinned(rig *r, redco_tensor_type type, uint64_t patter
 
 static void functions_of_two(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const struct {
         redco_op_kind kind;
         double units;
@@ -112,9 +112,9 @@ static void functions_of_two(void **state)
                                  .units = rows[i].units,
                                  .whole = rows[i].gradient};
                 for (uint64_t pattern = 0; pattern < (shapes[s].rank > 0 ? 6U : 1U); pattern++) {
-                    c.in[0] = thinned(r, shape(dtype, s), pattern == 0 ? 0 : rig_below(r, 256));
-                    c.in[1] = thinned(r, shape(dtype, s), pattern < 2 ? 0 : rig_below(r, 256));
-                    rig_check(r, &c);
+                    c.in[0] = thinned(r, shape(dtype, s), pattern == 0 ? 0 : fixture_below(r, 256));
+                    c.in[1] = thinned(r, shape(dtype, s), pattern < 2 ? 0 : fixture_below(r, 256));
+                    fixture_check(r, &c);
                 }
             }
         }
@@ -123,26 +123,26 @@ static void functions_of_two(void **state)
 
 static void logic_and_select(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     for (size_t s = 0; s < SHAPES; s++) {
         for (uint64_t n = 0; n < 4; n++) {
             kernel_case c = {.input_count = 2, .low = -3, .high = 3, .first = -5, .end = 6, .special = true};
             c.shifted = shapes[s].rank == 1;
-            c.in[0] = thinned(r, shape(REDCO_BOOL, s), n == 0 ? 0 : rig_below(r, 256));
-            c.in[1] = thinned(r, shape(REDCO_BOOL, s), n == 0 ? 0 : rig_below(r, 256));
+            c.in[0] = thinned(r, shape(REDCO_BOOL, s), n == 0 ? 0 : fixture_below(r, 256));
+            c.in[1] = thinned(r, shape(REDCO_BOOL, s), n == 0 ? 0 : fixture_below(r, 256));
             c.kind = REDCO_OP_AND;
-            rig_check(r, &c);
+            fixture_check(r, &c);
             c.kind = REDCO_OP_OR;
-            rig_check(r, &c);
+            fixture_check(r, &c);
             c.kind = REDCO_OP_NOT;
             c.input_count = 1;
-            rig_check(r, &c);
+            fixture_check(r, &c);
             c.kind = REDCO_OP_SELECT;
             c.input_count = 3;
             for (uint32_t dtype = 0; dtype < REDCO_DTYPE_COUNT; dtype++) {
-                c.in[1] = thinned(r, shape((redco_dtype)dtype, s), n == 0 ? 0 : rig_below(r, 256));
-                c.in[2] = thinned(r, shape((redco_dtype)dtype, s), n == 0 ? 0 : rig_below(r, 256));
-                rig_check(r, &c);
+                c.in[1] = thinned(r, shape((redco_dtype)dtype, s), n == 0 ? 0 : fixture_below(r, 256));
+                c.in[2] = thinned(r, shape((redco_dtype)dtype, s), n == 0 ? 0 : fixture_below(r, 256));
+                fixture_check(r, &c);
             }
         }
     }
@@ -150,7 +150,7 @@ static void logic_and_select(void **state)
 
 static void casts(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const double highs[] = {3, 70000, 1e10, 1e-6};
     for (uint32_t from = 0; from < REDCO_DTYPE_COUNT; from++) {
         for (uint32_t to = 0; to < REDCO_DTYPE_COUNT; to++) {
@@ -165,7 +165,7 @@ static void casts(void **state)
                                  .end = INT32_MAX,
                                  .special = true,
                                  .shifted = shapes[s].rank == 1};
-                rig_check(r, &c);
+                fixture_check(r, &c);
             }
         }
     }
@@ -174,7 +174,7 @@ static void casts(void **state)
 /* Numbers halfway between neighbours of the 16-bit types, and a little to either side. */
 static void casts_round_to_even(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     enum { COUNT = 3 * 4096 };
     static double halves[COUNT];
     static float floats[COUNT];
@@ -193,30 +193,30 @@ static void casts_round_to_even(void **state)
                          .input_count = 1,
                          .in = {DIMS(REDCO_F64, COUNT)},
                          .given = {halves}};
-        rig_check(r, &c);
+        fixture_check(r, &c);
         c.in[0].dtype = REDCO_F32;
         c.given[0] = floats;
-        rig_check(r, &c);
+        fixture_check(r, &c);
     }
 }
 
 /** More than a grid of the device takes at once: threads go on. */
 static void large_tensors(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     for (size_t k = 0; k < REALS; k++) {
         kernel_case c = {.kind = REDCO_OP_ADD, .input_count = 2, .low = -3, .high = 3};
         c.in[0] = c.in[1] = DIMS(reals[k], 400003);
-        rig_check(r, &c);
+        fixture_check(r, &c);
         c.in[0] = DIMS(reals[k], 100, 1, 4001);
         c.in[1] = DIMS(reals[k], 1, 1, 4001);
-        rig_check(r, &c);
+        fixture_check(r, &c);
     }
 }
 
 static void adamw(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const double numbers[REDCO_ADAMW_COUNT] = {1e-3, 0.5, 0.9, 0.95, 1e-8, 0.1, 0.19, 0.0975, 0.1, 0.05};
     static float float_numbers[REDCO_ADAMW_COUNT];
     static const uint64_t counts[] = {1, 3, 4, 130, 5000};
@@ -230,14 +230,14 @@ static void adamw(void **state)
             c.in[4] = DIMS(own, REDCO_ADAMW_COUNT);
             c.given[4] = own == REDCO_F32 ? (const void *)float_numbers : (const void *)numbers;
             c.shifted = true;
-            rig_check(r, &c);
+            fixture_check(r, &c);
         }
     }
 }
 
 static void sources(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const double values[] = {0, 1, -2.5, 1e9, 0.1};
     static const int32_t key[2] = {123456, -7};
     for (size_t s = 0; s < SHAPES; s++) {
@@ -245,13 +245,13 @@ static void sources(void **state)
             kernel_case c = {.kind = REDCO_OP_CONSTANT, .attributes = {.dtype = dtype, .rank = shapes[s].rank}};
             memcpy(c.attributes.size, shapes[s].dim, sizeof c.attributes.size);
             c.attributes.scalar = values[s % 5];
-            rig_check(r, &c);
+            fixture_check(r, &c);
         }
         for (uint32_t axis = 0; axis < shapes[s].rank; axis++) {
             kernel_case c = {.kind = REDCO_OP_IOTA, .attributes = {.dtype = REDCO_I32, .rank = shapes[s].rank}};
             memcpy(c.attributes.size, shapes[s].dim, sizeof c.attributes.size);
             c.attributes.axis[0] = axis;
-            rig_check(r, &c);
+            fixture_check(r, &c);
         }
         for (uint32_t n = 0; n < 8; n++) {
             kernel_case c = {.kind = n % 2 == 0 ? REDCO_OP_UNIFORM : REDCO_OP_NORMAL,
@@ -265,26 +265,26 @@ static void sources(void **state)
                              .whole = true};
             memcpy(c.attributes.size, shapes[s].dim, sizeof c.attributes.size);
             for (uint32_t i = 0; i < shapes[s].rank; i++) {
-                c.attributes.begin[i] = n < 4 ? 0 : rig_below(r, 4);
-                c.attributes.whole[i] = shapes[s].dim[i] + c.attributes.begin[i] + (n < 4 ? 0 : rig_below(r, 3));
+                c.attributes.begin[i] = n < 4 ? 0 : fixture_below(r, 4);
+                c.attributes.whole[i] = shapes[s].dim[i] + c.attributes.begin[i] + (n < 4 ? 0 : fixture_below(r, 3));
             }
-            rig_check(r, &c);
+            fixture_check(r, &c);
         }
     }
 }
 
 static void moves(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const redco_dtype types[] = {REDCO_F64, REDCO_F32, REDCO_BFLOAT16, REDCO_BOOL};
     for (uint32_t n = 0; n < 600; n++) {
         static const uint64_t sizes[] = {1, 2, 3, 8, 5, 16, 40, 33};
-        const uint32_t rank = (uint32_t)rig_below(r, 7);
+        const uint32_t rank = (uint32_t)fixture_below(r, 7);
         uint64_t elements = 1;
         kernel_case c = {.input_count = 1, .low = -3, .high = 3, .special = true};
         c.in[0] = redco_type(types[n % 4], rank, (uint64_t[REDCO_RANK_MAX]){1, 1, 1, 1, 1, 1, 1, 1});
         for (uint32_t i = 0; i < rank; i++) {
-            uint64_t size = sizes[rig_below(r, 8)];
+            uint64_t size = sizes[fixture_below(r, 8)];
             if (elements * size > 40000) { size = 1; }
             c.in[0].dim[i] = size;
             elements *= size;
@@ -297,7 +297,7 @@ static void moves(void **state)
             c.attributes.axis_count = rank;
             for (uint32_t i = 0; i < rank; i++) { c.attributes.axis[i] = i; }
             for (uint32_t i = rank; i > 1; i--) {
-                const uint32_t k = (uint32_t)rig_below(r, i), other = c.attributes.axis[i - 1];
+                const uint32_t k = (uint32_t)fixture_below(r, i), other = c.attributes.axis[i - 1];
                 c.attributes.axis[i - 1] = c.attributes.axis[k];
                 c.attributes.axis[k] = other;
             }
@@ -305,37 +305,37 @@ static void moves(void **state)
         case 1:
             c.kind = REDCO_OP_BROADCAST;
             for (uint32_t i = 0; i < rank; i++) {
-                if (rig_below(r, 2) == 0) { c.in[0].dim[i] = 1; }
+                if (fixture_below(r, 2) == 0) { c.in[0].dim[i] = 1; }
             }
             break;
         case 2:
             c.kind = REDCO_OP_SLICE;
             for (uint32_t i = 0; i < rank; i++) {
-                c.attributes.size[i] = 1 + rig_below(r, c.in[0].dim[i]);
-                c.attributes.begin[i] = rig_below(r, c.in[0].dim[i] - c.attributes.size[i] + 1);
+                c.attributes.size[i] = 1 + fixture_below(r, c.in[0].dim[i]);
+                c.attributes.begin[i] = fixture_below(r, c.in[0].dim[i] - c.attributes.size[i] + 1);
             }
             break;
         case 3:
             c.kind = REDCO_OP_PAD;
             for (uint32_t i = 0; i < rank; i++) {
-                const uint64_t more = rig_below(r, 3) * (rig_below(r, 2) == 0 ? 1 : 8);
+                const uint64_t more = fixture_below(r, 3) * (fixture_below(r, 2) == 0 ? 1 : 8);
                 c.attributes.size[i] += more;
-                c.attributes.begin[i] = rig_below(r, more + 1);
+                c.attributes.begin[i] = fixture_below(r, more + 1);
             }
             break;
         case 4:
             c.kind = REDCO_OP_CONCAT;
             if (rank == 0) { continue; }
-            c.attributes.axis[0] = (uint32_t)rig_below(r, rank);
-            c.input_count = 1 + (uint32_t)rig_below(r, n % 7 == 0 ? 64 : 4);
+            c.attributes.axis[0] = (uint32_t)fixture_below(r, rank);
+            c.input_count = 1 + (uint32_t)fixture_below(r, n % 7 == 0 ? 64 : 4);
             for (uint32_t k = 1; k < c.input_count; k++) {
                 c.in[k] = c.in[0];
-                c.in[k].dim[c.attributes.axis[0]] = sizes[rig_below(r, 6)];
+                c.in[k].dim[c.attributes.axis[0]] = sizes[fixture_below(r, 6)];
             }
             break;
         default: c.kind = REDCO_OP_RESHAPE; break;
         }
-        rig_check(r, &c);
+        fixture_check(r, &c);
     }
 }
 
@@ -350,5 +350,5 @@ int main(void)
                                        cmocka_unit_test(adamw),
                                        cmocka_unit_test(sources),
                                        cmocka_unit_test(moves)};
-    return cmocka_run_group_tests(tests, rig_open, rig_close);
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

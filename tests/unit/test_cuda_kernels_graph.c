@@ -8,12 +8,12 @@
 enum { STEPS = 30, INPUTS = 4, ROWS = 6, COLUMNS = 24 };
 
 /** A value of [ROWS, COLUMNS] from one or two others; every result stays of the order of 1. */
-static redco_value random_step(rig *r, redco_graph *g, redco_value a, redco_value b)
+static redco_value random_step(fixture *r, redco_graph *g, redco_value a, redco_value b)
 {
-    const redco_value vector = redco_slice_axis(g, b, 0, rig_below(r, ROWS), 1);
+    const redco_value vector = redco_slice_axis(g, b, 0, fixture_below(r, ROWS), 1);
     const redco_value row = redco_reshape(g, vector, 1, (uint64_t[]){COLUMNS});
     const redco_value part = redco_slice_axis(g, a, 1, 5, 7);
-    switch (rig_below(r, 15)) {
+    switch (fixture_below(r, 15)) {
     case 0: return redco_tanh(g, redco_add(g, a, b));
     case 1: return redco_mul(g, redco_sigmoid(g, a), vector);
     case 2: return redco_sub(g, redco_silu(g, a), redco_sum_axis(g, redco_softmax(g, b), 0, true));
@@ -36,7 +36,7 @@ static redco_value random_step(rig *r, redco_graph *g, redco_value a, redco_valu
 }
 
 /** A loss by cross-entropy of rows gathered by index, and its gradients towards all inputs. */
-static uint32_t build(rig *r, redco_graph *g, redco_value *inputs, redco_value *results)
+static uint32_t build(fixture *r, redco_graph *g, redco_value *inputs, redco_value *results)
 {
     const redco_tensor_type type = DIMS(REDCO_F32, ROWS, COLUMNS), places = DIMS(REDCO_I32, 2, ROWS / 2);
     redco_value values[INPUTS + STEPS];
@@ -47,7 +47,7 @@ static uint32_t build(rig *r, redco_graph *g, redco_value *inputs, redco_value *
     }
     for (uint32_t i = 0; i < STEPS; i++) {
         const uint32_t known = INPUTS + i;
-        values[known] = random_step(r, g, values[rig_below(r, known)], values[known - 1]);
+        values[known] = random_step(r, g, values[fixture_below(r, known)], values[known - 1]);
     }
     const redco_value index = redco_reshape(g, redco_iota(g, &places, 1), 1, (uint64_t[]){ROWS});
     const redco_value rows = redco_gather(g, values[INPUTS + STEPS - 1], index, NULL);
@@ -58,7 +58,7 @@ static uint32_t build(rig *r, redco_graph *g, redco_value *inputs, redco_value *
 
 static void random_graphs(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     double worst = 0;
     for (uint32_t n = 0; n < 30; n++) {
         redco_graph *g = redco_graph_create();
@@ -69,7 +69,7 @@ static void random_graphs(void **state)
         redco_error err = {.status = REDCO_OK};
         const uint32_t count = build(r, g, inputs, results);
         for (uint32_t i = 0; i < INPUTS; i++) {
-            for (uint32_t e = 0; e < ROWS * COLUMNS; e++) { data[i][e] = (float)rig_below(r, 4000) / 2000 - 1; }
+            for (uint32_t e = 0; e < ROWS * COLUMNS; e++) { data[i][e] = (float)fixture_below(r, 4000) / 2000 - 1; }
             bindings[i] = (redco_binding){inputs[i], data[i]};
         }
         for (uint32_t side = 0; side < 2; side++) {
@@ -108,13 +108,13 @@ static uint64_t divide(uint64_t n, const redcoi_divisor *d)
 /* Multiples of the divisor and their neighbours are where a quotient that is off by a little shows. */
 static void division_is_exact(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     const uint64_t most = UINT64_C(1) << 48;
     for (uint32_t n = 0; n < 200000; n++) {
-        const uint64_t limit = UINT64_C(1) << (1 + rig_below(r, 48));
-        const uint64_t divisor = n < 5000 ? n + 1 : n < 5100 ? UINT64_C(1) << (n % 49) : 1 + rig_below(r, limit);
+        const uint64_t limit = UINT64_C(1) << (1 + fixture_below(r, 48));
+        const uint64_t divisor = n < 5000 ? n + 1 : n < 5100 ? UINT64_C(1) << (n % 49) : 1 + fixture_below(r, limit);
         const redcoi_divisor d = redcoi_divisor_of(divisor);
-        const uint64_t multiple = rig_below(r, most / divisor + 1) * divisor;
+        const uint64_t multiple = fixture_below(r, most / divisor + 1) * divisor;
         const uint64_t last = most / divisor * divisor;
         const uint64_t numbers[] = {0,    1,        multiple, multiple + 1, multiple > 0 ? multiple - 1 : 0,
                                     last, last - 1, most - 1};
@@ -130,5 +130,5 @@ static void division_is_exact(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_graphs), cmocka_unit_test(division_is_exact)};
-    return cmocka_run_group_tests(tests, rig_open, rig_close);
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

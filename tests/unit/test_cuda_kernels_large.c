@@ -4,7 +4,7 @@
 #include "executor/backend/cuda/cuda.h"
 
 /** Runs it on zeros but for a 1 at @p at. @return the byte @p wanted of the output */
-static uint8_t byte_of_large(rig *r, const redco_launch *launch, uint64_t at, uint64_t wanted)
+static uint8_t byte_of_large(fixture *r, const redco_launch *launch, uint64_t at, uint64_t wanted)
 {
     const redco_backend_calls *calls = r->cuda->calls;
     const uint8_t mark = 1;
@@ -20,7 +20,7 @@ static uint8_t byte_of_large(rig *r, const redco_launch *launch, uint64_t at, ui
 
 static void beyond_32_bits(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     const uint64_t count = (UINT64_C(1) << 32) + 4099;
     redco_cuda_device device;
     redco_tensor in = {.type = DIMS(REDCO_BOOL, 4, 1, count)}, out = {.type = DIMS(REDCO_BOOL, 4, 1, count)};
@@ -63,5 +63,5 @@ static void beyond_32_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(beyond_32_bits)};
-    return cmocka_run_group_tests(tests, rig_open, rig_close);
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

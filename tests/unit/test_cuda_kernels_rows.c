@@ -10,10 +10,10 @@ enum { REALS = 4 };
 
 static void reductions(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const uint64_t sizes[] = {1, 2, 3, 8, 5, 16, 40, 129};
     for (uint32_t n = 0; n < 360; n++) {
-        const uint32_t rank = (uint32_t)rig_below(r, n % 2 == 0 ? 4 : 9);
+        const uint32_t rank = (uint32_t)fixture_below(r, n % 2 == 0 ? 4 : 9);
         uint64_t elements = 1;
         kernel_case c = {.kind = n % 3 == 0   ? REDCO_OP_REDUCE_MAX
                                  : n % 3 == 1 ? REDCO_OP_REDUCE_MIN
@@ -25,20 +25,20 @@ static void reductions(void **state)
                          .units = n % 3 == 2 ? 64 : 0};
         c.in[0] = redco_type(reals[n / 3 % 4], rank, (uint64_t[REDCO_RANK_MAX]){1, 1, 1, 1, 1, 1, 1, 1});
         for (uint32_t i = 0; i < rank; i++) {
-            uint64_t size = sizes[rig_below(r, 8)];
+            uint64_t size = sizes[fixture_below(r, 8)];
             if (elements * size > 20000) { size = 1; }
             c.in[0].dim[i] = size;
             elements *= size;
-            if (rig_below(r, 2) == 0) { c.attributes.axis[c.attributes.axis_count++] = i; }
+            if (fixture_below(r, 2) == 0) { c.attributes.axis[c.attributes.axis_count++] = i; }
         }
-        rig_check(r, &c);
+        fixture_check(r, &c);
     }
 }
 
 /** Few results of many elements: two stages. */
 static void reductions_in_pieces(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     for (uint32_t n = 0; n < 12; n++) {
         for (uint32_t kind = REDCO_OP_REDUCE_SUM; kind <= REDCO_OP_REDUCE_MIN; kind++) {
             kernel_case c = {.kind = (redco_op_kind)kind, .input_count = 1, .low = 0.5, .high = 1.5};
@@ -55,7 +55,7 @@ static void reductions_in_pieces(void **state)
                 c.attributes.axis_count = 2;
                 c.attributes.axis[1] = 2;
             }
-            rig_check(r, &c);
+            fixture_check(r, &c);
         }
     }
 }
@@ -66,7 +66,7 @@ enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
 static void softmax(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const redco_op_kind kinds[] = {REDCO_OP_SOFTMAX, REDCO_OP_LOG_SOFTMAX, REDCO_OP_SOFTMAX_GRAD,
                                           REDCO_OP_LOG_SOFTMAX_GRAD};
     for (size_t i = 0; i < 4; i++) {
@@ -79,7 +79,7 @@ static void softmax(void **state)
                                  .units = 64,
                                  .whole = true};
                 c.in[0] = c.in[1] = DIMS(reals[k], 2, 3, lengths[n]);
-                rig_check(r, &c);
+                fixture_check(r, &c);
             }
         }
     }
@@ -88,7 +88,7 @@ static void softmax(void **state)
 /** Rows as masks make them: infinities, rows of nothing else, not-a-number. */
 static void softmax_of_infinities(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static float data[5][2100];
     for (int length = 20; length <= 2100; length += 2080) {
         float *const rows = &data[0][0];
@@ -107,14 +107,14 @@ static void softmax_of_infinities(void **state)
                              .in = {DIMS(REDCO_F32, 5, (uint64_t)length)},
                              .given = {data},
                              .units = 16};
-            rig_check(r, &c);
+            fixture_check(r, &c);
         }
     }
 }
 
 static void norms(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     for (size_t k = 0; k < REALS; k++) {
         for (size_t n = 0; n < LENGTHS; n++) {
             const redco_dtype statistic = redco_dtype_statistic(reals[k]);
@@ -128,10 +128,10 @@ static void norms(void **state)
             c.in[0] = DIMS(reals[k], 3, 2, lengths[n]);
             c.in[1] = c.in[2] = DIMS(reals[k], lengths[n]);
             if (lengths[n] == 2 || lengths[n] == 1) { c.attributes.scalar = 0.1; }
-            rig_check(r, &c);
+            fixture_check(r, &c);
             c.kind = REDCO_OP_RMS_NORM;
             c.input_count = 2;
-            rig_check(r, &c);
+            fixture_check(r, &c);
             /* Rows enough that blocks go on; statistics may be any numbers for the gradient's formula. */
             c.kind = REDCO_OP_RMS_NORM_GRAD;
             c.input_count = 4;
@@ -140,12 +140,12 @@ static void norms(void **state)
             c.in[0] = DIMS(reals[k], lengths[n] > 2000 ? 7 : lengths[n] > 200 ? 14 : 60, lengths[n]);
             c.in[2] = DIMS(statistic, c.in[0].dim[0], 1);
             c.in[3] = c.in[0];
-            rig_check(r, &c);
+            fixture_check(r, &c);
             c.kind = REDCO_OP_LAYER_NORM_GRAD;
             c.input_count = 5;
             c.in[3] = c.in[2];
             c.in[4] = c.in[0];
-            rig_check(r, &c);
+            fixture_check(r, &c);
         }
     }
 }
@@ -153,20 +153,20 @@ static void norms(void **state)
 /** Sums of columns that do not fit into shared memory. */
 static void norms_of_long_rows(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     kernel_case c = {
         .kind = REDCO_OP_LAYER_NORM_GRAD, .input_count = 5, .low = 0.25, .high = 1, .units = 256, .whole = true};
     c.in[0] = c.in[4] = DIMS(REDCO_F32, 7, 16384);
     c.in[1] = DIMS(REDCO_F32, 16384);
     c.in[2] = c.in[3] = DIMS(REDCO_F32, 7, 1);
-    rig_check(r, &c);
+    fixture_check(r, &c);
     c.in[0].dtype = c.in[1].dtype = c.in[4].dtype = REDCO_BFLOAT16;
-    rig_check(r, &c);
+    fixture_check(r, &c);
 }
 
 static void rotary(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const struct {
         uint64_t size, n;
     } sizes[] = {{64, 32}, {64, 16}, {6, 3}, {10, 2}, {1, 0}, {32, 8}, {24, 12}};
@@ -182,7 +182,7 @@ static void rotary(void **state)
                 c.in[0] = DIMS(reals[k], 2, 5, 3, sizes[i].size);
                 c.in[1] = (flags & 4) != 0 ? DIMS(statistic, 5, sizes[i].n) : DIMS(statistic, 2, 5, sizes[i].n);
                 c.in[2] = c.in[1];
-                rig_check(r, &c);
+                fixture_check(r, &c);
             }
         }
     }
@@ -190,7 +190,7 @@ static void rotary(void **state)
 
 static void cross_entropy(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     for (size_t k = 0; k < REALS; k++) {
         for (size_t n = 0; n < LENGTHS; n++) {
             const redco_dtype statistic = redco_dtype_statistic(reals[k]);
@@ -205,13 +205,13 @@ static void cross_entropy(void **state)
                 c.end = length;
                 c.in[0] = DIMS(reals[k], 3, 4, lengths[n]);
                 c.in[1] = DIMS(REDCO_I32, 3, 4);
-                rig_check(r, &c);
+                fixture_check(r, &c);
                 c.kind = REDCO_OP_CROSS_ENTROPY_GRAD;
                 c.input_count = 4;
                 c.low = -1;
                 c.high = 1;
                 c.in[2] = c.in[3] = DIMS(statistic, 3, 4);
-                rig_check(r, &c);
+                fixture_check(r, &c);
             }
         }
     }
@@ -219,7 +219,7 @@ static void cross_entropy(void **state)
 
 static void indices(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const redco_dtype types[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16, REDCO_I32, REDCO_BOOL};
     static const uint64_t widths[] = {1, 3, 8, 64, 65, 2056};
     for (size_t k = 0; k < 6; k++) {
@@ -232,19 +232,19 @@ static void indices(void **state)
                 c.end = masked != 0 ? 30 : 19;
                 c.in[0] = n == 0 ? DIMS(types[k], 21) : DIMS(types[k], 21, widths[n]);
                 c.in[1] = DIMS(REDCO_I32, 2, 13);
-                rig_check(r, &c);
+                fixture_check(r, &c);
                 if (k >= REALS) { continue; }
                 c.kind = REDCO_OP_PICK;
                 c.in[0] = DIMS(types[k], 2, 13, 21);
-                rig_check(r, &c);
+                fixture_check(r, &c);
                 c.kind = REDCO_OP_UNPICK;
                 c.in[0] = c.in[1];
                 c.in[1] = DIMS(types[k], 2, 13);
                 c.attributes.size[0] = 21;
-                rig_check(r, &c);
+                fixture_check(r, &c);
                 c.kind = REDCO_OP_SCATTER_ADD;
                 c.in[1] = n == 0 ? DIMS(types[k], 2, 13) : DIMS(types[k], 2, 13, widths[n]);
-                rig_check(r, &c);
+                fixture_check(r, &c);
             }
         }
     }
@@ -253,7 +253,7 @@ static void indices(void **state)
 /** More rows than a grid, rows that many indices name, and the order of sums: the same bits as in a loop. */
 static void scatter_of_many(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const struct {
         uint64_t rows, count, width;
         int32_t named;
@@ -265,14 +265,14 @@ static void scatter_of_many(void **state)
             c.attributes.size[0] = sizes[i].rows;
             c.in[0] = DIMS(REDCO_I32, sizes[i].count);
             c.in[1] = DIMS(reals[k], sizes[i].count, sizes[i].width);
-            rig_check(r, &c);
+            fixture_check(r, &c);
         }
     }
 }
 
 static void indices_out_of_range_are_errors(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const redco_op_kind kinds[] = {REDCO_OP_GATHER,      REDCO_OP_PICK,          REDCO_OP_UNPICK,
                                           REDCO_OP_SCATTER_ADD, REDCO_OP_CROSS_ENTROPY, REDCO_OP_CROSS_ENTROPY_GRAD};
     static const int32_t index[4] = {3, 0, 21, 2};
@@ -293,11 +293,11 @@ static void indices_out_of_range_are_errors(void **state)
             c.input_count = 4;
             c.in[2] = c.in[3] = DIMS(REDCO_F32, 4);
         }
-        assert_int_equal(rig_try(r, &c, &err), REDCO_EVALUE);
+        assert_int_equal(fixture_try(r, &c, &err), REDCO_EVALUE);
         (void)snprintf(wanted, sizeof wanted, "%s: index 21 is outside of [0, 20)", redco_op_kind_name(kinds[i]));
         assert_string_equal(err.text, wanted);
         c.attributes.flags = REDCO_FLAG_MASKED; /* the device goes on, and has forgotten */
-        assert_int_equal(rig_try(r, &c, &err), REDCO_OK);
+        assert_int_equal(fixture_try(r, &c, &err), REDCO_OK);
     }
 }
 
@@ -314,5 +314,5 @@ int main(void)
                                        cmocka_unit_test(indices),
                                        cmocka_unit_test(scatter_of_many),
                                        cmocka_unit_test(indices_out_of_range_are_errors)};
-    return cmocka_run_group_tests(tests, rig_open, rig_close);
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

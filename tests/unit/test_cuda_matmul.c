@@ -1,5 +1,5 @@
 /* Products of the CUDA backend against the host's: every combination of types, transposes, batches and odd sizes, fused
- * products against what they are decomposed into. Runs on the stand-ins and, unchanged, on a GPU. */
+ * products against what they are decomposed into. Runs on the mock libraries and, unchanged, on a GPU. */
 #include "executor/backend/cuda/products/blas.h"
 #include "tests/unit/products_fixture.h"
 
@@ -35,7 +35,7 @@ static void every_combination(void **state)
 {
     static const uint64_t sizes[][3] = {{1, 1, 1},   {1, 7, 3},  {5, 1, 4},    {3, 5, 1},
                                         {8, 16, 32}, {17, 9, 5}, {16, 24, 70}, {33, 31, 129}};
-    const rig *const r = *state;
+    const fixture *const r = *state;
     uint64_t seed = 1;
     for (uint32_t t = 0; t < 4; t++) {
         for (uint32_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
@@ -55,7 +55,7 @@ static void every_combination(void **state)
 
 static void random_shapes(void **state)
 {
-    const rig *const r = *state;
+    const fixture *const r = *state;
     uint64_t seed = 77;
     for (uint32_t round = 0; round < 200; round++) {
         const redco_dtype dtype = dtypes[next(&seed) % 4];
@@ -128,7 +128,7 @@ static bool has_gelu(const fused_case *c)
 static void fused_products(void **state)
 {
     static const uint64_t sizes[][3] = {{1, 8, 1}, {5, 16, 9}, {24, 40, 64}, {7, 5, 3}};
-    const rig *const r = *state;
+    const fixture *const r = *state;
     uint64_t seed = 5, refused = 0;
     for (uint32_t c = 0; c < sizeof fused_cases / sizeof fused_cases[0]; c++) {
         for (uint32_t t = 0; t < 4; t++) {
@@ -156,7 +156,7 @@ static void fused_products(void **state)
         }
     }
     print_message("fused products: %llu combinations are not offered\n", (unsigned long long)refused);
-    /* 16-bit products in sizes that matter are: on the stand-in for certain, and what the design counts on. */
+    /* 16-bit products in sizes that matter are: on the mock library for certain, and what the design counts on. */
     for (uint32_t c = 0; c < sizeof fused_cases / sizeof fused_cases[0]; c++) {
         const uint64_t size[3] = {128, 256, 64};
         const bool gradient = fused_cases[c].kind == REDCO_OP_MATMUL_BIAS_GRAD;
@@ -175,7 +175,7 @@ static void fused_products(void **state)
  * them. */
 static void what_has_no_algorithm_is_an_error(void **state)
 {
-    const rig *const r = *state;
+    const fixture *const r = *state;
     const uint64_t size[3] = {4, 7, 8};
     const redco_attributes attributes = turned(false, false);
     redco_tensor_type types[INPUTS];
@@ -212,9 +212,9 @@ static void what_has_no_algorithm_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_combination, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(random_shapes, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(fused_products, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(what_has_no_algorithm_is_an_error, open_rig, close_rig)};
+        cmocka_unit_test_setup_teardown(every_combination, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(random_shapes, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(fused_products, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(what_has_no_algorithm_is_an_error, open_fixture, close_fixture)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The needs of products of the CUDA backend: workspaces, plans, memory, threads. Runs on the stand-ins and,
+/* The needs of products of the CUDA backend: workspaces, plans, memory, threads. Runs on the mock libraries and,
  * unchanged, on a GPU. */
 #include "costmodel/graph/build_calls.h"
 #include "executor/backend/cuda/products/blas.h"
@@ -103,7 +103,7 @@ static void finish(device_data *d, uint32_t count)
 /** Sums of many terms, which algorithms split, in a workspace of exactly the size that was planned. */
 static void workspace_is_enough(void **state)
 {
-    const rig *const r = *state;
+    const fixture *const r = *state;
     for (uint32_t t = 0; t < 4; t++) {
         const redco_attributes attributes = turned(false, false);
         const redco_tensor_type types[2] = {matrices(dtypes[t], 0, NULL, false, 16, 4096),
@@ -119,7 +119,7 @@ static void workspace_is_enough(void **state)
 
 static void plans_are_made_once(void **state)
 {
-    const rig *const r = *state;
+    const fixture *const r = *state;
     redcoi_blas *const blas = ((redcoi_cuda *)r->cuda)->blas;
     const redco_attributes attributes = turned(false, true);
     const redco_tensor_type types[2] = {matrices(REDCO_F32, 0, NULL, false, 41, 43),
@@ -180,26 +180,26 @@ static void check_in_place(redco_backend *cuda)
 
 static void sums_in_place(void **state)
 {
-    check_in_place(((const rig *)*state)->cuda);
+    check_in_place(((const fixture *)*state)->cuda);
 }
 
 static void tuned_products(void **state)
 {
-    const rig *const r = *state;
+    const fixture *const r = *state;
     const redco_cuda_options options = {.tune = true};
-    rig tuned_rig = {.host = r->host, .cuda = open_cuda(&options)};
-    take_memory(&tuned_rig);
+    fixture tuned_fixture = {.host = r->host, .cuda = open_cuda(&options)};
+    take_memory(&tuned_fixture);
     uint64_t seed = 3;
     for (uint32_t t = 0; t < 4; t++) {
         const redco_attributes attributes = turned(t % 2 == 0, t > 1);
         const redco_tensor_type types[2] = {matrices(dtypes[t], 1, (const uint64_t[]){3}, t % 2 == 0, 32, 256),
                                             matrices(dtypes[t], 1, (const uint64_t[]){3}, t > 1, 256, 48)};
         for (uint32_t again = 0; again < 2; again++) {
-            check(&tuned_rig, REDCO_OP_MATMUL, &attributes, types, 2, 256, seed++);
+            check(&tuned_fixture, REDCO_OP_MATMUL, &attributes, types, 2, 256, seed++);
         }
     }
-    return_memory(&tuned_rig);
-    redco_backend_close(tuned_rig.cuda);
+    return_memory(&tuned_fixture);
+    redco_backend_close(tuned_fixture.cuda);
 }
 
 /* Its scratch is not what the step was planned to take. */
@@ -258,7 +258,7 @@ typedef struct worker {
     const char *failed;
 } worker;
 
-static bool same_results(const rig *r, uint32_t i, uint32_t which)
+static bool same_results(const fixture *r, uint32_t i, uint32_t which)
 {
     const redco_attributes attributes = turned(i % 2 == 0, i % 3 == 0);
     const redco_tensor_type types[2] = {
@@ -279,7 +279,7 @@ static bool same_results(const rig *r, uint32_t i, uint32_t which)
 static void *work(void *context)
 {
     worker *const w = context;
-    rig mine = {.host = NULL};
+    fixture mine = {.host = NULL};
     if (w->first->calls->share(w->first, &mine.cuda, NULL) != REDCO_OK ||
         redco_host_open(NULL, &mine.host, NULL) != REDCO_OK) {
         w->failed = "share";
@@ -297,7 +297,7 @@ static void *work(void *context)
 
 static void two_handles_on_two_threads(void **state)
 {
-    const rig *const r = *state;
+    const fixture *const r = *state;
     worker w[2] = {{r->cuda, 0, NULL}, {r->cuda, 9, NULL}};
     pthread_t threads[2];
     for (uint32_t i = 0; i < 2; i++) { assert_int_equal(pthread_create(&threads[i], NULL, work, &w[i]), 0); }
@@ -307,12 +307,12 @@ static void two_handles_on_two_threads(void **state)
     }
 }
 
-/* Descriptors that were not destroyed: only the stand-in counts them. */
+/* Descriptors that were not destroyed: only the mock library counts them. */
 static void nothing_is_left(void **state)
 {
     size_t (*alive)(void) = NULL;
     void *const library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
-    void *const address = library == NULL ? NULL : dlsym(library, "standin_cublaslt_alive");
+    void *const address = library == NULL ? NULL : dlsym(library, "mock_cublaslt_alive");
     (void)state;
     if (address == NULL) { skip(); }
     memcpy(&alive, &address, sizeof alive);
@@ -324,13 +324,14 @@ static void nothing_is_left(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(workspace_is_enough, open_rig, close_rig),
-                                       cmocka_unit_test_setup_teardown(plans_are_made_once, open_rig, close_rig),
-                                       cmocka_unit_test_setup_teardown(sums_in_place, open_rig, close_rig),
-                                       cmocka_unit_test_setup_teardown(tuned_products, open_rig, close_rig),
-                                       cmocka_unit_test(tuning_takes_no_memory),
-                                       cmocka_unit_test(tf32_is_asked_for),
-                                       cmocka_unit_test_setup_teardown(two_handles_on_two_threads, open_rig, close_rig),
-                                       cmocka_unit_test(nothing_is_left)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(workspace_is_enough, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(plans_are_made_once, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(sums_in_place, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(tuned_products, open_fixture, close_fixture),
+        cmocka_unit_test(tuning_takes_no_memory),
+        cmocka_unit_test(tf32_is_asked_for),
+        cmocka_unit_test_setup_teardown(two_handles_on_two_threads, open_fixture, close_fixture),
+        cmocka_unit_test(nothing_is_left)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

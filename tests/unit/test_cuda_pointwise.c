@@ -1,5 +1,5 @@
-/* Programs of elementwise operators on the CUDA backend (with the stand-ins, or a device): fused graphs against the
- * same graphs operator by operator on the device, bit for bit, and against the host. */
+/* Programs of elementwise operators on the CUDA backend (with the mock libraries, or a device): fused graphs against
+ * the same graphs operator by operator on the device, bit for bit, and against the host. */
 #include "random_elementwise.h"
 
 #include "costmodel/graph/differentiate.h"
@@ -19,9 +19,9 @@
 
 #include <cmocka.h>
 
-typedef struct rig {
+typedef struct fixture {
     redco_backend *host, *cuda;
-} rig;
+} fixture;
 
 static void must(redco_status st, const redco_error *err)
 {
@@ -72,7 +72,7 @@ static void run(redco_backend *backend, const redco_graph *graph, const redco_bi
     must(redco_evaluate(backend, graph, bindings, bound, results, count, &err), &err);
 }
 
-static uint32_t check_random(const rig *r, uint64_t seed)
+static uint32_t check_random(const fixture *r, uint64_t seed)
 {
     static const redco_dtype dtypes[] = {REDCO_BFLOAT16, REDCO_F32, REDCO_BFLOAT16, REDCO_F16, REDCO_BOOL};
     static elementwise_graph e;
@@ -222,7 +222,7 @@ static void fill(void *data, const redco_tensor_type *type, uint32_t seed)
 enum { SAMPLE_INPUTS = 3, SAMPLE_BYTES = 1 << 16 };
 
 /** Against the host, which rounds as often: both may be off by all their roundings. */
-static void check_sample(const rig *r, void (*build)(sample *s, const redco_tensor_type *type),
+static void check_sample(const fixture *r, void (*build)(sample *s, const redco_tensor_type *type),
                          const redco_tensor_type *type, const char *const *names)
 {
     static unsigned char data[SAMPLE_INPUTS][SAMPLE_BYTES];
@@ -300,7 +300,7 @@ static void models_have_kernels_of_their_own(void **state)
 /* An operator that kernels do not have stays as it was. */
 static void others_are_declined(void **state)
 {
-    const rig *const r = *state;
+    const fixture *const r = *state;
     for (uint32_t what = 0; what < 4; what++) {
         const redco_dtype dtype = what == 0 ? REDCO_F64 : what == 1 ? REDCO_I32 : REDCO_F32;
         const redco_tensor_type type = redco_type(dtype, 1, (uint64_t[]){64});
@@ -323,9 +323,9 @@ static void others_are_declined(void **state)
     }
 }
 
-static int open_rig(void **state)
+static int open_fixture(void **state)
 {
-    static rig r;
+    static fixture r;
     redco_error err = {0};
     if (redco_host_open(NULL, &r.host, &err) != REDCO_OK) { return 1; }
     if (redco_cuda_open(NULL, &r.cuda, &err) != REDCO_OK) {
@@ -336,9 +336,9 @@ static int open_rig(void **state)
     return 0;
 }
 
-static int close_rig(void **state)
+static int close_fixture(void **state)
 {
-    const rig *const r = *state;
+    const fixture *const r = *state;
     if (r == NULL) { return 0; }
     redco_backend_close(r->cuda);
     redco_backend_close(r->host);
@@ -350,5 +350,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_graphs_are_the_same),
                                        cmocka_unit_test(models_have_kernels_of_their_own),
                                        cmocka_unit_test(others_are_declined)};
-    return cmocka_run_group_tests_name("pointwise kernels", tests, open_rig, close_rig);
+    return cmocka_run_group_tests_name("pointwise kernels", tests, open_fixture, close_fixture);
 }

@@ -12,8 +12,8 @@
 
 enum { ELEMENTS = 64, BYTES = ELEMENTS * sizeof(float) };
 
-struct rig {
-    struct standin standin;
+struct fixture {
+    struct mock mock;
     redco_backend *b;
     redco_device_stream *q;
     redco_event *event[3];
@@ -23,8 +23,8 @@ struct rig {
 
 static int set_up(void **state)
 {
-    static struct rig r;
-    if (!standin_load(&r.standin)) { return 1; }
+    static struct fixture r;
+    if (!mock_load(&r.mock)) { return 1; }
     r.b = open_cuda(NULL);
     r.q = new_stream(r.b);
     for (int i = 0; i < 3; i++) { r.event[i] = new_event(r.b); }
@@ -37,7 +37,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    const struct rig *const r = *state;
+    const struct fixture *const r = *state;
     const redco_backend_calls *const calls = r->b->calls;
     calls->stream_free(r->b, r->q);
     for (int i = 0; i < 3; i++) { calls->event_free(r->b, r->event[i]); }
@@ -49,7 +49,7 @@ static int tear_down(void **state)
 }
 
 /* y = x + x, back to the program. */
-static redco_status stream_sum(const struct rig *r, redco_error *err)
+static redco_status stream_sum(const struct fixture *r, redco_error *err)
 {
     const redco_backend_calls *const calls = r->b->calls;
     const redco_attributes attributes = {.flags = 0};
@@ -73,7 +73,7 @@ static redco_status stream_sum(const struct rig *r, redco_error *err)
  * and each play is one call. */
 static void what_is_recorded_is_played(void **state)
 {
-    const struct rig *const r = *state;
+    const struct fixture *const r = *state;
     const redco_backend_calls *const calls = r->b->calls;
     redco_error err = {.status = REDCO_OK};
     redco_recording *recording = NULL;
@@ -105,7 +105,7 @@ static void what_is_recorded_is_played(void **state)
 /* Each is refused, the recording is none, and the stream goes on as if nothing had been. */
 static void what_waits_spoils_a_recording(void **state)
 {
-    const struct rig *const r = *state;
+    const struct fixture *const r = *state;
     const redco_backend_calls *const calls = r->b->calls;
     unsigned char own[BYTES] = {0};
     for (int what = 0; what < 6; what++) {
@@ -141,12 +141,12 @@ static void failures_leave_nothing(void **state)
 {
     static const char *const names[] = {"cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags",
                                         "cuEventRecordWithFlags", "cuGraphLaunch"};
-    const struct rig *const r = *state;
+    const struct fixture *const r = *state;
     const redco_backend_calls *const calls = r->b->calls;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         redco_error err = {.status = REDCO_OK};
         redco_recording *recording = NULL;
-        r->standin.fail_at(names[i], 1, CUDA_ERROR_UNKNOWN);
+        r->mock.fail_at(names[i], 1, CUDA_ERROR_UNKNOWN);
         redco_status st = calls->record_begin(r->b, r->q, &err);
         if (st == REDCO_OK) {
             st = stream_sum(r, &err);
@@ -155,7 +155,7 @@ static void failures_leave_nothing(void **state)
             if (st == REDCO_OK) { st = ended; }
             if (st == REDCO_OK) { st = calls->record_play(r->b, r->q, recording, &err); }
         }
-        r->standin.fail_at(NULL, 0, CUDA_SUCCESS);
+        r->mock.fail_at(NULL, 0, CUDA_SUCCESS);
         assert_int_equal(st, REDCO_ESYSTEM);
         assert_non_null(strstr(err.text, "CUDA_ERROR_UNKNOWN"));
         assert_int_equal(recording != NULL, i == 4);

@@ -1,6 +1,6 @@
 /* The answers of the real cuDNN to the graphs of dnn_graph.c, without a GPU: it has engines for them on described
  * devices, compiles their kernels, and wants the workspace that the README's formulas give. Also that mistakes get the
- * same statuses from it as from the stand-in. A driver that takes any machine code stands in (loading_driver.cpp):
+ * same statuses from it as from the mock library. A driver that takes any machine code stands in (loading_driver.cpp):
  * nothing is run. Skipped where libcudnn.so.9 is not installed. */
 #include "executor/backend/cuda/attention/dnn.h"
 
@@ -100,12 +100,12 @@ static library *library_of(void **state)
     return *state;
 }
 
-/** NULL: the stand-in, which knows nothing of devices. */
+/** NULL: the mock library, which knows nothing of devices. */
 static cudnnBackendDescriptor_t describe(const redcoi_dnn_calls *c, const char *properties)
 {
     cudnnBackendDescriptor_t d = NULL;
     if (c->descriptor_create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &d) != CUDNN_STATUS_SUCCESS) {
-        print_message("the stand-in: nothing to ask\n");
+        print_message("the mock library: nothing to ask\n");
         return NULL;
     }
     assert_int_equal(
@@ -200,7 +200,7 @@ static cudnnBackendDescriptor_t make_product(const redcoi_dnn_calls *c, const cu
     return op; /* the process decides how */
 }
 
-/** Run on the stand-in and on the real library: both must say the same. */
+/** Run on the mock library and on the real library: both must say the same. */
 static void mistakes_have_their_statuses(void **state)
 {
     const redcoi_dnn_calls *c = &library_of(state)->calls;

@@ -66,8 +66,8 @@ static void a_row_becomes_a_plan(void **state)
     assert_int_equal(in.machine.nodes, 2);
     assert_int_equal(in.machine.gpus_per_node, 64);
     assert_true(fabs(in.machine.node_network_bytes_per_s - 16 * 200e9) < 1.0);
-    assert_int_equal(in.setting.dp.gpus, 16);
-    assert_int_equal(in.setting.dp.nodes, 2);
+    assert_int_equal(in.parallelism.dp.gpus, 16);
+    assert_int_equal(in.parallelism.dp.nodes, 2);
     assert_int_equal(config.shards.optimizer.gpus, 32);
     assert_int_equal(config.shards.optimizer.nodes, 2);
     assert_int_equal(config.recompute, REDCO_RECOMPUTE_FULL);

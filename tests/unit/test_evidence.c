@@ -13,8 +13,8 @@ static const redco_machine machine = {.nodes = 64, .gpus_per_node = 8};
 /* 64 nodes of 8: tp 4 x cp 4 are 16 ranks on 2 nodes; dp 4 x 4 of them 256 ranks on 32 nodes; 2 x 8192 / 4 tokens. */
 static void reach_counts_nodes_and_tokens(void **state)
 {
-    const redco_setting setting = {.tp = 4, .cp = 4, .pp = 2, .chunks = 1, .micro_batch = 2, .dp = {1, 16}};
-    const redco_reach reach = redco_reach_of(&machine, 8192, &setting);
+    const redco_parallelism parallelism = {.tp = 4, .cp = 4, .pp = 2, .chunks = 1, .micro_batch = 2, .dp = {1, 16}};
+    const redco_reach reach = redco_reach_of(&machine, 8192, &parallelism);
     (void)state;
     assert_int_equal(reach.tokens, 4096);
     assert_int_equal(reach.cp_nodes, 2);
@@ -33,9 +33,9 @@ static void hull_ends_where_measurements_end(void **state)
                              .least_tokens = 2048,
                              .most_tokens = 8192,
                              .least_context_tokens = 4096};
-    const redco_setting inside = {.tp = 8, .cp = 2, .pp = 8, .chunks = 6, .micro_batch = 1, .dp = {1, 1}};
+    const redco_parallelism inside = {.tp = 8, .cp = 2, .pp = 8, .chunks = 6, .micro_batch = 1, .dp = {1, 1}};
     const struct {
-        redco_setting setting;
+        redco_parallelism parallelism;
         redco_reach reach;
         uint32_t beyond;
     } cases[] = {
@@ -53,7 +53,7 @@ static void hull_ends_where_measurements_end(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(redco_hull_beyond(&hull, &cases[i].setting, &cases[i].reach), cases[i].beyond);
+        assert_int_equal(redco_hull_beyond(&hull, &cases[i].parallelism, &cases[i].reach), cases[i].beyond);
     }
 }
 
@@ -66,11 +66,11 @@ static void shipped_runs_are_inside_and_nearest_to_themselves(void **state)
         assert_non_null(evidence);
         for (size_t i = 0; i < evidence->count; i++) {
             const redco_evidence_run *const run = &evidence->runs[i];
-            const redco_setting setting = {.tp = run->tp, .cp = run->cp, .pp = run->pp, .chunks = run->chunks};
+            const redco_parallelism parallelism = {.tp = run->tp, .cp = run->cp, .pp = run->pp, .chunks = run->chunks};
             char text[REDCO_EVIDENCE_TEXT];
             size_t nearest[REDCO_EVIDENCE_NEAREST];
-            assert_string_equal(redco_evidence_beyond(evidence, &setting, &run->reach, text, sizeof text), "");
-            assert_true(redco_evidence_nearest(evidence, run->gpus, &setting, &run->reach, nearest) > 0);
+            assert_string_equal(redco_evidence_beyond(evidence, &parallelism, &run->reach, text, sizeof text), "");
+            assert_true(redco_evidence_nearest(evidence, run->gpus, &parallelism, &run->reach, nearest) > 0);
             const redco_evidence_run *const first = &evidence->runs[nearest[0]];
             assert_true(first->gpus == run->gpus && first->tp == run->tp && first->cp == run->cp &&
                         first->pp == run->pp && first->reach.tokens == run->reach.tokens);
@@ -90,11 +90,11 @@ static void beyond_names_value_and_range(void **state)
                                         .least_tokens = 4096,
                                         .most_tokens = 32768,
                                         .least_context_tokens = 4096}};
-    const redco_setting setting = {.tp = 8, .cp = 1, .pp = 16, .chunks = 1};
+    const redco_parallelism parallelism = {.tp = 8, .cp = 1, .pp = 16, .chunks = 1};
     const redco_reach reach = {.tokens = 512, .cp_nodes = 1, .dp_nodes = 4};
     char text[REDCO_EVIDENCE_TEXT];
     (void)state;
-    assert_string_equal(redco_evidence_beyond(&evidence, &setting, &reach, text, sizeof text),
+    assert_string_equal(redco_evidence_beyond(&evidence, &parallelism, &reach, text, sizeof text),
                         "pp 16 (measured up to 9), 512 tokens a rank and micro-batch (measured from 4096)");
 }
 

@@ -278,12 +278,12 @@ static void set_in_plan(struct planned *p, const char *key, const char *value)
     } else if (strcmp(key, "placement") == 0) {
         set_placement(p, value);
     } else if (strcmp(key, "schedule") == 0) {
-        p->reopened.setting.schedule = (redco_pipeline_kind)word_index(redco_pipeline_words, value);
+        p->reopened.parallelism.schedule = (redco_pipeline_kind)word_index(redco_pipeline_words, value);
     } else if (strcmp(key, "group") == 0) {
-        p->reopened.setting.group = n;
+        p->reopened.parallelism.group = n;
     } else if (strcmp(key, "split") == 0) {
         static const uint32_t split[] = {15, 17};
-        p->reopened.setting.split = split;
+        p->reopened.parallelism.split = split;
     } else if (strcmp(key, "rule_match") == 0) {
         free(rule->match);
         rule->match = strdup(value);

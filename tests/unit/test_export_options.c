@@ -276,10 +276,10 @@ static void pipelines_are_exported(void **state)
     plan_open(&names, 16, &o, &p);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char group[16] = "";
-        p.reopened.setting.schedule = rows[i].schedule;
-        p.reopened.setting.chunks = rows[i].chunks;
-        p.reopened.setting.group = rows[i].group;
-        p.reopened.setting.split = rows[i].split;
+        p.reopened.parallelism.schedule = rows[i].schedule;
+        p.reopened.parallelism.chunks = rows[i].chunks;
+        p.reopened.parallelism.group = rows[i].group;
+        p.reopened.parallelism.split = rows[i].split;
         redco_export *megatron = export(&p, REDCO_FRAMEWORK_MEGATRON);
         redco_export *titan = export(&p, REDCO_FRAMEWORK_TORCHTITAN);
         redco_export *internevo = export(&p, REDCO_FRAMEWORK_INTERNEVO);

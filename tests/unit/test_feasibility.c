@@ -67,9 +67,9 @@ static void assert_states(const redco_candidate *c, uint64_t gpus, uint64_t para
                                redco_mesh_ranks(s->optimizer)};
     const uint64_t bytes[3] = {p->parameter_bytes, p->gradient_bytes, p->optimizer_bytes};
     const uint64_t each[3] = {4, 4, 8};
-    assert_true(ranks[0] * c->setting.tp <= gpus);
+    assert_true(ranks[0] * c->parallelism.tp <= gpus);
     for (int i = 0; i < 3; i++) {
-        const double ratio = (double)bytes[i] * (double)ranks[i] * c->setting.tp / (double)(each[i] * params);
+        const double ratio = (double)bytes[i] * (double)ranks[i] * c->parallelism.tp / (double)(each[i] * params);
         if (!(ratio >= 1.0 - 1e-9 && ratio < 1.05)) {
             fail_msg("component %d: %g of what the parameters need", i, ratio);
         }

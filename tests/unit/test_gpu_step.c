@@ -199,15 +199,15 @@ static uint32_t assign(const redco_model *model, redco_recompute recompute, redc
     return count;
 }
 
-static redco_setting setting_of(uint32_t sequences, uint32_t micro_batches)
+static redco_parallelism setting_of(uint32_t sequences, uint32_t micro_batches)
 {
-    return (redco_setting){.tp = 1,
-                           .pp = 1,
-                           .cp = 1,
-                           .micro_batch = sequences,
-                           .micro_batches = micro_batches,
-                           .dp = {1, 1},
-                           .scheme = REDCO_INTRA_TENSOR};
+    return (redco_parallelism){.tp = 1,
+                               .pp = 1,
+                               .cp = 1,
+                               .micro_batch = sequences,
+                               .micro_batches = micro_batches,
+                               .dp = {1, 1},
+                               .scheme = REDCO_INTRA_TENSOR};
 }
 
 static redco_workload workload_of(uint32_t sequences, uint32_t length)
@@ -224,7 +224,7 @@ static void check(redco_inputs *inputs, const struct dims *d, uint32_t sequences
                   uint32_t micro_batches, redco_recompute recompute, double host_s)
 {
     const redco_workload workload = workload_of(sequences * micro_batches, length);
-    const redco_setting setting = setting_of(sequences, micro_batches);
+    const redco_parallelism parallelism = setting_of(sequences, micro_batches);
     redco_assignment all[8];
     redco_costs *costs = NULL;
     redco_simulation simulated = {.step_s = 0.0};
@@ -232,11 +232,11 @@ static void check(redco_inputs *inputs, const struct dims *d, uint32_t sequences
     const uint32_t count = assign(inputs->model, recompute, all);
     if (redco_costs_create(&inputs->machine, inputs->model, &workload, &inputs->calibration, inputs->comm, &costs,
                            &err) != REDCO_OK ||
-        redco_simulate(costs, &setting, all, count, NULL, &simulated, &err) != REDCO_OK) {
+        redco_simulate(costs, &parallelism, all, count, NULL, &simulated, &err) != REDCO_OK) {
         fail_msg("%s: %s", err.place, err.text);
     }
     const double wanted_s = step_s(d, sequences, length, micro_batches, recompute, host_s);
-    const redco_prediction p = redco_cost_step(costs, &setting, all, count);
+    const redco_prediction p = redco_cost_step(costs, &parallelism, all, count);
     if (fabs(simulated.step_s / wanted_s - 1.0) > 1e-6 || fabs(p.step_s / wanted_s - 1.0) > 1e-6) {
         fail_msg("%s, %u x %u, %u micro-batches, recompute %d: simulated %.9g, closed form %.9g, by hand %.9g s",
                  d->name, sequences, length, micro_batches, (int)recompute, simulated.step_s, p.step_s, wanted_s);
@@ -280,14 +280,14 @@ static void small_models_wait_for_launches(void **state)
 static uint64_t total_bytes(redco_inputs *inputs, const redco_comm *comm)
 {
     const redco_workload workload = workload_of(1, 2048);
-    const redco_setting setting = setting_of(1, 1);
+    const redco_parallelism parallelism = setting_of(1, 1);
     redco_assignment all[8];
     redco_costs *costs = NULL;
     const uint32_t count = assign(inputs->model, REDCO_RECOMPUTE_NONE, all);
     assert_int_equal(
         redco_costs_create(&inputs->machine, inputs->model, &workload, &inputs->calibration, comm, &costs, NULL),
         REDCO_OK);
-    const uint64_t bytes = redco_cost_step(costs, &setting, all, count).total_bytes;
+    const uint64_t bytes = redco_cost_step(costs, &parallelism, all, count).total_bytes;
     redco_costs_free(costs);
     return bytes;
 }

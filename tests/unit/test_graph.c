@@ -21,22 +21,22 @@ static redco_value input(redco_graph *g, const char *name, redco_dtype dtype, ui
         __VA_ARGS__                                                                                                    \
     }
 
-static int open_lab(void **state)
+static int open_fixture(void **state)
 {
-    static lab l;
-    lab_open(&l, 3);
+    static fixture l;
+    fixture_open(&l, 3);
     *state = &l;
     return 0;
 }
 
-static int close_lab(void **state)
+static int close_fixture(void **state)
 {
-    lab_close(*state);
+    fixture_close(*state);
     return 0;
 }
 
 /* The graph keeps the first error, with layer and operator as its place; everything after it passes through. */
-static void assert_error(lab *l, const char *place, const char *text)
+static void assert_error(fixture *l, const char *place, const char *text)
 {
     redco_error err = {0};
     assert_int_equal(redco_graph_status(l->g, &err), REDCO_EVALUE);
@@ -44,12 +44,12 @@ static void assert_error(lab *l, const char *place, const char *text)
     assert_string_equal(err.text, text);
     assert_int_equal(redco_neg(l->g, REDCO_NO_VALUE), REDCO_NO_VALUE);
     assert_int_equal(redco_scalar(l->g, REDCO_F32, 1), REDCO_NO_VALUE);
-    lab_clear(l);
+    fixture_clear(l);
 }
 
 static void errors_name_operator_and_shapes(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     redco_graph_set_layer(l->g, "block.3");
     redco_graph_set_operator(l->g, "qkv");
     (void)redco_matmul(l->g, input(l->g, "x", REDCO_BFLOAT16, DIMS(2, 3)), input(l->g, "w", REDCO_BFLOAT16, DIMS(4, 5)),
@@ -100,7 +100,7 @@ static void errors_name_operator_and_shapes(void **state)
 /* Whatever types two inputs have, an operator is refused or it runs: none reaches a kernel that it does not have. */
 static void accepted_types_have_kernels(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     static unsigned char zeros[64], out[4096];
     uint32_t ran = 0;
     for (uint32_t kind = REDCO_OP_CONSTANT; kind < REDCO_OP_ALL_REDUCE; kind++) {
@@ -126,7 +126,7 @@ static void accepted_types_have_kernels(void **state)
                 }
                 ran++;
             }
-            lab_clear(l);
+            fixture_clear(l);
         }
     }
     assert_true(ran > 200);
@@ -134,7 +134,7 @@ static void accepted_types_have_kernels(void **state)
 
 static void errors_of_types_and_calls(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     (void)input(l->g, "x", REDCO_F32, DIMS(2, 0));
     assert_error(l, "", "dimension 1 is 0; each must be at least 1");
     (void)input(l->g, "x", REDCO_F32, DIMS(UINT64_C(1) << 30, UINT64_C(1) << 30));
@@ -165,7 +165,7 @@ static void errors_of_types_and_calls(void **state)
 
 static void errors_when_it_is_run(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     redco_error err = {0};
     float out[8];
     redco_graph_set_layer(l->g, "embedding.0");
@@ -181,13 +181,13 @@ static void errors_when_it_is_run(void **state)
     assert_int_equal(redco_evaluate(l->backend, l->g, bindings, 1, &(redco_result){rows, out}, 1, &err), REDCO_EVALUE);
     assert_string_equal(err.place, "index");
     assert_string_equal(err.text, "no data is bound to this input");
-    lab_clear(l);
+    fixture_clear(l);
 }
 
 /* Whatever allocation fails, all memory comes back, and the error says so. */
 static void short_memory_is_an_error(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     static float data[64];
     float out[64];
     uint64_t limit_bytes, peak_bytes, live_bytes;
@@ -209,12 +209,12 @@ static void short_memory_is_an_error(void **state)
         redco_backend_close(b);
     }
     assert_true(enough && limit_bytes > 256);
-    lab_clear(l);
+    fixture_clear(l);
 }
 
 static void equal_operators_are_one(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     const redco_value x = input(l->g, "x", REDCO_F32, DIMS(2, 3)), y = input(l->g, "y", REDCO_F32, DIMS(2, 3));
     const redco_value sum = redco_add(l->g, x, y);
     const uint32_t ops = redco_graph_op_count(l->g);
@@ -231,13 +231,13 @@ static void equal_operators_are_one(void **state)
     for (int i = 0; i < 3000; i++) { last = redco_shift(l->g, last, 1 + i); }
     for (int i = 0; i < 3000; i++) { last = i == 0 ? redco_shift(l->g, x, 1) : redco_shift(l->g, last, 1 + i); }
     assert_true(redco_graph_op_count(l->g) < 6020);
-    lab_assert_ok(l);
-    lab_clear(l);
+    fixture_assert_ok(l);
+    fixture_clear(l);
 }
 
 static void identities_need_no_operator(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     const redco_value x = input(l->g, "x", REDCO_F32, DIMS(2, 3)), row = input(l->g, "row", REDCO_F32, DIMS(1, 3));
     assert_int_equal(redco_shift(l->g, x, 0), x);
     assert_int_equal(redco_scale(l->g, x, 1), x);
@@ -271,12 +271,12 @@ static void identities_need_no_operator(void **state)
     /* Not-a-number and infinities are left to the run. */
     const redco_value zero = redco_scalar(l->g, REDCO_F32, 0);
     assert_int_equal(redco_value_op(l->g, redco_div(l->g, zero, zero))->kind, REDCO_OP_DIV);
-    lab_clear(l);
+    fixture_clear(l);
 }
 
 static void operators_carry_the_simulators_names(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     char name[100];
     const redco_tensor_type weight = redco_type(REDCO_F32, DIMS(3, 4));
     redco_graph_set_layer(l->g, "block.7");
@@ -288,7 +288,7 @@ static void operators_carry_the_simulators_names(void **state)
     const redco_value wrt[2] = {x, w};
     redco_value d[2];
     redco_gradient(l->g, redco_sum_all(l->g, a), wrt, 2, d);
-    lab_assert_ok(l);
+    fixture_assert_ok(l);
     assert_string_equal(redco_op_name(l->g, redco_value_op(l->g, y), name, sizeof name), "fwd/block.7/qkv");
     assert_string_equal(redco_op_name(l->g, redco_value_op(l->g, d[0]), name, sizeof name), "bwd/block.7/qkv/input");
     assert_string_equal(redco_op_name(l->g, redco_value_op(l->g, d[1]), name, sizeof name), "bwd/block.7/qkv/weight");
@@ -309,12 +309,12 @@ static void operators_carry_the_simulators_names(void **state)
     assert_int_equal(redco_value_op(l->g, w)->attributes.flags, REDCO_FLAG_PARAMETER);
     assert_int_equal(redco_graph_find_input(l->g, "v"), REDCO_NO_VALUE);
     assert_string_equal(redco_value_name(l->g, w), "w");
-    lab_clear(l);
+    fixture_clear(l);
 }
 
 static void operators_have_roles(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     for (unsigned role = 1; role < REDCO_OP_ROLE_COUNT; role++) { /* each has a name of its own */
         assert_string_not_equal(redco_op_role_name((redco_op_role)role), "");
         assert_int_equal(redco_op_role_named(redco_op_role_name((redco_op_role)role)), role);
@@ -341,19 +341,20 @@ static void operators_have_roles(void **state)
     assert_int_not_equal(second->layer_id, first->layer_id);
     assert_int_equal(fourth->layer_id, second->layer_id);
     assert_int_equal(fourth->name_id, second->name_id);
-    lab_clear(l);
+    fixture_clear(l);
 }
 
 static void extraction_keeps_what_is_needed(void **state)
 {
-    lab *l = *state;
-    const redco_value x = lab_real(l, 2, (uint64_t[]){2, 3}, -1, 1), unused = lab_real(l, 1, (uint64_t[]){4}, -1, 1);
+    fixture *l = *state;
+    const redco_value x = fixture_real(l, 2, (uint64_t[]){2, 3}, -1, 1),
+                      unused = fixture_real(l, 1, (uint64_t[]){4}, -1, 1);
     (void)redco_exp(l->g, unused);
     redco_graph_set_layer(l->g, "block.0");
     const redco_value y = redco_softmax(l->g, x), f = redco_sum_all(l->g, redco_mul(l->g, y, y));
     redco_value d, map[64];
     redco_gradient(l->g, f, &x, 1, &d);
-    lab_assert_ok(l);
+    fixture_assert_ok(l);
     assert_true(redco_graph_value_count(l->g) <= 64);
     redco_graph *small = NULL;
     assert_int_equal(redco_graph_extract(l->g, &d, 1, NULL, NULL, &small, map, NULL), REDCO_OK);
@@ -363,12 +364,12 @@ static void extraction_keeps_what_is_needed(void **state)
     assert_string_equal(redco_value_op(small, map[y])->layer, "block.0");
     assert_int_equal(redco_value_op(small, map[d])->origin, redco_value_op(small, map[y])->id);
     double before[6], after[6];
-    lab_run(l, d, before);
+    fixture_run(l, d, before);
     const redco_binding binding = {map[x], l->data[0]};
     assert_int_equal(redco_evaluate(l->backend, small, &binding, 1, &(redco_result){map[d], after}, 1, NULL), REDCO_OK);
     assert_memory_equal(before, after, sizeof before);
     redco_graph_free(small);
-    lab_clear(l);
+    fixture_clear(l);
 }
 
 /* Refusals that layouts add: types, a group of one, and no gradient. */
@@ -394,7 +395,7 @@ static void collectives_have_the_tables_names(void **state)
 
 static void collectives(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     char text[REDCO_TYPE_TEXT_BYTES];
     const redco_rank_group group = {.id = 2, .ranks = 4}, alone = {.id = 2, .ranks = 1};
     redco_value x = input(l->g, "x", REDCO_F32, DIMS(8, 3)), d;
@@ -433,5 +434,5 @@ int main(void)
         cmocka_unit_test(collectives),
         cmocka_unit_test(collectives_have_the_tables_names),
     };
-    return cmocka_run_group_tests(tests, open_lab, close_lab);
+    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

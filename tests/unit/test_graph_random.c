@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#ifdef LAB_CUDA /* an evaluation takes milliseconds in stand-ins */
+#ifdef LAB_CUDA /* an evaluation takes milliseconds in mock libraries */
 enum { GRAPHS = 6, POOL = 8, CALLS = 6000, LEAST_KINDS = 20 };
 #else
 enum { GRAPHS = 60, POOL = 12, CALLS = 30000, LEAST_KINDS = 36 };
@@ -16,14 +16,14 @@ static redco_value squeeze(redco_graph *g, redco_value a)
     return redco_scale(g, redco_tanh(g, a), 1.5);
 }
 
-static redco_value one_step(lab *l, redco_value a, redco_value b)
+static redco_value one_step(fixture *l, redco_value a, redco_value b)
 {
     redco_graph *g = l->g;
     const redco_tensor_type type = *redco_value_type(g, a); /* all are [p, q] */
-    const uint32_t axis = (uint32_t)lab_below(l, 2);
+    const uint32_t axis = (uint32_t)fixture_below(l, 2);
     const redco_value ones = redco_shift(g, redco_scale(g, redco_slice_axis(g, b, 0, 0, 1), 0.1), 1);
     const uint64_t flat = type.dim[1];
-    switch (lab_below(l, 16)) {
+    switch (fixture_below(l, 16)) {
     case 0: return redco_add(g, a, b);
     case 1: return redco_mul(g, a, b);
     case 2: return redco_div(g, a, redco_shift(g, redco_mul(g, b, b), 1));
@@ -48,7 +48,7 @@ static redco_value one_step(lab *l, redco_value a, redco_value b)
     default: {
         const uint64_t heads[4] = {1, type.dim[0], 1, type.dim[1]};
         const redco_value q = redco_reshape(g, a, 4, heads), k = redco_reshape(g, b, 4, heads);
-        const redco_attention_options options = {.causal = lab_below(l, 2) == 0};
+        const redco_attention_options options = {.causal = fixture_below(l, 2) == 0};
         return redco_reshape(g, redco_attend(g, q, k, q, REDCO_NO_VALUE, &options), 2, type.dim);
     }
     }
@@ -56,21 +56,21 @@ static redco_value one_step(lab *l, redco_value a, redco_value b)
 
 static void random_graphs(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     for (int n = 0; n < GRAPHS; n++) {
         redco_value pool[POOL];
         uint64_t dim[2];
-        lab_dims(l, 2, 12, dim);
-        pool[0] = lab_real(l, 2, dim, -1.5, 1.5);
-        pool[1] = lab_real(l, 2, dim, -1.5, 1.5);
-        const uint32_t steps = 2 + (uint32_t)lab_below(l, POOL - 4);
+        fixture_dims(l, 2, 12, dim);
+        pool[0] = fixture_real(l, 2, dim, -1.5, 1.5);
+        pool[1] = fixture_real(l, 2, dim, -1.5, 1.5);
+        const uint32_t steps = 2 + (uint32_t)fixture_below(l, POOL - 4);
         for (uint32_t i = 2; i < 2 + steps; i++) {
-            const redco_value a = pool[lab_below(l, i)], b = pool[lab_below(l, i)];
+            const redco_value a = pool[fixture_below(l, i)], b = pool[fixture_below(l, i)];
             pool[i] = squeeze(l->g, one_step(l, a, b));
-            lab_assert_ok(l);
+            fixture_assert_ok(l);
         }
-        lab_check_derivatives(l, "random graph", redco_add(l->g, pool[1 + steps], pool[steps]));
-        lab_clear(l);
+        fixture_check_derivatives(l, "random graph", redco_add(l->g, pool[1 + steps], pool[steps]));
+        fixture_clear(l);
     }
 }
 
@@ -78,46 +78,46 @@ static void random_graphs(void **state)
  * happens. Indices out of range are errors of the run. */
 static void random_calls(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     static double bytes[64], out[1 << 16];
     uint32_t accepted = 0, kinds = 0;
     bool seen[REDCO_OP_COUNT] = {false};
-    for (uint32_t i = 0; i < 64; i++) { bytes[i] = lab_uniform(l, 0.1, 1); }
+    for (uint32_t i = 0; i < 64; i++) { bytes[i] = fixture_uniform(l, 0.1, 1); }
     for (uint32_t n = 0; n < CALLS; n++) {
-        const redco_op_kind kind = (redco_op_kind)(1 + lab_below(l, REDCO_OP_ALL_REDUCE - 1));
-        const uint32_t count = (uint32_t)lab_below(l, 6), rank = (uint32_t)lab_below(l, 5);
-        const bool alike = lab_below(l, 2) == 0; /* else hardly any call is right */
+        const redco_op_kind kind = (redco_op_kind)(1 + fixture_below(l, REDCO_OP_ALL_REDUCE - 1));
+        const uint32_t count = (uint32_t)fixture_below(l, 6), rank = (uint32_t)fixture_below(l, 5);
+        const bool alike = fixture_below(l, 2) == 0; /* else hardly any call is right */
         uint64_t dim[4] = {1, 1, 1, 1};
         redco_value in[6], made[REDCO_OUTPUTS_MAX];
         redco_binding bindings[6];
-        lab_dims(l, rank, 16, dim);
+        fixture_dims(l, rank, 16, dim);
         for (uint32_t i = 0; i < count; i++) {
             char name[16];
             static const redco_dtype dtypes[8] = {REDCO_F32, REDCO_F32, REDCO_F64,  REDCO_BFLOAT16,
                                                   REDCO_F16, REDCO_I32, REDCO_BOOL, REDCO_F32};
-            const uint32_t own = alike ? rank : (uint32_t)lab_below(l, 5);
-            if (!alike) { lab_dims(l, own, 16, dim); }
-            const redco_tensor_type type = redco_type(alike ? REDCO_F32 : dtypes[lab_below(l, 8)], own, dim);
+            const uint32_t own = alike ? rank : (uint32_t)fixture_below(l, 5);
+            if (!alike) { fixture_dims(l, own, 16, dim); }
+            const redco_tensor_type type = redco_type(alike ? REDCO_F32 : dtypes[fixture_below(l, 8)], own, dim);
             (void)snprintf(name, sizeof name, "x%u", i);
             in[i] = redco_input(l->g, name, &type);
             bindings[i] = (redco_binding){in[i], bytes};
         }
         redco_attributes a;
         memset(&a, 0, sizeof a);
-        a.scalar = lab_uniform(l, -1, 1);
-        a.offset = (int64_t)lab_below(l, 5) - 2;
-        a.window = lab_below(l, 3);
-        a.rank = alike ? rank : (uint32_t)lab_below(l, 5);
-        a.axis_count = alike ? rank : (uint32_t)lab_below(l, 5);
-        a.dtype = (uint32_t)lab_below(l, REDCO_DTYPE_COUNT);
-        a.flags = (uint32_t)lab_below(l, 256);
+        a.scalar = fixture_uniform(l, -1, 1);
+        a.offset = (int64_t)fixture_below(l, 5) - 2;
+        a.window = fixture_below(l, 3);
+        a.rank = alike ? rank : (uint32_t)fixture_below(l, 5);
+        a.axis_count = alike ? rank : (uint32_t)fixture_below(l, 5);
+        a.dtype = (uint32_t)fixture_below(l, REDCO_DTYPE_COUNT);
+        a.flags = (uint32_t)fixture_below(l, 256);
         for (uint32_t i = 0; i < 4; i++) {
-            a.begin[i] = lab_below(l, 8) == 0 ? UINT64_MAX - lab_below(l, 3) : lab_below(l, 2);
-            a.size[i] = lab_below(l, 8) == 0 ? UINT64_MAX >> lab_below(l, 64)
-                        : alike              ? dim[i % 4]
-                                             : 1 + lab_below(l, 3);
-            a.whole[i] = lab_below(l, 6);
-            a.axis[i] = alike ? i : (uint32_t)lab_below(l, 5);
+            a.begin[i] = fixture_below(l, 8) == 0 ? UINT64_MAX - fixture_below(l, 3) : fixture_below(l, 2);
+            a.size[i] = fixture_below(l, 8) == 0 ? UINT64_MAX >> fixture_below(l, 64)
+                        : alike                  ? dim[i % 4]
+                                                 : 1 + fixture_below(l, 3);
+            a.whole[i] = fixture_below(l, 6);
+            a.axis[i] = alike ? i : (uint32_t)fixture_below(l, 5);
         }
         redco_graph_apply(l->g, kind, in, count, &a, made);
         if (redco_graph_status(l->g, NULL) == REDCO_OK &&
@@ -133,31 +133,31 @@ static void random_calls(void **state)
             kinds += !seen[kind];
             seen[kind] = true;
         }
-        lab_clear(l);
+        fixture_clear(l);
     }
     (void)printf("%d random calls: %u of %u kinds accepted and run\n", CALLS, accepted, kinds);
     assert_true(kinds >= LEAST_KINDS);
 }
 
-static int open_lab(void **state)
+static int open_fixture(void **state)
 {
-    static lab l;
-    lab_open(&l, 1);
+    static fixture l;
+    fixture_open(&l, 1);
     *state = &l;
     return 0;
 }
 
-static int close_lab(void **state)
+static int close_fixture(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     (void)printf("%d random graphs: first derivatives off by at most %.1e, second %.1e, decomposed %.1e\n", GRAPHS,
                  l->first.worst, l->second.worst, l->fused.worst);
-    lab_close(l);
+    fixture_close(l);
     return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_graphs), cmocka_unit_test(random_calls)};
-    return cmocka_run_group_tests(tests, open_lab, close_lab);
+    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

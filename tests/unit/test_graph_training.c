@@ -49,15 +49,15 @@ static redco_value step_down(redco_graph *g, redco_value parameter, redco_value 
 
 static void network_trains_as_by_hand(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     redco_graph *g = l->g;
     const double rate = 0.2;
     double x[ROWS * IN], t[ROWS], loss = 0, first = 0;
     network by_hand, trained, next;
-    for (int i = 0; i < ROWS * IN; i++) { x[i] = lab_uniform(l, -1, 1); }
-    for (int i = 0; i < ROWS; i++) { t[i] = lab_uniform(l, -1, 1); }
-    for (int i = 0; i < IN * HIDDEN; i++) { by_hand.a[i] = lab_uniform(l, -1, 1); }
-    for (int i = 0; i < HIDDEN; i++) { by_hand.b[i] = lab_uniform(l, -1, 1); }
+    for (int i = 0; i < ROWS * IN; i++) { x[i] = fixture_uniform(l, -1, 1); }
+    for (int i = 0; i < ROWS; i++) { t[i] = fixture_uniform(l, -1, 1); }
+    for (int i = 0; i < IN * HIDDEN; i++) { by_hand.a[i] = fixture_uniform(l, -1, 1); }
+    for (int i = 0; i < HIDDEN; i++) { by_hand.b[i] = fixture_uniform(l, -1, 1); }
     trained = by_hand;
 
     const redco_tensor_type type_x = redco_type(REDCO_F64, DIMS(ROWS, IN)),
@@ -85,7 +85,7 @@ static void network_trains_as_by_hand(void **state)
     }
     assert_true(loss < 0.5 * first);
     for (int i = 0; i < IN * HIDDEN; i++) { assert_true(fabs(trained.a[i] - by_hand.a[i]) < 1e-12); }
-    lab_clear(l);
+    fixture_clear(l);
 }
 
 /* Two decoder blocks, as LLaMA's (grouped heads, rotary, RMS norm, gated) or as GPT-2's (biases, learned positions,
@@ -231,7 +231,7 @@ static void build_training(training *t, redco_graph *g, bool llama, redco_dtype 
 }
 
 /** One step; parameters move. @param gradients NULL, or one array per parameter */
-static double train_step(lab *l, training *t, double **gradients)
+static double train_step(fixture *l, training *t, double **gradients)
 {
     redco_binding bindings[PARAMETERS_MAX + 2] = {{t->tokens, t->token}, {t->targets, t->target}};
     redco_result results[2 * PARAMETERS_MAX + 1];
@@ -281,13 +281,13 @@ static void read_numbers(FILE *file, double *numbers, int count)
 }
 
 /* PyTorch's losses over five steps, and of every first gradient its length and its sum weighted by cos(0.3 i). */
-static void compare_with_reference(lab *l, bool llama)
+static void compare_with_reference(fixture *l, bool llama)
 {
     training t;
     double *gradients[PARAMETERS_MAX], want[2], worst = 0;
     FILE *file = reference(llama ? "llama" : "gpt2");
     build_training(&t, l->g, llama, REDCO_F64, 0.1);
-    lab_assert_ok(l);
+    fixture_assert_ok(l);
     for (uint32_t i = 0; i < t.m.count; i++) {
         gradients[i] = malloc(redco_type_bytes(redco_value_type(l->g, t.m.parameter[i])));
         assert_non_null(gradients[i]);
@@ -313,7 +313,7 @@ static void compare_with_reference(lab *l, bool llama)
     (void)fclose(file);
     (void)printf("%s: losses as PyTorch's to %.1e\n", llama ? "llama" : "gpt2", worst);
     free_training(&t);
-    lab_clear(l);
+    fixture_clear(l);
 }
 
 static void llama_equals_pytorch(void **state)
@@ -330,7 +330,7 @@ static void gpt2_equals_pytorch(void **state)
  * moves a loss of about 3 by some 1e-2 each; 24 bits, by some 1e-6. */
 static void transformers_train_in_every_precision(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     static const redco_dtype dtypes[4] = {REDCO_F64, REDCO_F32, REDCO_F16, REDCO_BFLOAT16};
     static const double bounds[4] = {0, 1.5e-6, 1.2e-2, 1e-1};
     for (int llama = 0; llama < 2; llama++) {
@@ -339,7 +339,7 @@ static void transformers_train_in_every_precision(void **state)
             training t;
             double loss = 0, first = 0;
             build_training(&t, l->g, llama != 0, dtypes[k], 0.1);
-            lab_assert_ok(l);
+            fixture_assert_ok(l);
             for (int step = 0; step < 10; step++) {
                 loss = train_step(l, &t, NULL);
                 if (step == 0) { first = loss; }
@@ -350,7 +350,7 @@ static void transformers_train_in_every_precision(void **state)
             }
             assert_true(loss < 0.8 * first);
             free_training(&t);
-            lab_clear(l);
+            fixture_clear(l);
         }
     }
 }
@@ -359,7 +359,7 @@ static void transformers_train_in_every_precision(void **state)
  * (p - 1)^2 sin p: the same file. */
 static void adamw_equals_pytorch(void **state)
 {
-    lab *l = *state;
+    fixture *l = *state;
     redco_graph *g = l->g;
     const redco_tensor_type type = redco_type(REDCO_F64, DIMS(3)),
                             count = redco_type(REDCO_F64, DIMS(REDCO_ADAMW_COUNT));
@@ -386,20 +386,20 @@ static void adamw_equals_pytorch(void **state)
         for (int i = 0; i < 3; i++) { assert_true(fabs(state_now[0][i] - want[i]) < 1e-13); }
     }
     (void)fclose(file);
-    lab_clear(l);
+    fixture_clear(l);
 }
 
-static int open_lab(void **state)
+static int open_fixture(void **state)
 {
-    static lab l;
-    lab_open(&l, 11);
+    static fixture l;
+    fixture_open(&l, 11);
     *state = &l;
     return 0;
 }
 
-static int close_lab(void **state)
+static int close_fixture(void **state)
 {
-    lab_close(*state);
+    fixture_close(*state);
     return 0;
 }
 
@@ -412,5 +412,5 @@ int main(void)
         cmocka_unit_test(adamw_equals_pytorch),
         cmocka_unit_test(transformers_train_in_every_precision),
     };
-    return cmocka_run_group_tests(tests, open_lab, close_lab);
+    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

@@ -30,19 +30,19 @@ static void zero_stages(void **state)
                 {{{1, 1}, {1, 1}, {8, 8}}, 2 * whole, 2 * whole, 12 * part},
                 {{{1, 1}, {8, 8}, {8, 8}}, 2 * whole, 2 * part, 12 * part},
                 {{{8, 8}, {8, 8}, {8, 8}}, 2 * part, 2 * part, 12 * part}};
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(64));
-    redco_setting setting = plain_setting(&b, 1);
-    setting.scheme = REDCO_INTRA_TENSOR;
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(8), plain_workload(64));
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.scheme = REDCO_INTRA_TENSOR;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const redco_prediction p = uniform_step(&b, &setting, rows[i].shards, REDCO_RECOMPUTE_NONE);
+        const redco_prediction p = uniform_step(&b, &parallelism, rows[i].shards, REDCO_RECOMPUTE_NONE);
         assert_int_equal(p.parameter_bytes, rows[i].parameter_bytes);
         assert_int_equal(p.gradient_bytes, rows[i].gradient_bytes);
         assert_int_equal(p.optimizer_bytes, rows[i].optimizer_bytes);
         assert_int_equal(p.total_bytes, p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes +
                                             p.transient_bytes + p.nccl_bytes);
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* LLaMA-7B in 4 stages of 8 blocks, one GPU each, 8 micro-batches. The first keeps 4 micro-batches of activations, the
@@ -50,73 +50,73 @@ static void zero_stages(void **state)
 static void a_pipeline_needs_its_fuller_end(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_machine machine = a800_machine(1);
     machine.gpus_per_node = 4;
     machine.node_gpus_physical = 4;
     machine.link_group_gpus = 4;
-    bundle_open(&b, "llama-7b", machine, plain_workload(8));
-    redco_setting setting = plain_setting(&b, 1);
-    setting.pp = 4;
-    setting.dp = (redco_mesh){1, 1};
-    setting.micro_batches = 8;
+    fixture_open(&b, "llama-7b", machine, plain_workload(8));
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.pp = 4;
+    parallelism.dp = (redco_mesh){1, 1};
+    parallelism.micro_batches = 8;
     const redco_shards whole = {{1, 1}, {1, 1}, {1, 1}};
     const uint64_t blocks = 8 * UINT64_C(202383360), table = 131072000;
     const uint64_t block_activations = 712192820, plane = 2 * 4096 * 4096; /* see activations() */
-    redco_prediction p = uniform_step(&b, &setting, whole, REDCO_RECOMPUTE_NONE);
+    redco_prediction p = uniform_step(&b, &parallelism, whole, REDCO_RECOMPUTE_NONE);
     assert_int_equal(p.parameter_bytes, 2 * (blocks + table)); /* first: embedding, no head */
     assert_int_equal(p.activation_bytes, 4 * (8 * block_activations + plane));
     assert_int_equal(p.transient_bytes, (uint64_t)ceil(b.calibration.reserve_bytes));
     b.workload.seq_len = 256;
     b.workload.engine = (redco_engine){.logits_gathered = true};
-    setting.micro_batch = 64;
-    setting.micro_batches = 1;
+    parallelism.micro_batch = 64;
+    parallelism.micro_batches = 1;
     b.workload.global_batch = 64;
-    bundle_costs(&b);
-    p = uniform_step(&b, &setting, whole, REDCO_RECOMPUTE_FULL);
+    fixture_costs(&b);
+    p = uniform_step(&b, &parallelism, whole, REDCO_RECOMPUTE_FULL);
     assert_int_equal(p.parameter_bytes, 2 * (blocks + table + 4096)); /* last: head and its norm */
     assert_true(p.transient_bytes >= UINT64_C(20) * 64 * 256 * 32000);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 static void full_precision_states(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_workload workload = plain_workload(64);
     workload.precision = REDCO_FP32;
-    bundle_open(&b, "llama-7b", a800_machine(8), workload);
-    const redco_setting setting = plain_setting(&b, 1);
+    fixture_open(&b, "llama-7b", a800_machine(8), workload);
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     const redco_shards shards = {{1, 1}, {1, 1}, {1, 1}};
-    const redco_prediction p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_NONE);
+    const redco_prediction p = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_NONE);
     assert_int_equal(p.parameter_bytes, 4 * UINT64_C(6738415616));
     assert_int_equal(p.gradient_bytes, 4 * UINT64_C(6738415616));
     assert_int_equal(p.optimizer_bytes, 8 * UINT64_C(6738415616));
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* 32-bit weights and two moments of 16 bits: 4 + 2 + 2; gradients of 32 bits as the engine says. */
 static void sixteen_bit_moments(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_workload workload = plain_workload(64);
     workload.engine.moment_bytes = 2;
     workload.engine.gradient_bytes = 4;
-    bundle_open(&b, "llama-7b", a800_machine(8), workload);
-    const redco_setting setting = plain_setting(&b, 1);
+    fixture_open(&b, "llama-7b", a800_machine(8), workload);
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     const redco_shards shards = {{1, 1}, {1, 1}, {1, 1}};
-    const redco_prediction p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_NONE);
+    const redco_prediction p = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_NONE);
     assert_int_equal(p.gradient_bytes, 4 * UINT64_C(6738415616));
     assert_int_equal(p.optimizer_bytes, 8 * UINT64_C(6738415616));
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 static void activations(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
     const uint32_t block = class_of(&b, "block");
     const redco_shape shape = shape_of(1, false);
     /* T h 10 = 167,772,160; 1.1 T (8 h + 8 f) = 1.1 x 494,927,872 = 544,420,659.2, rounded up. */
@@ -134,7 +134,7 @@ static void activations(void **state)
     assert_int_equal(redco_activation_bytes(b.model, block, &sequence, REDCO_RECOMPUTE_NONE), 20971520 + 68052583);
     assert_int_equal(redco_activation_bytes(b.model, block, &sequence, REDCO_RECOMPUTE_FULL), 2 * 4096 * 512);
     assert_int_equal(redco_logits_bytes(b.model, &split), UINT64_C(12) * 4096 * 4000);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* One block of Llama-3.1-405B as Megatron keeps it with Transformer Engine, tp 1: 8 h + 4 (a + k) d + 6 f + 4 a + 8 =
@@ -158,8 +158,8 @@ static void tensors_that_frameworks_keep(void **state)
                 {"llama-7b", REDCO_MEMORY_COPIES, REDCO_SOFTWARE_EAGER, false, false, 161928}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct bundle b;
-        bundle_open(&b, rows[i].model, a800_machine(1), plain_workload(8));
+        struct fixture b;
+        fixture_open(&b, rows[i].model, a800_machine(1), plain_workload(8));
         redco_shape shape = shape_of(1, false);
         shape.engine = (redco_engine){.memory = rows[i].memory,
                                       .software = rows[i].software,
@@ -168,7 +168,7 @@ static void tensors_that_frameworks_keep(void **state)
         const redco_recompute policy = rows[i].half ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE;
         assert_int_equal(redco_activation_bytes(b.model, class_of(&b, "block"), &shape, policy),
                          4096 * rows[i].token_bytes);
-        bundle_close(&b);
+        fixture_close(&b);
     }
 }
 
@@ -189,8 +189,8 @@ static void the_ffn_is_recomputed(void **state)
                 {REDCO_MEMORY_MEGATRON, REDCO_SOFTWARE_MEGATRON, 1, false, 66048},
                 {REDCO_MEMORY_FORMULAS, REDCO_SOFTWARE_EAGER, 1, false, 88064}};
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
     const uint32_t block = class_of(&b, "block");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         redco_shape shape = shape_of(rows[i].tp, rows[i].sequence_parallel);
@@ -202,51 +202,51 @@ static void the_ffn_is_recomputed(void **state)
                              redco_recompute_bytes(b.model, block, &shape, REDCO_RECOMPUTE_NONE),
                          4096 * rows[i].dropped_token_bytes);
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* Stage 1 of 4 with 2 chunks keeps 2 x 3 + 4 + 1 = 11 passes over a chunk of 4 blocks; LLaMA-7B, Transformer Engine. */
 static void chunks_in_flight(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_machine machine = a800_machine(1);
     machine.gpus_per_node = machine.node_gpus_physical = machine.link_group_gpus = 4;
-    bundle_open(&b, "llama-7b", machine, plain_workload(8));
+    fixture_open(&b, "llama-7b", machine, plain_workload(8));
     b.workload.engine = (redco_engine){.memory = REDCO_MEMORY_MEGATRON, .software = REDCO_SOFTWARE_TE_XLA};
-    bundle_costs(&b);
-    redco_setting setting = plain_setting(&b, 1);
-    setting.pp = 4;
-    setting.chunks = 2;
-    setting.dp = (redco_mesh){1, 1};
-    setting.micro_batches = 8;
+    fixture_costs(&b);
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.pp = 4;
+    parallelism.chunks = 2;
+    parallelism.dp = (redco_mesh){1, 1};
+    parallelism.micro_batches = 8;
     const redco_shards whole = {{1, 1}, {1, 1}, {1, 1}};
-    const redco_prediction p = uniform_step(&b, &setting, whole, REDCO_RECOMPUTE_NONE);
+    const redco_prediction p = uniform_step(&b, &parallelism, whole, REDCO_RECOMPUTE_NONE);
     assert_int_equal(p.activation_bytes, UINT64_C(11) * 4 * 4096 * 131720);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 static void tensor_parallel_ranks(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
     /* 202,375,168 / 8 + two norms of 4096, which every rank holds */
     assert_int_equal(redco_rank_params(b.model, class_of(&b, "block"), 8), 25296896 + 8192);
     assert_int_equal(redco_rank_params(b.model, class_of(&b, "embedding"), 8), 131072000 / 8);
-    bundle_close(&b);
+    fixture_close(&b);
     /* Llama-3-8B, tp 16, 8 KV heads: q and out 2 x 4096 x 256, k and v one whole head each 2 x 4096 x 128, FFN
      * 3 x 4096 x 896, norms 8192. */
-    bundle_open(&b, "llama-3-8b", a800_machine(1), plain_workload(8));
+    fixture_open(&b, "llama-3-8b", a800_machine(1), plain_workload(8));
     assert_int_equal(redco_rank_params(b.model, class_of(&b, "block"), 16), 2097152 + 1048576 + 11010048 + 8192);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 static void whole_tensors_are_dealt(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
     const uint64_t total = UINT64_C(6738415616), largest = 131072000;
     assert_int_equal(redco_fullest_owner_params(b.model, 1, 1), total);
     /* 2 tables of 131,072,000, 96 FFN matrices of 45,088,768, 128 attention matrices of 16,777,216, 65 norms of 4096.
@@ -263,7 +263,7 @@ static void whole_tensors_are_dealt(void **state)
         assert_true(fullest <= total / owners + largest); /* Graham 1969 */
         before = fullest;
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* Each tensor, largest first, to the emptiest owner, one at a time. The tensors by hand: hidden size 64, FFN 176, 4
@@ -335,23 +335,23 @@ static void table_4_fits(void **state)
                 {"llama-13b", {{4, 1}, {4, 1}, {8, 1}}, REDCO_RECOMPUTE_NONE},
                 {"amsp-30b", {{8, 1}, {8, 1}, {8, 4}}, REDCO_RECOMPUTE_FULL}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct bundle b;
-        bundle_open(&b, rows[i].model, a800_machine(128), plain_workload(1024));
-        const redco_setting setting = plain_setting(&b, 1);
-        const redco_prediction p = uniform_step(&b, &setting, rows[i].shards, rows[i].recompute);
+        struct fixture b;
+        fixture_open(&b, rows[i].model, a800_machine(128), plain_workload(1024));
+        const redco_parallelism parallelism = plain_setting(&b, 1);
+        const redco_prediction p = uniform_step(&b, &parallelism, rows[i].shards, rows[i].recompute);
         print_message("%-10s %5.1f of %5.1f GB\n", rows[i].model, (double)p.total_bytes / 1e9,
                       (double)p.capacity_bytes / 1e9);
         assert_true(p.total_bytes <= p.capacity_bytes);
         assert_true(p.total_bytes > p.capacity_bytes / 4);
-        bundle_close(&b);
+        fixture_close(&b);
     }
-    struct bundle b; /* and 13B replicated needs 16 x 13.0e9 bytes of states alone */
-    bundle_open(&b, "llama-13b", a800_machine(128), plain_workload(1024));
-    const redco_setting setting = plain_setting(&b, 1);
+    struct fixture b; /* and 13B replicated needs 16 x 13.0e9 bytes of states alone */
+    fixture_open(&b, "llama-13b", a800_machine(128), plain_workload(1024));
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     const redco_shards ddp = {{1, 1}, {1, 1}, {1, 1}};
-    const redco_prediction p = uniform_step(&b, &setting, ddp, REDCO_RECOMPUTE_FULL);
+    const redco_prediction p = uniform_step(&b, &parallelism, ddp, REDCO_RECOMPUTE_FULL);
     assert_true(p.total_bytes > p.capacity_bytes);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* In MiB, from sizes of NCCL 2.30.7: a connection inside a node has 2 at the sender and 10 (0.5 + 4.6875 + 4 and flags)
@@ -429,27 +429,27 @@ static void nccl_communicators(void **state)
         {"tp 2", 2, 1, 1, {{1, 1}, {1, 1}, {1, 1}}, 1, 1, 1},
         {"tp 2, cp 2, pp 2", 2, 2, 2, {{1, 1}, {1, 1}, {1, 1}}, 3, 1, 1},
     };
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(64));
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(8), plain_workload(64));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (int exec = 0; exec < 2; exec++) {
             redcoi_nccl_communicator found[REDCOI_NCCL_COMMUNICATORS_MAX];
             b.workload.engine.planned_memory = exec != 0;
-            bundle_costs(&b);
-            redco_setting setting = plain_setting(&b, 1);
-            setting.tp = rows[i].tp;
-            setting.pp = rows[i].pp;
-            setting.cp = rows[i].cp;
-            setting.dp.gpus /= setting.tp * setting.cp;
-            setting.dp.nodes /= setting.pp;
-            setting.scheme = REDCO_INTRA_TENSOR;
+            fixture_costs(&b);
+            redco_parallelism parallelism = plain_setting(&b, 1);
+            parallelism.tp = rows[i].tp;
+            parallelism.pp = rows[i].pp;
+            parallelism.cp = rows[i].cp;
+            parallelism.dp.gpus /= parallelism.tp * parallelism.cp;
+            parallelism.dp.nodes /= parallelism.pp;
+            parallelism.scheme = REDCO_INTRA_TENSOR;
             const redco_layer_config config = {.shards = rows[i].shards};
-            const redcoi_job job = redcoi_job_of(b.costs, &setting, 1, 0, &config);
-            assert_int_equal(redcoi_nccl_outer(b.costs, &setting, found), rows[i].outer);
+            const redcoi_job job = redcoi_job_of(b.costs, &parallelism, 1, 0, &config);
+            assert_int_equal(redcoi_nccl_outer(b.costs, &parallelism, found), rows[i].outer);
             assert_int_equal(redcoi_nccl_sharded(&job, found), exec != 0 ? rows[i].exec : rows[i].framework);
         }
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* DDP on 64 GPUs: 8 channels, of which one leaves the node at each GPU. Rings 7 x 12 + 20 MiB; the gradients' norm, one
@@ -458,21 +458,21 @@ static void nccl_communicators(void **state)
 static void nccl_is_counted(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     const redco_shards ddp = {{1, 1}, {1, 1}, {1, 1}};
-    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(64));
-    redco_setting setting = plain_setting(&b, 1);
-    redco_prediction p = uniform_step(&b, &setting, ddp, REDCO_RECOMPUTE_NONE);
+    fixture_open(&b, "llama-7b", a800_machine(8), plain_workload(64));
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    redco_prediction p = uniform_step(&b, &parallelism, ddp, REDCO_RECOMPUTE_NONE);
     assert_int_equal(p.nccl_bytes, (UINT64_C(7) * 12 + 20 + 8 * 12 + 2 * 20) << 20);
     assert_int_equal(p.allocated_bytes, p.total_bytes - p.nccl_bytes - (uint64_t)ceil(b.calibration.reserve_bytes));
-    bundle_close(&b);
+    fixture_close(&b);
     redco_machine one = a800_machine(1);
     one.gpus_per_node = 1;
-    bundle_open(&b, "llama-7b", one, plain_workload(1));
-    setting = plain_setting(&b, 1);
-    p = uniform_step(&b, &setting, ddp, REDCO_RECOMPUTE_NONE);
+    fixture_open(&b, "llama-7b", one, plain_workload(1));
+    parallelism = plain_setting(&b, 1);
+    p = uniform_step(&b, &parallelism, ddp, REDCO_RECOMPUTE_NONE);
     assert_int_equal(p.nccl_bytes, 0);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 int main(void)

@@ -138,8 +138,8 @@ static redco_tp_layout rule_layout(void *context, const redco_task *task, size_t
 
 /* The question to the simulator: every block under one policy, one data-parallel rank. */
 typedef struct question {
-    struct bundle b;
-    redco_setting setting;
+    struct fixture b;
+    redco_parallelism parallelism;
     redco_assignment assignments[8];
     uint32_t count;
 } question;
@@ -155,15 +155,15 @@ static void ask(question *q, const char *path, const language_shape *shape, redc
     workload.engine.planned_memory = true;
     if (!fused) { (void)snprintf(machine.gpu.vendor, sizeof machine.gpu.vendor, "host"); }
     machine.gpus_per_node = machine.node_gpus_physical = machine.link_group_gpus = shape->ranks;
-    bundle_open(&q->b, path, machine, workload);
+    fixture_open(&q->b, path, machine, workload);
     if (shape->layout != NULL) { check_ok(redco_tp_attach(q->b.costs, q->b.model, REDCO_TP_RULES, NULL, &err), &err); }
-    q->setting = (redco_setting){.tp = shape->ranks,
-                                 .pp = 1,
-                                 .cp = 1,
-                                 .sequence_parallel = shape->sequence_parallel,
-                                 .micro_batch = SEQUENCES,
-                                 .micro_batches = MICRO_BATCHES,
-                                 .dp = {1, 1}};
+    q->parallelism = (redco_parallelism){.tp = shape->ranks,
+                                         .pp = 1,
+                                         .cp = 1,
+                                         .sequence_parallel = shape->sequence_parallel,
+                                         .micro_batch = SEQUENCES,
+                                         .micro_batches = MICRO_BATCHES,
+                                         .dp = {1, 1}};
     q->count = (uint32_t)redco_model_classes(q->b.model, &classes);
     for (uint32_t i = 0; i < q->count; i++) {
         const redco_recompute own = classes[i].kind == REDCO_CLASS_BLOCK ? policy : REDCO_RECOMPUTE_NONE;
@@ -177,10 +177,10 @@ static redco_memory_peak predict(const char *path, const language_shape *shape, 
     redco_error err = {0};
     question q;
     ask(&q, path, shape, policy, fused);
-    check_ok(redco_simulate(q.b.costs, &q.setting, q.assignments, q.count, NULL, &simulation, &err), &err);
-    const redco_prediction closed = redco_cost_step(q.b.costs, &q.setting, q.assignments, q.count);
+    check_ok(redco_simulate(q.b.costs, &q.parallelism, q.assignments, q.count, NULL, &simulation, &err), &err);
+    const redco_prediction closed = redco_cost_step(q.b.costs, &q.parallelism, q.assignments, q.count);
     check_near(closed.step_s / simulation.step_s, 1.0, 0.02);
-    bundle_close(&q.b);
+    fixture_close(&q.b);
     return simulation.peak;
 }
 
@@ -306,11 +306,11 @@ static void list_repeated(const char *path, const language_shape *shape, redco_r
         add_name(graph_names, redco_op_name(graph, op, name, sizeof name));
     }
     ask(&q, path, shape, policy, true);
-    check_ok(redco_step_build(q.b.costs, &q.setting, q.assignments, q.count, NULL, &step, &err), &err);
+    check_ok(redco_step_build(q.b.costs, &q.parallelism, q.assignments, q.count, NULL, &step, &err), &err);
     (void)redco_step_ops(step, &ops);
     for (uint32_t i = 0; i < ops; i++) { add_name(step_names, redco_step_name(step, i, name, sizeof name)); }
     redco_step_free(step);
-    bundle_close(&q.b);
+    fixture_close(&q.b);
     redco_graph_free(graph);
     language_close(&l);
 }

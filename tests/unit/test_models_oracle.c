@@ -28,7 +28,7 @@ static double number(uint64_t stream, uint64_t i)
     return (double)(z >> 11) * 0x1p-53;
 }
 
-typedef struct lab {
+typedef struct fixture {
     redco_backend *backend;
     redco_model *model;
     redco_language_model *lm;
@@ -37,7 +37,7 @@ typedef struct lab {
     redco_dtype dtype;                                  /* type of master weights */
     const redco_task_parameter *sorted[PARAMETERS_MAX]; /* by name */
     int32_t tokens[MICRO_BATCHES][SEQUENCES * LENGTH], targets[MICRO_BATCHES][SEQUENCES * LENGTH];
-} lab;
+} fixture;
 
 static void must(redco_status st, const redco_error *err)
 {
@@ -61,12 +61,12 @@ static uint64_t elements(const redco_task_parameter *p)
     return redco_type_elements(&type);
 }
 
-static double get(const lab *l, const void *data, uint64_t i)
+static double get(const fixture *l, const void *data, uint64_t i)
 {
     return l->dtype == REDCO_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
-static void set(const lab *l, void *data, uint64_t i, double value)
+static void set(const fixture *l, void *data, uint64_t i, double value)
 {
     if (l->dtype == REDCO_F64) {
         ((double *)data)[i] = value;
@@ -75,12 +75,12 @@ static void set(const lab *l, void *data, uint64_t i, double value)
     }
 }
 
-static size_t index_of(const lab *l, size_t sorted)
+static size_t index_of(const fixture *l, size_t sorted)
 {
     return (size_t)(l->sorted[sorted] - l->task->parameters);
 }
 
-static void set_weights(const lab *l)
+static void set_weights(const fixture *l)
 {
     static const char weight[] = "weight";
     for (size_t k = 0; k < l->task->parameter_count; k++) {
@@ -95,7 +95,7 @@ static void set_weights(const lab *l)
 }
 
 /* Master weights and states are f32 for compute types with fewer digits. */
-static void open_lab(lab *l, const char *name, redco_dtype compute)
+static void open_fixture(fixture *l, const char *name, redco_dtype compute)
 {
     const redco_dtype master = redco_dtype_statistic(compute);
     redco_error err = {0};
@@ -107,7 +107,7 @@ static void open_lab(lab *l, const char *name, redco_dtype compute)
         .micro_batches = MICRO_BATCHES,
         .optimizer = {
             .kind = REDCO_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .clip_norm = 1.0}};
-    *l = (lab){.dtype = master};
+    *l = (fixture){.dtype = master};
     (void)snprintf(path, sizeof path, "%s/models/oracle/%s.json", REDCO_TEST_DATA, name);
     must(redco_host_open(NULL, &l->backend, &err), &err);
     must(redco_model_read(path, &l->model, &err), &err);
@@ -120,7 +120,7 @@ static void open_lab(lab *l, const char *name, redco_dtype compute)
     set_weights(l);
 }
 
-static void close_lab(lab *l)
+static void close_fixture(fixture *l)
 {
     redco_reference_free(l->reference);
     redco_language_model_free(l->lm);
@@ -128,7 +128,7 @@ static void close_lab(lab *l)
     redco_backend_close(l->backend);
 }
 
-static double train_step(lab *l, int step, double *norm_out)
+static double train_step(fixture *l, int step, double *norm_out)
 {
     const void *inputs[2 * MICRO_BATCHES];
     const uint64_t vocabulary = redco_model_get_dims(l->model)->vocab;
@@ -152,7 +152,7 @@ static double train_step(lab *l, int step, double *norm_out)
 }
 
 /* Length, and sum weighted by cos(0.3 i), of a tensor as files hold it. */
-static void checksums(const lab *l, const redco_task_parameter *p, const void *data, double *length_out,
+static void checksums(const fixture *l, const redco_task_parameter *p, const void *data, double *length_out,
                       double *sum_out)
 {
     double squares = 0, sum = 0;
@@ -193,10 +193,10 @@ static bool is_key_bias(const char *name)
 
 static void compare(const char *name, redco_dtype dtype, const errors *bound)
 {
-    lab l;
+    fixture l;
     double first[PARAMETERS_MAX][2];
     errors worst = {0, 0, 0, 0};
-    open_lab(&l, name, dtype);
+    open_fixture(&l, name, dtype);
     FILE *file = reference(name);
     for (int step = 0; step < STEPS; step++) {
         double want_loss, want_norm, norm;
@@ -231,7 +231,7 @@ static void compare(const char *name, redco_dtype dtype, const errors *bound)
     assert_true(worst.norm <= bound->norm);
     assert_true(worst.gradient <= bound->gradient);
     assert_true(worst.weight <= bound->weight);
-    close_lab(&l);
+    close_fixture(&l);
 }
 
 static const char *const names[] = {"llama",         "llama-scaled",  "mistral", "qwen2",     "qwen3",

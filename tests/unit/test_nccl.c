@@ -1,5 +1,5 @@
 /* Collectives of NCCL on device memory among processes of this machine, a GPU each: on real ones where there are
- * enough, else with the stand-ins. The checks are those of test_communicator. */
+ * enough, else with the mock libraries. The checks are those of test_communicator. */
 #include "executor/backend/host/host.h"
 #include "executor/comm/nccl/nccl.h"
 #include "executor/trainer/devices.h"
@@ -291,15 +291,15 @@ static int async_error(rank *r)
 static void test_async_error(void **state)
 {
     (void)state;
-    if (getenv("STANDIN_CUDA_DEVICES") == NULL) { skip(); } /* a real NCCL cannot be told to fail */
-    assert_int_equal(setenv("STANDIN_NCCL_FAIL", "1:1:6", 1), 0);
+    if (getenv("MOCK_CUDA_DEVICES") == NULL) { skip(); } /* a real NCCL cannot be told to fail */
+    assert_int_equal(setenv("MOCK_NCCL_FAIL", "1:1:6", 1), 0);
     const uint32_t lost = run_world(3, (job){.run = async_error}, LOST);
-    assert_int_equal(unsetenv("STANDIN_NCCL_FAIL"), 0);
+    assert_int_equal(unsetenv("MOCK_NCCL_FAIL"), 0);
     assert_int_equal(lost, 3);
 }
 
-/* Two process groups in one stream, in another order on rank 1: kernels wait for each other for ever. The stand-in says
- * so. */
+/* Two process groups in one stream, in another order on rank 1: kernels wait for each other for ever. The mock library
+ * says so. */
 static int wrong_order(rank *r)
 {
     static const uint32_t colours[PROCESSES_MAX] = {0};
@@ -323,10 +323,10 @@ static int wrong_order(rank *r)
 static void test_order(void **state)
 {
     (void)state;
-    if (getenv("STANDIN_CUDA_DEVICES") == NULL) { skip(); } /* real devices hang */
-    assert_int_equal(setenv("STANDIN_NCCL_TIMEOUT", "1", 1), 0);
+    if (getenv("MOCK_CUDA_DEVICES") == NULL) { skip(); } /* real devices hang */
+    assert_int_equal(setenv("MOCK_NCCL_TIMEOUT", "1", 1), 0);
     const uint32_t lost = run_world(2, (job){.run = wrong_order}, LOST);
-    assert_int_equal(unsetenv("STANDIN_NCCL_TIMEOUT"), 0);
+    assert_int_equal(unsetenv("MOCK_NCCL_TIMEOUT"), 0);
     assert_int_equal(lost, 2);
 }
 
@@ -346,7 +346,7 @@ static int wrong_count(rank *r)
 static void test_counts(void **state)
 {
     (void)state;
-    if (getenv("STANDIN_CUDA_DEVICES") == NULL) { skip(); } /* undefined with a real NCCL */
+    if (getenv("MOCK_CUDA_DEVICES") == NULL) { skip(); } /* undefined with a real NCCL */
     assert_int_equal(run_world(2, (job){.run = wrong_count}, LOST), 2);
 }
 

@@ -30,20 +30,20 @@ static const redco_task_parameter parameters[2] = {
     {.name = "unused", .layer = "line.0", .rank = 2, .dim = {2, 3}},
 };
 
-typedef struct lab {
+typedef struct fixture {
     redco_backend *backend;
     redco_task_input input;
     redco_task task;
     redco_reference *reference;
-} lab;
+} fixture;
 
 static void must(redco_status st, const redco_error *err)
 {
     if (st != REDCO_OK) { fail_msg("%s: %s", err->place, err->text); }
 }
 
-static void open_lab(lab *l, const redco_optimizer *optimizer, redco_dtype compute, redco_dtype master,
-                     uint32_t micro_batches)
+static void open_fixture(fixture *l, const redco_optimizer *optimizer, redco_dtype compute, redco_dtype master,
+                         uint32_t micro_batches)
 {
     redco_error err = {0};
     const redco_reference_options options = {compute, compute, master, micro_batches, *optimizer, false};
@@ -58,7 +58,7 @@ static void open_lab(lab *l, const redco_optimizer *optimizer, redco_dtype compu
     must(redco_reference_create(l->backend, &l->task, &options, &l->reference, &err), &err);
 }
 
-static void close_lab(lab *l)
+static void close_fixture(fixture *l)
 {
     redco_reference_free(l->reference);
     redco_backend_close(l->backend);
@@ -108,9 +108,9 @@ static double step_by_hand(const redco_optimizer *o, by_hand *h, int step, int m
 
 static void compare(const redco_optimizer *o, int micro_batches)
 {
-    lab l;
+    fixture l;
     by_hand h = {.unused = 2};
-    open_lab(&l, o, REDCO_F64, REDCO_F64, (uint32_t)micro_batches);
+    open_fixture(&l, o, REDCO_F64, REDCO_F64, (uint32_t)micro_batches);
     double *w = redco_reference_master(l.reference, 0), *unused = redco_reference_master(l.reference, 1);
     for (int i = 0; i < WIDTH; i++) { w[i] = h.w[i] = 0.5 - 0.2 * i; }
     for (int i = 0; i < 6; i++) { unused[i] = 2; }
@@ -128,7 +128,7 @@ static void compare(const redco_optimizer *o, int micro_batches)
         for (int i = 0; i < WIDTH; i++) { assert_true(fabs(w[i] - h.w[i]) < 1e-13); }
         if (o->kind == REDCO_ADAMW) { assert_true(fabs(unused[5] - h.unused) < 1e-13); }
     }
-    close_lab(&l);
+    close_fixture(&l);
 }
 
 static void adamw_is_the_papers(void **state)
@@ -149,11 +149,11 @@ static void adamw_is_the_papers(void **state)
 static void adamw_in_f32_keeps_its_digits(void **state)
 {
     const redco_optimizer o = {.kind = REDCO_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
-    lab l;
+    fixture l;
     by_hand h = {.unused = 0};
     double worst = 0;
     (void)state;
-    open_lab(&l, &o, REDCO_F32, REDCO_F32, 1);
+    open_fixture(&l, &o, REDCO_F32, REDCO_F32, 1);
     const float *w = redco_reference_master(l.reference, 0);
     for (int step = 0; step < STEPS; step++) {
         float c[WIDTH];
@@ -166,7 +166,7 @@ static void adamw_in_f32_keeps_its_digits(void **state)
         for (int i = 0; i < WIDTH; i++) { worst = fmax(worst, fabs((double)w[i] - h.w[i]) / rate_at(0)); }
     }
     if (!(worst < 2e-6)) { fail_msg("off by %.1e of a step", worst); }
-    close_lab(&l);
+    close_fixture(&l);
 }
 
 static void sgd_is_the_textbooks(void **state)
@@ -187,13 +187,13 @@ static void sgd_is_the_textbooks(void **state)
 static void master_weights_keep_what_bf16_loses(void **state)
 {
     const redco_optimizer o = {.kind = REDCO_SGD};
-    lab l;
+    fixture l;
     uint16_t c[WIDTH];
     const void *inputs[1] = {c};
     redco_reference_step done = {0};
     redco_error err = {0};
     (void)state;
-    open_lab(&l, &o, REDCO_BFLOAT16, REDCO_F32, 1);
+    open_fixture(&l, &o, REDCO_BFLOAT16, REDCO_F32, 1);
     float *w = redco_reference_master(l.reference, 0);
     for (int i = 0; i < WIDTH; i++) {
         w[i] = 1;
@@ -207,19 +207,19 @@ static void master_weights_keep_what_bf16_loses(void **state)
     /* 1 + 8/512 = 1 + 2/128 is a bf16; sums of five are exact in f32 and then rounded to bf16: 5.078125 -> 5.0625 or
      * 5.09375, of which the even one is 5.0625 (162 x 2^-5). */
     assert_true(fabs(done.loss + 5.078125) <= 0.015625);
-    close_lab(&l);
+    close_fixture(&l);
 }
 
 static void what_is_not_finite_changes_nothing(void **state)
 {
     const redco_optimizer o = redco_optimizer_default();
-    lab l;
+    fixture l;
     double c[WIDTH] = {1, 2, 3, 4, 5};
     const void *inputs[1] = {c};
     redco_reference_step done = {0};
     redco_error err = {0};
     (void)state;
-    open_lab(&l, &o, REDCO_F64, REDCO_F64, 1);
+    open_fixture(&l, &o, REDCO_F64, REDCO_F64, 1);
     double *w = redco_reference_master(l.reference, 0);
     for (int i = 0; i < WIDTH; i++) { w[i] = i; }
     c[3] = NAN;
@@ -227,7 +227,7 @@ static void what_is_not_finite_changes_nothing(void **state)
     assert_non_null(strstr(err.text, "not finite"));
     for (int i = 0; i < WIDTH; i++) { assert_true(w[i] == i); }
     assert_true(((const double *)redco_reference_state(l.reference, 0, 1))[3] == 0);
-    close_lab(&l);
+    close_fixture(&l);
 }
 
 static void settings_out_of_range_are_named(void **state)

@@ -15,37 +15,37 @@ static const redco_op_kind AR = REDCO_OP_ALL_REDUCE, AG = REDCO_OP_ALL_GATHER, R
 /* t = 12 tokens (2 sequences of 6), in = out of a block = 24, inner = 48; all f64: 8 bytes. */
 enum { B = 2, S = 6, T = 12, D = 24, F = 48, E = 8 };
 
-static void start(rig *r)
+static void start(fixture *r)
 {
-    rig_clear(r);
+    fixture_clear(r);
     redco_graph_set_layer(r->g, "block.0");
 }
 
-static void name(rig *r, const char *op)
+static void name(fixture *r, const char *op)
 {
     redco_graph_set_operator(r->g, op);
 }
 
-static redco_value mean_square(rig *r, redco_value y)
+static redco_value mean_square(fixture *r, redco_value y)
 {
     redco_graph_set_layer(r->g, "head.0");
     name(r, "loss");
     return redco_mean_all(r->g, redco_mul(r->g, y, y));
 }
 
-static redco_value norm(rig *r, const char *scale, redco_value x)
+static redco_value norm(fixture *r, const char *scale, redco_value x)
 {
     name(r, scale);
-    return redco_rms_norm(r->g, x, rig_parameter(r, scale, DIMS(D)), 1e-5);
+    return redco_rms_norm(r->g, x, fixture_parameter(r, scale, DIMS(D)), 1e-5);
 }
 
 /** Every byte of the last partition is in one of these. */
-static void assert_cost(const rig *r, uint64_t all_reduce, uint64_t gather, uint64_t scatter, const char *what,
+static void assert_cost(const fixture *r, uint64_t all_reduce, uint64_t gather, uint64_t scatter, const char *what,
                         uint32_t ranks)
 {
-    const uint64_t ar = rig_bytes(r, AR, ""), ag = rig_bytes(r, AG, ""), rs = rig_bytes(r, RS, "");
+    const uint64_t ar = fixture_bytes(r, AR, ""), ag = fixture_bytes(r, AG, ""), rs = fixture_bytes(r, RS, "");
     if (ar != all_reduce || ag != gather || rs != scatter) {
-        rig_print(r);
+        fixture_print(r);
         fail_msg("%s, %u ranks: all-reduce %llu gather %llu scatter %llu; wanted %llu %llu %llu", what, ranks,
                  (unsigned long long)ar, (unsigned long long)ag, (unsigned long long)rs, (unsigned long long)all_reduce,
                  (unsigned long long)gather, (unsigned long long)scatter);
@@ -55,43 +55,43 @@ static void assert_cost(const rig *r, uint64_t all_reduce, uint64_t gather, uint
 /* norm, column, gelu, row, residual: 1 all-reduce forward (row), 1 backward (dx of column). */
 static void test_pair(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     start(r);
-    const redco_value x0 = rig_parameter(r, "x", DIMS(B, S, D));
+    const redco_value x0 = fixture_parameter(r, "x", DIMS(B, S, D));
     const redco_value x = norm(r, "norm", x0);
     name(r, "ffn_in");
-    const redco_value up = redco_matmul(r->g, x, rig_parameter(r, "up", DIMS(D, F)), false, false);
-    const redco_value a = redco_gelu(r->g, redco_add(r->g, up, rig_parameter(r, "up_bias", DIMS(F))));
+    const redco_value up = redco_matmul(r->g, x, fixture_parameter(r, "up", DIMS(D, F)), false, false);
+    const redco_value a = redco_gelu(r->g, redco_add(r->g, up, fixture_parameter(r, "up_bias", DIMS(F))));
     name(r, "ffn_out");
-    const redco_value down = redco_matmul(r->g, a, rig_parameter(r, "down", DIMS(F, D)), false, false);
-    const redco_value y = redco_add(r->g, down, rig_parameter(r, "down_bias", DIMS(D)));
-    rig_finish(r, mean_square(r, norm(r, "last", redco_add(r->g, x0, y))));
-    rig_set(r, "up", redco_tp_split(1));
-    rig_set(r, "down", redco_tp_split(0));
+    const redco_value down = redco_matmul(r->g, a, fixture_parameter(r, "down", DIMS(F, D)), false, false);
+    const redco_value y = redco_add(r->g, down, fixture_parameter(r, "down_bias", DIMS(D)));
+    fixture_finish(r, mean_square(r, norm(r, "last", redco_add(r->g, x0, y))));
+    fixture_set(r, "up", redco_tp_split(1));
+    fixture_set(r, "down", redco_tp_split(0));
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, BOUND, "column and row");
+        fixture_check(r, n, BOUND, "column and row");
         /* bias of the column: the gradient is gathered, F elements */
         assert_cost(r, 2 * T * D * E, F * E, 0, "column and row", n);
-        assert_int_equal(rig_bytes(r, AR, "fwd/block.0/ffn_out/reduce"), T * D * E);
-        assert_int_equal(rig_bytes(r, AR, "bwd/block.0/ffn_in/reduce"), T * D * E);
+        assert_int_equal(fixture_bytes(r, AR, "fwd/block.0/ffn_out/reduce"), T * D * E);
+        assert_int_equal(fixture_bytes(r, AR, "bwd/block.0/ffn_in/reduce"), T * D * E);
     }
 }
 
 /* GPT-2's c_attn without heads, ViT's intermediate: the product after a norm is split by its input. */
 static void test_row_of_whole(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     start(r);
-    const redco_value x0 = rig_parameter(r, "x", DIMS(B, S, D));
+    const redco_value x0 = fixture_parameter(r, "x", DIMS(B, S, D));
     name(r, "ffn_in");
-    const redco_value w = rig_parameter(r, "w", DIMS(D, F));
+    const redco_value w = fixture_parameter(r, "w", DIMS(D, F));
     const redco_value x = norm(r, "norm", x0);
     name(r, "ffn_in");
     const redco_value y = redco_gelu(r->g, redco_matmul(r->g, x, w, false, false));
-    rig_finish(r, mean_square(r, y));
-    rig_set(r, "w", redco_tp_split(0));
+    fixture_finish(r, mean_square(r, y));
+    fixture_set(r, "w", redco_tp_split(0));
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, BOUND, "row, x whole");
+        fixture_check(r, n, BOUND, "row, x whole");
         assert_cost(r, T * F * E, T * D * E, 0, "row, x whole", n);
     }
 }
@@ -99,19 +99,19 @@ static void test_row_of_whole(void **state)
 /* BERT outputs, Bloom's dense: two column products in a row. */
 static void test_column_of_split(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     start(r);
-    const redco_value x0 = rig_parameter(r, "x", DIMS(B, S, D));
+    const redco_value x0 = fixture_parameter(r, "x", DIMS(B, S, D));
     const redco_value x = norm(r, "norm", x0);
     name(r, "ffn_in");
-    const redco_value a = redco_gelu(r->g, redco_matmul(r->g, x, rig_parameter(r, "up", DIMS(D, F)), false, false));
+    const redco_value a = redco_gelu(r->g, redco_matmul(r->g, x, fixture_parameter(r, "up", DIMS(D, F)), false, false));
     name(r, "ffn_out");
-    const redco_value y = redco_matmul(r->g, a, rig_parameter(r, "down", DIMS(F, D)), false, false);
-    rig_finish(r, mean_square(r, norm(r, "last", redco_add(r->g, x0, y))));
-    rig_set(r, "up", redco_tp_split(1));
-    rig_set(r, "down", redco_tp_split(1));
+    const redco_value y = redco_matmul(r->g, a, fixture_parameter(r, "down", DIMS(F, D)), false, false);
+    fixture_finish(r, mean_square(r, norm(r, "last", redco_add(r->g, x0, y))));
+    fixture_set(r, "up", redco_tp_split(1));
+    fixture_set(r, "down", redco_tp_split(1));
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, BOUND, "column, x split");
+        fixture_check(r, n, BOUND, "column, x split");
         /* up: dx. down: gather x and y; scatter dx */
         assert_cost(r, T * D * E, T * F * E + T * D * E, T * F * E, "column, x split", n);
     }
@@ -120,16 +120,16 @@ static void test_column_of_split(void **state)
 /* Rows of the table, then columns of it. */
 static void test_embedding(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     for (uint32_t dim = 0; dim < 2; dim++) {
         start(r);
-        const redco_value ids = rig_integers(r, "ids", DIMS(B, S), 0, 48);
+        const redco_value ids = fixture_integers(r, "ids", DIMS(B, S), 0, 48);
         name(r, "embedding");
-        const redco_value x = redco_gather(r->g, rig_parameter(r, "table", DIMS(48, D)), ids, NULL);
-        rig_finish(r, mean_square(r, norm(r, "norm", x)));
-        rig_set(r, "table", redco_tp_split(dim));
+        const redco_value x = redco_gather(r->g, fixture_parameter(r, "table", DIMS(48, D)), ids, NULL);
+        fixture_finish(r, mean_square(r, norm(r, "norm", x)));
+        fixture_set(r, "table", redco_tp_split(dim));
         for (uint32_t n = 2; n <= 4; n++) {
-            rig_check(r, n, BOUND, "embedding");
+            fixture_check(r, n, BOUND, "embedding");
             assert_cost(r, dim == 0 ? T * D * E : 0, dim == 0 ? 0 : T * D * E, 0, "embedding", n);
         }
     }
@@ -138,51 +138,51 @@ static void test_embedding(void **state)
 /* OPT: tables of words and places, added: one all-reduce of both together. */
 static void test_two_tables(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     start(r);
-    const redco_value ids = rig_integers(r, "ids", DIMS(B, S), 0, 48);
-    const redco_value places = rig_integers(r, "places", DIMS(S), 0, 12);
+    const redco_value ids = fixture_integers(r, "ids", DIMS(B, S), 0, 48);
+    const redco_value places = fixture_integers(r, "places", DIMS(S), 0, 12);
     name(r, "embedding");
-    const redco_value x = redco_add(r->g, redco_gather(r->g, rig_parameter(r, "words", DIMS(48, D)), ids, NULL),
-                                    redco_gather(r->g, rig_parameter(r, "table", DIMS(12, D)), places, NULL));
-    rig_finish(r, mean_square(r, norm(r, "norm", x)));
+    const redco_value x = redco_add(r->g, redco_gather(r->g, fixture_parameter(r, "words", DIMS(48, D)), ids, NULL),
+                                    redco_gather(r->g, fixture_parameter(r, "table", DIMS(12, D)), places, NULL));
+    fixture_finish(r, mean_square(r, norm(r, "norm", x)));
     for (uint32_t dim = 0; dim < 2; dim++) {
-        rig_set(r, "words", redco_tp_split(dim));
-        rig_set(r, "table", redco_tp_split(dim));
+        fixture_set(r, "words", redco_tp_split(dim));
+        fixture_set(r, "table", redco_tp_split(dim));
         for (uint32_t n = 2; n <= 4; n++) {
-            rig_check(r, n, BOUND, "two tables");
+            fixture_check(r, n, BOUND, "two tables");
             assert_cost(r, dim == 0 ? T * D * E : 0, dim == 0 ? 0 : T * D * E, 0, "two tables", n);
         }
     }
 }
 
 /* Cross-entropy over words that every rank has a part of; some targets are -100. */
-static void head(rig *r, bool tied, bool masked)
+static void head(fixture *r, bool tied, bool masked)
 {
     start(r);
-    const redco_value x0 = rig_parameter(r, "x", DIMS(B, S, D));
-    const redco_value targets = rig_integers(r, "targets", DIMS(B, S), masked ? -20 : 0, 48);
+    const redco_value x0 = fixture_parameter(r, "x", DIMS(B, S, D));
+    const redco_value targets = fixture_integers(r, "targets", DIMS(B, S), masked ? -20 : 0, 48);
     const redco_value x = norm(r, "norm", x0);
     redco_graph_set_layer(r->g, "head.0");
     name(r, "head");
-    const redco_value w = tied ? rig_parameter(r, "w", DIMS(48, D)) : rig_parameter(r, "w", DIMS(D, 48));
+    const redco_value w = tied ? fixture_parameter(r, "w", DIMS(48, D)) : fixture_parameter(r, "w", DIMS(D, 48));
     const redco_value logits = redco_matmul(r->g, x, w, false, tied);
     name(r, "loss");
-    rig_finish(r, redco_mean_all(r->g, redco_cross_entropy(r->g, logits, targets, masked)));
+    fixture_finish(r, redco_mean_all(r->g, redco_cross_entropy(r->g, logits, targets, masked)));
 }
 
 static void test_head(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     for (uint32_t i = 0; i < 4; i++) {
         const bool tied = (i & 1) != 0, masked = (i & 2) != 0;
         head(r, tied, masked);
-        rig_set(r, "w", redco_tp_split(tied ? 0 : 1));
+        fixture_set(r, "w", redco_tp_split(tied ? 0 : 1));
         for (uint32_t n = 2; n <= 4; n++) {
-            rig_check(r, n, BOUND, "head by words");
+            fixture_check(r, n, BOUND, "head by words");
             assert_cost(r, 3 * T * E + T * D * E, 0, 0, "head by words", n);
-            assert_int_equal(rig_bytes(r, AR, "fwd/head.0/loss/reduce"), 3 * T * E);
-            assert_int_equal(rig_bytes(r, AR, "bwd/head.0/head/reduce"), T * D * E);
+            assert_int_equal(fixture_bytes(r, AR, "fwd/head.0/loss/reduce"), 3 * T * E);
+            assert_int_equal(fixture_bytes(r, AR, "bwd/head.0/head/reduce"), T * D * E);
         }
     }
 }
@@ -190,11 +190,11 @@ static void test_head(void **state)
 /* Tied to a table split by columns: the logits are summed. */
 static void test_head_by_columns(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     head(r, true, false);
-    rig_set(r, "w", redco_tp_split(1));
+    fixture_set(r, "w", redco_tp_split(1));
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, BOUND, "head by columns");
+        fixture_check(r, n, BOUND, "head by columns");
         assert_cost(r, T * 48 * E, T * D * E, 0, "head by columns", n);
     }
 }
@@ -202,15 +202,15 @@ static void test_head_by_columns(void **state)
 /* Self-attention; @p groups key heads of 12 query heads of size 2. */
 enum { H = 12 };
 
-static redco_value attention(rig *r, redco_value x, uint64_t heads, uint64_t groups, uint64_t size)
+static redco_value attention(fixture *r, redco_value x, uint64_t heads, uint64_t groups, uint64_t size)
 {
     const uint64_t q_dim[4] = {B, S, heads, size}, k_dim[4] = {B, S, groups, size}, flat[3] = {B, S, heads * size};
     const redco_attention_options causal = {.causal = true};
     redco_value cosines, sines;
     name(r, "qkv");
-    const redco_value q = redco_matmul(r->g, x, rig_parameter(r, "q", DIMS(D, heads * size)), false, false);
-    const redco_value k = redco_matmul(r->g, x, rig_parameter(r, "k", DIMS(D, groups * size)), false, false);
-    const redco_value v = redco_matmul(r->g, x, rig_parameter(r, "v", DIMS(D, groups * size)), false, false);
+    const redco_value q = redco_matmul(r->g, x, fixture_parameter(r, "q", DIMS(D, heads * size)), false, false);
+    const redco_value k = redco_matmul(r->g, x, fixture_parameter(r, "k", DIMS(D, groups * size)), false, false);
+    const redco_value v = redco_matmul(r->g, x, fixture_parameter(r, "v", DIMS(D, groups * size)), false, false);
     const redco_tensor_type places = redco_type(REDCO_I32, 1, (uint64_t[]){S});
     name(r, "attention");
     redco_rotary_tables(r->g, redco_iota(r->g, &places, 0), size, 100, REDCO_F64, &cosines, &sines);
@@ -218,30 +218,30 @@ static redco_value attention(rig *r, redco_value x, uint64_t heads, uint64_t gro
     const redco_value kr = redco_rotary(r->g, redco_reshape(r->g, k, 4, k_dim), cosines, sines, false);
     const redco_value o = redco_attend(r->g, qr, kr, redco_reshape(r->g, v, 4, k_dim), REDCO_NO_VALUE, &causal);
     name(r, "attn_out");
-    return redco_matmul(r->g, redco_reshape(r->g, o, 3, flat), rig_parameter(r, "o", DIMS(heads * size, D)), false,
+    return redco_matmul(r->g, redco_reshape(r->g, o, 3, flat), fixture_parameter(r, "o", DIMS(heads * size, D)), false,
                         false);
 }
 
-static void attention_block(rig *r, uint64_t heads, uint64_t groups, uint64_t size)
+static void attention_block(fixture *r, uint64_t heads, uint64_t groups, uint64_t size)
 {
     start(r);
-    const redco_value x = rig_parameter(r, "x", DIMS(B, S, D));
+    const redco_value x = fixture_parameter(r, "x", DIMS(B, S, D));
     const redco_value y = attention(r, norm(r, "norm", x), heads, groups, size);
-    rig_finish(r, mean_square(r, norm(r, "last", redco_add(r->g, x, y))));
-    rig_set(r, "q", redco_tp_split(1));
-    rig_set(r, "k", redco_tp_split(1));
-    rig_set(r, "v", redco_tp_split(1));
-    rig_set(r, "o", redco_tp_split(0));
+    fixture_finish(r, mean_square(r, norm(r, "last", redco_add(r->g, x, y))));
+    fixture_set(r, "q", redco_tp_split(1));
+    fixture_set(r, "k", redco_tp_split(1));
+    fixture_set(r, "v", redco_tp_split(1));
+    fixture_set(r, "o", redco_tp_split(0));
 }
 
 static void test_attention(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     attention_block(r, H, H, 2);
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, BOUND, "attention");
+        fixture_check(r, n, BOUND, "attention");
         assert_cost(r, 2 * T * D * E, 0, 0, "attention", n);
-        assert_int_equal(rig_bytes(r, AR, "bwd/block.0/qkv/reduce"), T * D * E); /* once for q, k and v */
+        assert_int_equal(fixture_bytes(r, AR, "bwd/block.0/qkv/reduce"), T * D * E); /* once for q, k and v */
     }
 }
 
@@ -249,53 +249,53 @@ static void test_attention(void **state)
  * two ranks, at 2 they divide. At 3, with 12 query heads, rank 1's queries use both. */
 static void test_cut_heads(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     attention_block(r, H, 1, 12);
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, BOUND, "one key head");
+        fixture_check(r, n, BOUND, "one key head");
         assert_cost(r, 2 * T * D * E, 2 * T * 12 * E, 2 * T * 12 * E, "one key head", n);
     }
     attention_block(r, H, 2, 12);
-    rig_check(r, 2, BOUND, "two key heads");
+    fixture_check(r, 2, BOUND, "two key heads");
     assert_cost(r, 2 * T * D * E, 0, 0, "two key heads", 2);
-    rig_check(r, 4, BOUND, "two key heads");
+    fixture_check(r, 4, BOUND, "two key heads");
     assert_cost(r, 2 * T * D * E, 2 * T * 24 * E, 2 * T * 24 * E, "two key heads", 4);
-    rig_check(r, 3, BOUND, "two key heads");
+    fixture_check(r, 3, BOUND, "two key heads");
     assert_cost(r, 2 * T * D * E, 2 * T * 24 * E, 2 * T * 24 * E, "two key heads", 3);
     attention_block(r, 5, 5, 12); /* an odd count of heads */
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, BOUND, "five heads");
+        fixture_check(r, n, BOUND, "five heads");
         assert_cost(r, 2 * T * D * E, T * (180 + 60) * E, 0, "five heads", n);
-        assert_true(rig_cost(r) <= 2 * 2 * T * D * E + 2 * T * 180 * E);
+        assert_true(fixture_cost(r) <= 2 * 2 * T * D * E + 2 * T * 180 * E);
     }
 }
 
 /* Key heads that every rank has whole, as a layout table may say. */
 static void test_whole_keys(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     attention_block(r, H, 1, 12);
-    rig_set(r, "k", redco_tp_replicated());
-    rig_set(r, "v", redco_tp_replicated());
+    fixture_set(r, "k", redco_tp_replicated());
+    fixture_set(r, "v", redco_tp_replicated());
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, BOUND, "replicated key head");
+        fixture_check(r, n, BOUND, "replicated key head");
         assert_cost(r, 2 * T * D * E + 2 * T * 12 * E, 0, 0, "replicated key head", n);
     }
 }
 
 /* Fused query, key, value of GPT-2, split by its input: scattered to the heads, gathered for the gradient. */
-static void fused_block(rig *r)
+static void fused_block(fixture *r)
 {
     const uint64_t heads[4] = {B, S, H, 2}, flat[3] = {B, S, D};
     const redco_attention_options causal = {.causal = true};
     redco_value part[3];
     start(r);
-    const redco_value x = rig_parameter(r, "x", DIMS(B, S, D));
+    const redco_value x = fixture_parameter(r, "x", DIMS(B, S, D));
     const redco_value y = norm(r, "norm", x);
     name(r, "qkv");
     const redco_value qkv =
-        redco_add(r->g, redco_matmul(r->g, y, rig_parameter(r, "c_attn", DIMS(D, 3 * D)), false, false),
-                  rig_parameter(r, "c_bias", DIMS(3 * D)));
+        redco_add(r->g, redco_matmul(r->g, y, fixture_parameter(r, "c_attn", DIMS(D, 3 * D)), false, false),
+                  fixture_parameter(r, "c_bias", DIMS(3 * D)));
     for (uint32_t i = 0; i < 3; i++) {
         part[i] = redco_reshape(r->g, redco_slice_axis(r->g, qkv, 2, i * D, D), 4, heads);
     }
@@ -303,57 +303,59 @@ static void fused_block(rig *r)
     const redco_value o = redco_attend(r->g, part[0], part[1], part[2], REDCO_NO_VALUE, &causal);
     name(r, "attn_out");
     const redco_value out =
-        redco_matmul(r->g, redco_reshape(r->g, o, 3, flat), rig_parameter(r, "c_proj", DIMS(D, D)), false, false);
-    rig_finish(r, mean_square(r, norm(r, "last", redco_add(r->g, x, out))));
+        redco_matmul(r->g, redco_reshape(r->g, o, 3, flat), fixture_parameter(r, "c_proj", DIMS(D, D)), false, false);
+    fixture_finish(r, mean_square(r, norm(r, "last", redco_add(r->g, x, out))));
 }
 
 static void test_fused(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     fused_block(r);
-    rig_set(r, "c_attn", redco_tp_split(0));
-    rig_set(r, "c_proj", redco_tp_split(0));
+    fixture_set(r, "c_attn", redco_tp_split(0));
+    fixture_set(r, "c_proj", redco_tp_split(0));
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, BOUND, "fused, by rows");
+        fixture_check(r, n, BOUND, "fused, by rows");
         /* c_attn: scatter 3 D, gather its gradient, gather dx; c_proj: all-reduce. The bias' gradient comes from
          * the gathered one. Table: an all-reduce of 3 D and a gather of D, and the same for c_proj. */
         assert_cost(r, T * D * E, T * 3 * D * E + T * D * E, T * 3 * D * E, "fused, by rows", n);
-        assert_true(rig_cost(r) <= 2 * 3 * T * D * E + T * D * E + 2 * T * D * E);
+        assert_true(fixture_cost(r) <= 2 * 3 * T * D * E + T * D * E + 2 * T * D * E);
     }
     /* Heads of q, k and v by blocks: as Megatron stores it, no traffic but the two all-reduces. */
-    rig_set(r, "c_attn", (redco_tp_layout){REDCO_TP_SPLIT, 1, 3});
+    fixture_set(r, "c_attn", (redco_tp_layout){REDCO_TP_SPLIT, 1, 3});
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, BOUND, "fused, by heads");
+        fixture_check(r, n, BOUND, "fused, by heads");
         assert_cost(r, 2 * T * D * E, 3 * D * E, 0, "fused, by heads", n);
     }
     /* Contiguous columns are no heads: gathered. */
-    rig_set(r, "c_attn", redco_tp_split(1));
-    for (uint32_t n = 2; n <= 4; n++) { rig_check(r, n, BOUND, "fused, by columns"); }
+    fixture_set(r, "c_attn", redco_tp_split(1));
+    for (uint32_t n = 2; n <= 4; n++) { fixture_check(r, n, BOUND, "fused, by columns"); }
 }
 
 /* GPT-J: attention and MLP read one norm; one all-reduce forward and one backward, with or without biases. */
 static void test_parallel_block(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     for (uint32_t order = 0; order < 2; order++) {
         start(r);
-        const redco_value x0 = rig_parameter(r, "x", DIMS(B, S, D));
+        const redco_value x0 = fixture_parameter(r, "x", DIMS(B, S, D));
         const redco_value x = norm(r, "norm", x0);
         const redco_value a = attention(r, x, H, H, 2);
         name(r, "ffn_in");
-        const redco_value up = redco_matmul(r->g, x, rig_parameter(r, "up", DIMS(D, F)), false, false);
-        const redco_value f = redco_gelu_tanh(r->g, redco_add(r->g, up, rig_parameter(r, "up_bias", DIMS(F))));
+        const redco_value up = redco_matmul(r->g, x, fixture_parameter(r, "up", DIMS(D, F)), false, false);
+        const redco_value f = redco_gelu_tanh(r->g, redco_add(r->g, up, fixture_parameter(r, "up_bias", DIMS(F))));
         name(r, "ffn_out");
-        redco_value m = redco_matmul(r->g, f, rig_parameter(r, "down", DIMS(F, D)), false, false);
-        m = redco_add(r->g, m, rig_parameter(r, "down_bias", DIMS(D)));
+        redco_value m = redco_matmul(r->g, f, fixture_parameter(r, "down", DIMS(F, D)), false, false);
+        m = redco_add(r->g, m, fixture_parameter(r, "down_bias", DIMS(D)));
         const redco_value y =
             order == 0 ? redco_add(r->g, redco_add(r->g, a, m), x0) : redco_add(r->g, redco_add(r->g, x0, a), m);
-        rig_finish(r, mean_square(r, norm(r, "last", y)));
-        for (uint32_t i = 0; i < 4; i++) { rig_set(r, (const char *[]){"q", "k", "v", "up"}[i], redco_tp_split(1)); }
-        rig_set(r, "o", redco_tp_split(0));
-        rig_set(r, "down", redco_tp_split(0));
+        fixture_finish(r, mean_square(r, norm(r, "last", y)));
+        for (uint32_t i = 0; i < 4; i++) {
+            fixture_set(r, (const char *[]){"q", "k", "v", "up"}[i], redco_tp_split(1));
+        }
+        fixture_set(r, "o", redco_tp_split(0));
+        fixture_set(r, "down", redco_tp_split(0));
         for (uint32_t n = 2; n <= 4; n++) {
-            rig_check(r, n, BOUND, "parallel block");
+            fixture_check(r, n, BOUND, "parallel block");
             assert_cost(r, 2 * T * D * E, F * E, 0, "parallel block", n);
         }
     }
@@ -362,37 +364,37 @@ static void test_parallel_block(void **state)
 /* T5's relative bias (buckets, heads), split by bucket or by head, added to split scores. */
 static void test_relative_bias(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     for (uint32_t dim = 0; dim < 2; dim++) {
         start(r);
         const uint32_t forward[4] = {0, 2, 1, 3}, heads_first[3] = {2, 0, 1};
         const uint64_t heads[4] = {B, S, H, 2}, bias_dim[4] = {1, H, S, S}, flat[3] = {B, S, D};
         redco_value part[3];
-        const redco_value x0 = rig_parameter(r, "x", DIMS(B, S, D));
-        const redco_value buckets = rig_integers(r, "buckets", DIMS(S, S), 0, 12);
+        const redco_value x0 = fixture_parameter(r, "x", DIMS(B, S, D));
+        const redco_value buckets = fixture_integers(r, "buckets", DIMS(S, S), 0, 12);
         const redco_value x = norm(r, "norm", x0);
         name(r, "qkv");
         for (uint32_t i = 0; i < 3; i++) {
-            const redco_value w = rig_parameter(r, (const char *[]){"q", "k", "v"}[i], DIMS(D, D));
+            const redco_value w = fixture_parameter(r, (const char *[]){"q", "k", "v"}[i], DIMS(D, D));
             part[i] =
                 redco_transpose(r->g, redco_reshape(r->g, redco_matmul(r->g, x, w, false, false), 4, heads), forward);
         }
         name(r, "attention");
         const redco_value bias = redco_transpose(
-            r->g, redco_gather(r->g, rig_parameter(r, "relative", DIMS(12, H)), buckets, NULL), heads_first);
+            r->g, redco_gather(r->g, fixture_parameter(r, "relative", DIMS(12, H)), buckets, NULL), heads_first);
         const redco_value scores =
             redco_add(r->g, redco_matmul(r->g, part[0], part[1], false, true), redco_reshape(r->g, bias, 4, bias_dim));
         const redco_value o =
             redco_transpose(r->g, redco_matmul(r->g, redco_softmax(r->g, scores), part[2], false, false), forward);
         name(r, "attn_out");
         const redco_value y =
-            redco_matmul(r->g, redco_reshape(r->g, o, 3, flat), rig_parameter(r, "o", DIMS(D, D)), false, false);
-        rig_finish(r, mean_square(r, norm(r, "last", redco_add(r->g, x0, y))));
-        for (uint32_t i = 0; i < 3; i++) { rig_set(r, (const char *[]){"q", "k", "v"}[i], redco_tp_split(1)); }
-        rig_set(r, "o", redco_tp_split(0));
-        rig_set(r, "relative", redco_tp_split(dim));
+            redco_matmul(r->g, redco_reshape(r->g, o, 3, flat), fixture_parameter(r, "o", DIMS(D, D)), false, false);
+        fixture_finish(r, mean_square(r, norm(r, "last", redco_add(r->g, x0, y))));
+        for (uint32_t i = 0; i < 3; i++) { fixture_set(r, (const char *[]){"q", "k", "v"}[i], redco_tp_split(1)); }
+        fixture_set(r, "o", redco_tp_split(0));
+        fixture_set(r, "relative", redco_tp_split(dim));
         for (uint32_t n = 2; n <= 4; n++) {
-            rig_check(r, n, BOUND, "relative bias");
+            fixture_check(r, n, BOUND, "relative bias");
             /* by bucket: the table is gathered, its gradient is gathered too (the table says scattered: as many) */
             assert_cost(r, 2 * T * D * E, dim == 0 ? 2 * 12 * H * E : 0, 0, "relative bias", n);
         }
@@ -402,22 +404,22 @@ static void test_relative_bias(void **state)
 /* A value that two operators read is reduced once, whether they add to it or scale it. */
 static void test_shared_sum(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     for (uint32_t scaled = 0; scaled < 2; scaled++) {
         start(r);
         redco_value read[2];
-        const redco_value x = rig_parameter(r, "x", DIMS(T, F));
-        const redco_value y = redco_matmul(r->g, x, rig_parameter(r, "w", DIMS(F, D)), false, false);
+        const redco_value x = fixture_parameter(r, "x", DIMS(T, F));
+        const redco_value y = redco_matmul(r->g, x, fixture_parameter(r, "w", DIMS(F, D)), false, false);
         for (uint32_t i = 0; i < 2; i++) {
-            const redco_value c = rig_parameter(r, i == 0 ? "c" : "d", DIMS(T, D));
+            const redco_value c = fixture_parameter(r, i == 0 ? "c" : "d", DIMS(T, D));
             const redco_value changed = scaled == 1 ? redco_scale(r->g, y, 2.0 + i) : redco_add(r->g, y, c);
             read[i] = redco_tanh(r->g, redco_mul(r->g, changed, c));
         }
-        rig_finish(r, mean_square(r, redco_add(r->g, read[0], read[1])));
-        rig_set(r, "x", redco_tp_split(1));
-        rig_set(r, "w", redco_tp_split(0));
+        fixture_finish(r, mean_square(r, redco_add(r->g, read[0], read[1])));
+        fixture_set(r, "x", redco_tp_split(1));
+        fixture_set(r, "w", redco_tp_split(0));
         for (uint32_t n = 2; n <= 4; n++) {
-            rig_check(r, n, BOUND, "sum that two read");
+            fixture_check(r, n, BOUND, "sum that two read");
             assert_cost(r, T * D * E, 0, 0, "sum that two read", n);
         }
     }
@@ -426,17 +428,17 @@ static void test_shared_sum(void **state)
 /* A column and a row product are added: the partial sum is scattered to the columns, and both are gathered at once. */
 static void test_mixed_sum(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     start(r);
-    const redco_value x = rig_data(r, "x", DIMS(T, D)), z = rig_data(r, "z", DIMS(T, F));
-    const redco_value column = redco_matmul(r->g, x, rig_parameter(r, "a", DIMS(D, D)), false, false);
-    const redco_value row = redco_matmul(r->g, z, rig_parameter(r, "b", DIMS(F, D)), false, false);
-    rig_finish(r, mean_square(r, norm(r, "norm", redco_add(r->g, column, row))));
-    rig_set(r, "a", redco_tp_split(1));
-    rig_set(r, "b", redco_tp_split(0));
-    rig_set(r, "z", redco_tp_split(1));
+    const redco_value x = fixture_data(r, "x", DIMS(T, D)), z = fixture_data(r, "z", DIMS(T, F));
+    const redco_value column = redco_matmul(r->g, x, fixture_parameter(r, "a", DIMS(D, D)), false, false);
+    const redco_value row = redco_matmul(r->g, z, fixture_parameter(r, "b", DIMS(F, D)), false, false);
+    fixture_finish(r, mean_square(r, norm(r, "norm", redco_add(r->g, column, row))));
+    fixture_set(r, "a", redco_tp_split(1));
+    fixture_set(r, "b", redco_tp_split(0));
+    fixture_set(r, "z", redco_tp_split(1));
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, BOUND, "column and row added");
+        fixture_check(r, n, BOUND, "column and row added");
         assert_cost(r, 0, T * D * E, T * D * E, "column and row added", n);
     }
 }
@@ -444,23 +446,23 @@ static void test_mixed_sum(void **state)
 /* Two row products side by side before a third whose rows are split in two blocks: scattered, not summed whole. */
 static void test_concatenated(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     start(r);
     redco_value half[2];
-    const redco_value x = rig_data(r, "x", DIMS(T, F));
+    const redco_value x = fixture_data(r, "x", DIMS(T, F));
     for (uint32_t i = 0; i < 2; i++) {
-        const redco_value w = rig_parameter(r, i == 0 ? "a" : "b", DIMS(F, D));
+        const redco_value w = fixture_parameter(r, i == 0 ? "a" : "b", DIMS(F, D));
         half[i] = redco_tanh(r->g, redco_matmul(r->g, x, w, false, false));
     }
     const redco_value both = redco_concat(r->g, half, 2, 1);
-    const redco_value y = redco_matmul(r->g, both, rig_parameter(r, "c", DIMS(2 * D, D)), false, false);
-    rig_finish(r, mean_square(r, y));
-    rig_set(r, "x", redco_tp_split(1));
-    rig_set(r, "a", redco_tp_split(0));
-    rig_set(r, "b", redco_tp_split(0));
-    rig_set(r, "c", (redco_tp_layout){REDCO_TP_SPLIT, 0, 2});
+    const redco_value y = redco_matmul(r->g, both, fixture_parameter(r, "c", DIMS(2 * D, D)), false, false);
+    fixture_finish(r, mean_square(r, y));
+    fixture_set(r, "x", redco_tp_split(1));
+    fixture_set(r, "a", redco_tp_split(0));
+    fixture_set(r, "b", redco_tp_split(0));
+    fixture_set(r, "c", (redco_tp_layout){REDCO_TP_SPLIT, 0, 2});
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, BOUND, "side by side");
+        fixture_check(r, n, BOUND, "side by side");
         /* y is all-reduced; the gradients of both halves are gathered for those of their weights */
         assert_cost(r, T * D * E, 2 * T * D * E, 2 * T * D * E, "side by side", n);
     }
@@ -469,24 +471,24 @@ static void test_concatenated(void **state)
 /* The model itself reads the part of x that rank 0 would take of it: still the same operators on all ranks. */
 static void test_own_slice_of_model(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     start(r);
-    const redco_value x = redco_tanh(r->g, rig_parameter(r, "x", DIMS(T, D)));
+    const redco_value x = redco_tanh(r->g, fixture_parameter(r, "x", DIMS(T, D)));
     const redco_value part = redco_silu(r->g, redco_slice_axis(r->g, x, 1, 0, D / 2));
-    const redco_value y = redco_matmul(r->g, x, rig_parameter(r, "w", DIMS(D, D / 2)), false, false);
-    rig_finish(r, mean_square(r, redco_mul(r->g, part, y)));
-    rig_set(r, "w", redco_tp_split(0));
-    rig_check(r, 2, BOUND, "slice of the model");
+    const redco_value y = redco_matmul(r->g, x, fixture_parameter(r, "w", DIMS(D, D / 2)), false, false);
+    fixture_finish(r, mean_square(r, redco_mul(r->g, part, y)));
+    fixture_set(r, "w", redco_tp_split(0));
+    fixture_check(r, 2, BOUND, "slice of the model");
     /* y, and the gradient of x; x itself stays whole */
     assert_cost(r, T * D / 2 * E, T * D * E, 0, "slice of the model", 2);
 }
 
-static uint64_t drawn_elements(rig *r, uint32_t ranks)
+static uint64_t drawn_elements(fixture *r, uint32_t ranks)
 {
     redco_value outputs[RIG_INPUTS + 1];
     redco_graph *local = NULL;
     uint64_t elements = 0;
-    assert_int_equal(rig_partition(r, ranks, 1, &local, outputs, NULL), REDCO_OK);
+    assert_int_equal(fixture_partition(r, ranks, 1, &local, outputs, NULL), REDCO_OK);
     for (uint32_t i = 0; i < redco_graph_op_count(local); i++) {
         const redco_op *op = redco_graph_op(local, i);
         if (op->kind != REDCO_OP_UNIFORM) { continue; }
@@ -499,26 +501,26 @@ static uint64_t drawn_elements(rig *r, uint32_t ranks)
 /* Dropout draws the same numbers however it is cut: before, inside and behind the split products. */
 static void test_dropout(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     start(r);
-    const redco_value key = rig_integers(r, "key", DIMS(2), 0, 1000);
-    const redco_value x0 = rig_parameter(r, "x", DIMS(B, S, D));
+    const redco_value key = fixture_integers(r, "key", DIMS(2), 0, 1000);
+    const redco_value x0 = fixture_parameter(r, "x", DIMS(B, S, D));
     const redco_value x = norm(r, "norm", redco_dropout(r->g, x0, 0.2, key, 1, NULL));
     name(r, "ffn_in");
-    redco_value a = redco_gelu(r->g, redco_matmul(r->g, x, rig_parameter(r, "up", DIMS(D, F)), false, false));
+    redco_value a = redco_gelu(r->g, redco_matmul(r->g, x, fixture_parameter(r, "up", DIMS(D, F)), false, false));
     a = redco_dropout(r->g, a, 0.3, key, 2, NULL);
     name(r, "ffn_out");
-    const redco_value y = redco_matmul(r->g, a, rig_parameter(r, "down", DIMS(F, D)), false, false);
+    const redco_value y = redco_matmul(r->g, a, fixture_parameter(r, "down", DIMS(F, D)), false, false);
     const redco_value z = redco_add(r->g, x0, redco_dropout(r->g, y, 0.1, key, 3, NULL));
-    rig_finish(r, mean_square(r, norm(r, "last", z)));
-    rig_set(r, "up", redco_tp_split(1));
-    rig_set(r, "down", redco_tp_split(0));
+    fixture_finish(r, mean_square(r, norm(r, "last", z)));
+    fixture_set(r, "up", redco_tp_split(1));
+    fixture_set(r, "down", redco_tp_split(0));
     for (uint32_t sp = 0; sp < 2; sp++) {
         r->sequence_parallel = sp == 1;
         r->batch = B;
         r->sequences[0] = S;
         for (uint32_t n = 2; n < 4; n++) {
-            rig_check(r, n, BOUND, "dropout");
+            fixture_check(r, n, BOUND, "dropout");
             if (sp == 0) { assert_cost(r, 2 * T * D * E, 0, 0, "dropout", n); }
             /* Inside the pair a rank draws its columns; before and behind it all, or its part of the sequence. */
             assert_int_equal(drawn_elements(r, n), T * F / n + 2 * T * D / (sp == 1 ? n : 1));
@@ -526,10 +528,10 @@ static void test_dropout(void **state)
     }
 }
 
-static int open_rig(void **state)
+static int open_fixture(void **state)
 {
-    static rig r;
-    rig_open(&r, 1);
+    static fixture r;
+    fixture_open(&r, 1);
     *state = &r;
     return 0;
 }
@@ -556,5 +558,5 @@ int main(void)
         cmocka_unit_test(test_concatenated),
         cmocka_unit_test(test_own_slice_of_model),
     };
-    return cmocka_run_group_tests_name("partition", tests, open_rig, rig_end);
+    return cmocka_run_group_tests_name("partition", tests, open_fixture, fixture_end);
 }

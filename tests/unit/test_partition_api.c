@@ -14,33 +14,34 @@
 enum { T = 4, D = 6, F = 12 };
 
 /** Two column products that share x, gated, and a row product. */
-static void build(rig *r)
+static void build(fixture *r)
 {
     redco_graph *g = r->g;
     redco_graph_set_layer(g, "block.3");
     redco_graph_set_operator(g, "norm");
-    const redco_value x0 = rig_parameter(r, "x", DIMS(1, T, D));
-    const redco_value x = redco_rms_norm(g, x0, rig_parameter(r, "norm", DIMS(D)), 1e-5);
+    const redco_value x0 = fixture_parameter(r, "x", DIMS(1, T, D));
+    const redco_value x = redco_rms_norm(g, x0, fixture_parameter(r, "norm", DIMS(D)), 1e-5);
     redco_graph_set_operator(g, "ffn_in");
-    const redco_value gate = redco_silu(g, redco_matmul(g, x, rig_parameter(r, "gate", DIMS(D, F)), false, false));
-    const redco_value up = redco_matmul(g, x, rig_parameter(r, "up", DIMS(D, F)), false, false);
+    const redco_value gate = redco_silu(g, redco_matmul(g, x, fixture_parameter(r, "gate", DIMS(D, F)), false, false));
+    const redco_value up = redco_matmul(g, x, fixture_parameter(r, "up", DIMS(D, F)), false, false);
     redco_graph_set_operator(g, "ffn_out");
-    const redco_value y = redco_matmul(g, redco_mul(g, gate, up), rig_parameter(r, "down", DIMS(F, D)), false, false);
+    const redco_value y =
+        redco_matmul(g, redco_mul(g, gate, up), fixture_parameter(r, "down", DIMS(F, D)), false, false);
     redco_graph_set_layer(g, "head.0");
     redco_graph_set_operator(g, "norm");
-    const redco_value z = redco_rms_norm(g, redco_add(g, x0, y), rig_parameter(r, "last", DIMS(D)), 1e-5);
+    const redco_value z = redco_rms_norm(g, redco_add(g, x0, y), fixture_parameter(r, "last", DIMS(D)), 1e-5);
     redco_graph_set_operator(g, "loss");
-    rig_finish(r, redco_mean_all(g, redco_mul(g, z, z)));
-    rig_set(r, "gate", redco_tp_split(1));
-    rig_set(r, "up", redco_tp_split(1));
-    rig_set(r, "down", redco_tp_split(0));
+    fixture_finish(r, redco_mean_all(g, redco_mul(g, z, z)));
+    fixture_set(r, "gate", redco_tp_split(1));
+    fixture_set(r, "up", redco_tp_split(1));
+    fixture_set(r, "down", redco_tp_split(0));
     r->batch = 1;
     r->sequences[0] = T;
 }
 
-static void assert_names(rig *r, const char *const *names)
+static void assert_names(fixture *r, const char *const *names)
 {
-    rig_check(r, 2, 1e-12, "names");
+    fixture_check(r, 2, 1e-12, "names");
     for (uint32_t i = 0; i < r->traffic_count; i++) { assert_string_equal(r->names[i], names[i]); }
     assert_null(names[r->traffic_count]);
 }
@@ -48,7 +49,7 @@ static void assert_names(rig *r, const char *const *names)
 /* As the simulator calls them: costmodel/simulator/step.h. */
 static void test_names(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const char *const plain[] = {"fwd/block.3/ffn_out/reduce", "bwd/block.3/ffn_in/reduce", NULL};
     r->sequence_parallel = false;
     assert_names(r, plain);
@@ -57,11 +58,11 @@ static void test_names(void **state)
 /* Products keep their names: which gradient of which product. */
 static void test_origins(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     redco_value outputs[RIG_INPUTS + 1];
     redco_graph *local = NULL;
     uint32_t weights = 0, inputs = 0;
-    assert_int_equal(rig_partition(r, 2, 1, &local, outputs, NULL), REDCO_OK);
+    assert_int_equal(fixture_partition(r, 2, 1, &local, outputs, NULL), REDCO_OK);
     for (uint32_t i = 0; i < redco_graph_op_count(local); i++) {
         const redco_op *op = redco_graph_op(local, i);
         char name[120];
@@ -79,10 +80,10 @@ static void test_origins(void **state)
 /* Ring bytes of a rank: (n - 1) / n of the tensor, twice for an all-reduce: 4 × 6 × 8 = 192 bytes. */
 static void test_report(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const uint64_t sent[] = {192, 256, 288};
     for (uint32_t n = 2; n <= 4; n++) {
-        rig_check(r, n, 1e-12, "report");
+        fixture_check(r, n, 1e-12, "report");
         assert_int_equal(r->traffic_count, 2);
         assert_int_equal(r->traffic[0].kind, REDCO_OP_ALL_REDUCE);
         assert_int_equal(r->traffic[0].size_bytes, 192);
@@ -94,27 +95,27 @@ static void test_report(void **state)
 
 static void test_one_rank(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     redco_value outputs[RIG_INPUTS + 1];
     redco_graph *local = NULL;
-    rig_traffic *traffic = NULL;
+    fixture_traffic *traffic = NULL;
     uint32_t count = 1;
-    assert_int_equal(rig_partition(r, 1, 0, &local, outputs, NULL), REDCO_OK);
-    assert_int_equal(rig_list_traffic(local, &traffic, &count, NULL), REDCO_OK);
+    assert_int_equal(fixture_partition(r, 1, 0, &local, outputs, NULL), REDCO_OK);
+    assert_int_equal(fixture_list_traffic(local, &traffic, &count, NULL), REDCO_OK);
     assert_int_equal(count, 0);
     assert_null(traffic);
     redco_graph_free(local);
-    rig_check(r, 1, 0, "one rank"); /* bit for bit */
+    fixture_check(r, 1, 0, "one rank"); /* bit for bit */
 }
 
 /* Layouts without any split: the same graph on every rank, no traffic. */
 static void test_nothing_split(void **state)
 {
-    rig *r = *state;
-    rig_input kept[RIG_INPUTS];
+    fixture *r = *state;
+    fixture_input kept[RIG_INPUTS];
     memcpy(kept, r->input, sizeof kept);
     for (uint32_t i = 0; i < r->inputs; i++) { r->input[i].layout = redco_tp_replicated(); }
-    rig_check(r, 3, 0, "nothing split");
+    fixture_check(r, 3, 0, "nothing split");
     assert_int_equal(r->traffic_count, 0);
     memcpy(r->input, kept, sizeof kept);
 }
@@ -141,10 +142,10 @@ static void test_precision(void **state)
                                        {.name = "b", .layout = redco_tp_split(0)}};
     const redco_partition_options options = {.group = {0, 2}, .rank = 1, .inputs = layouts, .input_count = 2};
     redco_error err = {0};
-    rig_traffic *traffic = NULL;
+    fixture_traffic *traffic = NULL;
     uint32_t count = 0;
     if (redco_partition(g, wanted, 4, &options, &local, outputs, &err) != REDCO_OK) { fail_msg("%s", err.text); }
-    assert_int_equal(rig_list_traffic(local, &traffic, &count, NULL), REDCO_OK);
+    assert_int_equal(fixture_list_traffic(local, &traffic, &count, NULL), REDCO_OK);
     assert_int_equal(count, 2); /* y, and the gradient of x: 8 × 4 × 2 bytes */
     for (uint32_t i = 0; i < count; i++) { assert_int_equal(traffic[i].size_bytes, 64); }
     assert_int_equal(redco_value_type(local, outputs[2])->dim[1], 8);
@@ -269,10 +270,10 @@ static void test_texts(void **state)
     assert_string_equal(redco_tp_text((redco_tp_layout){REDCO_TP_SPLIT, 0, 4}, text), "split 0 in 4 blocks");
 }
 
-static int open_rig(void **state)
+static int open_fixture(void **state)
 {
-    static rig r;
-    rig_open(&r, 9);
+    static fixture r;
+    fixture_open(&r, 9);
     build(&r);
     *state = &r;
     return 0;
@@ -285,5 +286,5 @@ int main(void)
         cmocka_unit_test(test_one_rank), cmocka_unit_test(test_nothing_split), cmocka_unit_test(test_precision),
         cmocka_unit_test(test_update),   cmocka_unit_test(test_errors),        cmocka_unit_test(test_texts),
     };
-    return cmocka_run_group_tests_name("partition's calls", tests, open_rig, rig_end);
+    return cmocka_run_group_tests_name("partition's calls", tests, open_fixture, fixture_end);
 }

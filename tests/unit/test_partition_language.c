@@ -10,7 +10,7 @@
 
 enum { SEQUENCES = 2, LENGTH = 12 };
 
-static void check_model(rig *r, const char *config)
+static void check_model(fixture *r, const char *config)
 {
     const redco_task_options options = {.parameter = REDCO_F64, .compute = REDCO_F64, .training = true};
     redco_model *model = NULL;
@@ -26,10 +26,10 @@ static void check_model(rig *r, const char *config)
     }
     assert_non_null(built.graph);
     const redco_value loss = built.loss;
-    rig_adopt(r, built.graph, 16);
+    fixture_adopt(r, built.graph, 16);
     built.graph = NULL;
     redco_task_graph_free(&built);
-    rig_finish(r, loss);
+    fixture_finish(r, loss);
     r->batch = SEQUENCES;
     r->sequences[0] = LENGTH;
     for (uint32_t ranks = 2; ranks <= 4; ranks++) {
@@ -42,13 +42,13 @@ static void check_model(rig *r, const char *config)
         }
         for (uint32_t sp = 0; sp < 2; sp++) {
             r->sequence_parallel = sp == 1;
-            rig_check(r, ranks, BOUND, config);
+            fixture_check(r, ranks, BOUND, config);
             printf(
                 "%-20s n=%u %s: %2u parameters split, %2u collectives, all-reduce %6llu gather %6llu scatter %6llu\n",
                 config, ranks, sp == 1 ? "sp" : "  ", split, r->traffic_count,
-                (unsigned long long)rig_bytes(r, REDCO_OP_ALL_REDUCE, ""),
-                (unsigned long long)rig_bytes(r, REDCO_OP_ALL_GATHER, ""),
-                (unsigned long long)rig_bytes(r, REDCO_OP_REDUCE_SCATTER, ""));
+                (unsigned long long)fixture_bytes(r, REDCO_OP_ALL_REDUCE, ""),
+                (unsigned long long)fixture_bytes(r, REDCO_OP_ALL_GATHER, ""),
+                (unsigned long long)fixture_bytes(r, REDCO_OP_REDUCE_SCATTER, ""));
         }
         assert_true(split > 0 || ranks == 3);
     }
@@ -71,10 +71,10 @@ static void test_models(void **state)
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) { check_model(*state, configs[i]); }
 }
 
-static int open_rig(void **state)
+static int open_fixture(void **state)
 {
-    static rig r;
-    rig_open(&r, 17);
+    static fixture r;
+    fixture_open(&r, 17);
     *state = &r;
     return 0;
 }
@@ -82,5 +82,5 @@ static int open_rig(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_models)};
-    return cmocka_run_group_tests_name("partitioned language models", tests, open_rig, rig_end);
+    return cmocka_run_group_tests_name("partitioned language models", tests, open_fixture, fixture_end);
 }

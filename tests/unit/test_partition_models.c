@@ -16,7 +16,7 @@
 enum { B = 2, S = 12, T = B * S, D = 24, F = 48, V = 36, H = 12, E = 8, LAYERS = 2 };
 
 typedef struct model {
-    rig *r;
+    fixture *r;
     char prefix[24];
 } model;
 
@@ -25,7 +25,7 @@ static redco_value weight(model *m, const char *name, uint32_t rank, const uint6
 {
     char full[96];
     (void)snprintf(full, sizeof full, "%s%s", m->prefix, name);
-    return rig_parameter(m->r, full, rank, dim);
+    return fixture_parameter(m->r, full, rank, dim);
 }
 
 static void op(model *m, const char *name)
@@ -110,7 +110,7 @@ static redco_value lookup(model *m, const char *table, uint64_t rows, redco_valu
 
 static redco_value loss_of(model *m, redco_value logits)
 {
-    const redco_value targets = rig_integers(m->r, "targets", DIMS(B, S), -8, V);
+    const redco_value targets = fixture_integers(m->r, "targets", DIMS(B, S), -8, V);
     op(m, "loss");
     return redco_mean_all(m->r->g, redco_cross_entropy(m->r->g, logits, targets, true));
 }
@@ -119,7 +119,7 @@ static void llama(model *m)
 {
     redco_graph *g = m->r->g;
     layer(m, "embedding", 0);
-    redco_value x = lookup(m, "words", V, rig_integers(m->r, "ids", DIMS(B, S), 0, V));
+    redco_value x = lookup(m, "words", V, fixture_integers(m->r, "ids", DIMS(B, S), 0, V));
     for (uint32_t i = 0; i < LAYERS; i++) {
         layer(m, "block", i);
         x = redco_add(g, x, self_attention(m, rms_norm(m, "attn_norm", x), 6, false, 1));
@@ -133,7 +133,7 @@ static void llama(model *m)
     layer(m, "head", 0);
     x = rms_norm(m, "norm", x);
     op(m, "head");
-    rig_finish(m->r, loss_of(m, linear(m, "lm_head", x, D, V, false)));
+    fixture_finish(m->r, loss_of(m, linear(m, "lm_head", x, D, V, false)));
 }
 
 /** Fused query, key and value; learned places; the head is the table of words. */
@@ -143,8 +143,8 @@ static void gpt2(model *m)
     layer(m, "embedding", 0);
     const redco_value words = weight(m, "words", DIMS(V, D));
     op(m, "embedding");
-    const redco_value key = rig_integers(m->r, "key", DIMS(2), 0, 99);
-    const redco_value ids = rig_integers(m->r, "ids", DIMS(B, S), 0, V);
+    const redco_value key = fixture_integers(m->r, "key", DIMS(2), 0, 99);
+    const redco_value ids = fixture_integers(m->r, "ids", DIMS(B, S), 0, V);
     const redco_tensor_type places = redco_type(REDCO_I32, 1, (uint64_t[]){S});
     redco_value x = redco_add(g, redco_gather(g, words, ids, NULL),
                               redco_gather(g, weight(m, "places", DIMS(S, D)), redco_iota(g, &places, 0), NULL));
@@ -169,7 +169,7 @@ static void gpt2(model *m)
     layer(m, "head", 0);
     x = layer_norm(m, "norm", x);
     op(m, "head");
-    rig_finish(m->r, loss_of(m, redco_matmul(g, x, words, false, true)));
+    fixture_finish(m->r, loss_of(m, redco_matmul(g, x, words, false, true)));
 }
 
 static void opt(model *m)
@@ -178,8 +178,8 @@ static void opt(model *m)
     layer(m, "embedding", 0);
     const redco_value words = weight(m, "words", DIMS(V, D));
     op(m, "embedding");
-    const redco_value places = rig_integers(m->r, "positions", DIMS(B, S), 2, S + 2);
-    redco_value x = redco_add(g, redco_gather(g, words, rig_integers(m->r, "ids", DIMS(B, S), 0, V), NULL),
+    const redco_value places = fixture_integers(m->r, "positions", DIMS(B, S), 2, S + 2);
+    redco_value x = redco_add(g, redco_gather(g, words, fixture_integers(m->r, "ids", DIMS(B, S), 0, V), NULL),
                               lookup(m, "places", S + 2 + 10, places));
     for (uint32_t i = 0; i < LAYERS; i++) {
         layer(m, "block", i);
@@ -193,14 +193,14 @@ static void opt(model *m)
     layer(m, "head", 0);
     x = layer_norm(m, "norm", x);
     op(m, "head");
-    rig_finish(m->r, loss_of(m, redco_matmul(g, x, words, false, true)));
+    fixture_finish(m->r, loss_of(m, redco_matmul(g, x, words, false, true)));
 }
 
 static void gptj(model *m)
 {
     redco_graph *g = m->r->g;
     layer(m, "embedding", 0);
-    redco_value x = lookup(m, "words", V, rig_integers(m->r, "ids", DIMS(B, S), 0, V));
+    redco_value x = lookup(m, "words", V, fixture_integers(m->r, "ids", DIMS(B, S), 0, V));
     for (uint32_t i = 0; i < LAYERS; i++) {
         layer(m, "block", i);
         const redco_value y = layer_norm(m, "ln_1", x);
@@ -213,7 +213,7 @@ static void gptj(model *m)
     layer(m, "head", 0);
     x = layer_norm(m, "norm", x);
     op(m, "head");
-    rig_finish(m->r, loss_of(m, linear(m, "lm_head", x, D, V, true)));
+    fixture_finish(m->r, loss_of(m, linear(m, "lm_head", x, D, V, true)));
 }
 
 /** Attention of decomposed operators: scores with a bias. */
@@ -242,7 +242,7 @@ static redco_value t5_bias(model *m, const char *name, uint64_t length)
 {
     static const uint32_t order[3] = {2, 0, 1};
     redco_graph *g = m->r->g;
-    const redco_value buckets = rig_integers(m->r, name, DIMS(length, length), 0, 12);
+    const redco_value buckets = fixture_integers(m->r, name, DIMS(length, length), 0, 12);
     op(m, "relative");
     const redco_value bias = redco_gather(g, weight(m, "relative", DIMS(12, H)), buckets, NULL);
     return redco_reshape(g, redco_transpose(g, bias, order), DIMS(1, H, length, length));
@@ -267,7 +267,7 @@ static void t5(model *m)
     layer(m, "embedding", 0);
     const redco_value words = weight(m, "words", DIMS(V, D));
     op(m, "embedding");
-    redco_value x = redco_gather(g, words, rig_integers(m->r, "source", DIMS(B, SOURCE), 0, V), NULL);
+    redco_value x = redco_gather(g, words, fixture_integers(m->r, "source", DIMS(B, SOURCE), 0, V), NULL);
     for (uint32_t i = 0; i < LAYERS; i++) {
         layer(m, "encoder", i);
         const redco_value y = rms_norm(m, "attn_norm", x);
@@ -278,7 +278,7 @@ static void t5(model *m)
     const redco_value encoded = rms_norm(m, "last", x);
     layer(m, "embedding", 1);
     op(m, "embedding");
-    x = redco_gather(g, words, rig_integers(m->r, "ids", DIMS(B, S), 0, V), NULL);
+    x = redco_gather(g, words, fixture_integers(m->r, "ids", DIMS(B, S), 0, V), NULL);
     for (uint32_t i = 0; i < LAYERS; i++) {
         layer(m, "decoder", i);
         const redco_value y = rms_norm(m, "attn_norm", x);
@@ -290,7 +290,7 @@ static void t5(model *m)
     layer(m, "head", 0);
     x = rms_norm(m, "norm", x);
     op(m, "head");
-    rig_finish(m->r, loss_of(m, redco_matmul(g, redco_scale(g, x, 0.2), words, false, true)));
+    fixture_finish(m->r, loss_of(m, redco_matmul(g, redco_scale(g, x, 0.2), words, false, true)));
 }
 
 /** Norms behind the residual, a learned type, all products are called dense. */
@@ -298,8 +298,9 @@ static void bert(model *m)
 {
     redco_graph *g = m->r->g;
     layer(m, "embedding", 0);
-    redco_value x = lookup(m, "words", V, rig_integers(m->r, "ids", DIMS(B, S), 0, V));
-    x = layer_norm(m, "norm", redco_add(g, x, lookup(m, "types", 12, rig_integers(m->r, "types", DIMS(B, S), 0, 2))));
+    redco_value x = lookup(m, "words", V, fixture_integers(m->r, "ids", DIMS(B, S), 0, V));
+    x = layer_norm(m, "norm",
+                   redco_add(g, x, lookup(m, "types", 12, fixture_integers(m->r, "types", DIMS(B, S), 0, 2))));
     for (uint32_t i = 0; i < LAYERS; i++) {
         layer(m, "block", i);
         x = layer_norm(m, "ln_1", redco_add(g, x, self_attention(m, x, H, true, 0)));
@@ -310,7 +311,7 @@ static void bert(model *m)
     }
     layer(m, "head", 0);
     op(m, "head");
-    rig_finish(m->r, loss_of(m, linear(m, "decoder", x, D, V, true)));
+    fixture_finish(m->r, loss_of(m, linear(m, "decoder", x, D, V, true)));
 }
 
 typedef struct spec {
@@ -402,17 +403,17 @@ static const family families[] = {
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
-static void build(rig *r, const family *f)
+static void build(fixture *r, const family *f)
 {
     model m = {.r = r};
-    rig_clear(r);
+    fixture_clear(r);
     f->build(&m);
     r->batch = B;
     r->sequences[0] = f->sequences[0];
     r->sequences[1] = f->sequences[1];
 }
 
-static void apply(rig *r, const spec *specs, const family *f)
+static void apply(fixture *r, const spec *specs, const family *f)
 {
     for (uint32_t i = 0; i < r->inputs; i++) { r->input[i].layout = redco_tp_replicated(); }
     for (uint32_t i = 0; i < r->inputs; i++) {
@@ -428,7 +429,7 @@ static void apply(rig *r, const spec *specs, const family *f)
         for (uint32_t i = 0; i < LAYERS; i++) {
             char name[32];
             (void)snprintf(name, sizeof name, "block.%u.c_attn", i);
-            rig_set(r, name, (redco_tp_layout){REDCO_TP_SPLIT, 1, 3});
+            fixture_set(r, name, (redco_tp_layout){REDCO_TP_SPLIT, 1, 3});
         }
     }
 }
@@ -463,7 +464,7 @@ static uint64_t table_cost(const family *f, bool redcoast, uint32_t n)
     return LAYERS * (pairs + qkv_bias + up_bias) + ends + V * E;
 }
 
-static uint64_t replicated_bytes(const rig *r)
+static uint64_t replicated_bytes(const fixture *r)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < r->inputs; i++) {
@@ -473,7 +474,7 @@ static uint64_t replicated_bytes(const rig *r)
     return sum;
 }
 
-static void check_specs(rig *r, bool sequence_parallel)
+static void check_specs(fixture *r, bool sequence_parallel)
 {
     for (uint32_t i = 0; i < FAMILIES; i++) {
         for (uint32_t k = 0; k < 2; k++) {
@@ -481,18 +482,18 @@ static void check_specs(rig *r, bool sequence_parallel)
             r->sequence_parallel = sequence_parallel;
             apply(r, k == 0 ? families[i].ideal : families[i].redcoast, &families[i]);
             for (uint32_t n = 2; n <= 4; n++) {
-                rig_check(r, n, BOUND, families[i].name);
+                fixture_check(r, n, BOUND, families[i].name);
                 const uint64_t table = table_cost(&families[i], k == 1, n);
                 printf("%-6s %-9s %s n=%u: %2u collectives, all-reduce %6llu gather %6llu scatter %6llu, cost %6llu of "
                        "%6llu bytes\n",
                        families[i].name, k == 0 ? "ideal" : "redcoast", sequence_parallel ? "sp" : "  ", n,
-                       r->traffic_count, (unsigned long long)rig_bytes(r, REDCO_OP_ALL_REDUCE, ""),
-                       (unsigned long long)rig_bytes(r, REDCO_OP_ALL_GATHER, ""),
-                       (unsigned long long)rig_bytes(r, REDCO_OP_REDUCE_SCATTER, ""), (unsigned long long)rig_cost(r),
-                       (unsigned long long)table);
-                if (!sequence_parallel) { assert_true(rig_cost(r) <= table); }
+                       r->traffic_count, (unsigned long long)fixture_bytes(r, REDCO_OP_ALL_REDUCE, ""),
+                       (unsigned long long)fixture_bytes(r, REDCO_OP_ALL_GATHER, ""),
+                       (unsigned long long)fixture_bytes(r, REDCO_OP_REDUCE_SCATTER, ""),
+                       (unsigned long long)fixture_cost(r), (unsigned long long)table);
+                if (!sequence_parallel) { assert_true(fixture_cost(r) <= table); }
                 /* Gradients of what is whole beside split activations (norms, places) are all-reduced. */
-                if (k == 0) { assert_true(rig_cost(r) <= table + 2 * replicated_bytes(r)); }
+                if (k == 0) { assert_true(fixture_cost(r) <= table + 2 * replicated_bytes(r)); }
             }
         }
     }
@@ -506,7 +507,7 @@ static void test_specs(void **state)
 /* Key heads that every rank has whole: an all-reduce of their gradients, or a scatter and a gather. */
 static void test_whole_keys(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     for (uint32_t sp = 0; sp < 2; sp++) {
         build(r, &families[0]);
         apply(r, families[0].ideal, &families[0]);
@@ -514,10 +515,10 @@ static void test_whole_keys(void **state)
         for (uint32_t i = 0; i < 2 * LAYERS; i++) {
             char name[32];
             (void)snprintf(name, sizeof name, "block.%u.%c", i / 2, "kv"[i % 2]);
-            rig_set(r, name, redco_tp_replicated());
+            fixture_set(r, name, redco_tp_replicated());
         }
-        rig_check(r, 4, BOUND, "whole keys");
-        assert_true(rig_cost(r) <= table_cost(&families[0], false, 4) + 2 * replicated_bytes(r) * sp);
+        fixture_check(r, 4, BOUND, "whole keys");
+        assert_true(fixture_cost(r) <= table_cost(&families[0], false, 4) + 2 * replicated_bytes(r) * sp);
     }
 }
 
@@ -535,13 +536,13 @@ static void test_names(void **state)
                                               "fwd/block.1/ffn_in/tp_gather", "fwd/block.1/ffn_out/tp_scatter",
                                               "bwd/block.1/ffn_out/tp_gather", "bwd/block.1/ffn_in/tp_scatter",
                                               "bwd/block.1/attn_out/tp_gather", "bwd/block.1/qkv/tp_scatter", NULL}};
-    rig *r = *state;
+    fixture *r = *state;
     for (uint32_t sp = 0; sp < 2; sp++) {
         uint32_t found = 0;
         build(r, &families[0]);
         apply(r, families[0].ideal, &families[0]);
         r->sequence_parallel = sp == 1;
-        rig_check(r, 2, BOUND, "names");
+        fixture_check(r, 2, BOUND, "names");
         for (uint32_t i = 0; i < r->traffic_count; i++) {
             if (strstr(r->names[i], "block.1/") == NULL || strstr(r->names[i], "norm/reduce") != NULL) { continue; }
             assert_non_null(wanted[sp][found]);
@@ -551,40 +552,40 @@ static void test_names(void **state)
     }
 }
 
-static redco_tp_layout random_layout(rig *r, const redco_tensor_type *type, uint32_t ranks)
+static redco_tp_layout random_layout(fixture *r, const redco_tensor_type *type, uint32_t ranks)
 {
-    redco_tp_layout layout = {REDCO_TP_SPLIT, (uint32_t)rig_below(r, type->rank), rig_below(r, 4) == 0 ? 2 : 1};
-    return rig_below(r, 4) != 0 && redco_tp_fits(layout, type, ranks) ? layout : redco_tp_replicated();
+    redco_tp_layout layout = {REDCO_TP_SPLIT, (uint32_t)fixture_below(r, type->rank), fixture_below(r, 4) == 0 ? 2 : 1};
+    return fixture_below(r, 4) != 0 && redco_tp_fits(layout, type, ranks) ? layout : redco_tp_replicated();
 }
 
 /* Any parameter split on any dimension that divides, also in blocks, also inputs that are no parameters. */
 static void test_random_specs(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     uint32_t count = 0;
     for (uint32_t i = 0; i < FAMILIES; i++) {
         build(r, &families[i]);
         for (uint32_t round = 0; round < 12; round++) {
-            const uint32_t ranks = 2 + (uint32_t)rig_below(r, 3);
+            const uint32_t ranks = 2 + (uint32_t)fixture_below(r, 3);
             char what[64];
             for (uint32_t k = 0; k < r->inputs; k++) {
-                r->input[k].layout = r->input[k].parameter || rig_below(r, 5) == 0
+                r->input[k].layout = r->input[k].parameter || fixture_below(r, 5) == 0
                                          ? random_layout(r, &r->input[k].type, ranks)
                                          : redco_tp_replicated();
             }
-            r->sequence_parallel = rig_below(r, 2) == 0;
+            r->sequence_parallel = fixture_below(r, 2) == 0;
             (void)snprintf(what, sizeof what, "%s, random specs %u", families[i].name, round);
-            rig_check(r, ranks, BOUND, what);
+            fixture_check(r, ranks, BOUND, what);
             count++;
         }
     }
     printf("%u random assignments of layouts\n", count);
 }
 
-static int open_rig(void **state)
+static int open_fixture(void **state)
 {
-    static rig r;
-    rig_open(&r, 5);
+    static fixture r;
+    fixture_open(&r, 5);
     *state = &r;
     return 0;
 }
@@ -594,5 +595,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_specs), cmocka_unit_test(test_whole_keys),
                                        cmocka_unit_test(test_sequence_parallel), cmocka_unit_test(test_random_specs),
                                        cmocka_unit_test(test_names)};
-    return cmocka_run_group_tests_name("partitioned models", tests, open_rig, rig_end);
+    return cmocka_run_group_tests_name("partitioned models", tests, open_fixture, fixture_end);
 }

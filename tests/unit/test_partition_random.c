@@ -10,31 +10,31 @@
 
 enum { POOL = 96 };
 
-typedef struct bag {
-    rig *r;
+typedef struct pool {
+    fixture *r;
     redco_value value[POOL];
     uint32_t count;
     uint32_t serial;
-} bag;
+} pool;
 
-static redco_tensor_type type_of(const bag *b, redco_value v)
+static redco_tensor_type type_of(const pool *b, redco_value v)
 {
     assert_true(v < redco_graph_value_count(b->r->g));
     return *redco_value_type(b->r->g, v);
 }
 
-static uint64_t below(bag *b, uint64_t n)
+static uint64_t below(pool *b, uint64_t n)
 {
-    return rig_below(b->r, n);
+    return fixture_below(b->r, n);
 }
 
-static redco_value any(bag *b)
+static redco_value any(pool *b)
 {
     return b->value[below(b, b->count)];
 }
 
 /** The last value of that rank, counted from a random place. */
-static redco_value of_rank(bag *b, uint32_t low, uint32_t high)
+static redco_value of_rank(pool *b, uint32_t low, uint32_t high)
 {
     const uint32_t from = (uint32_t)below(b, b->count);
     for (uint32_t i = 0; i < b->count; i++) {
@@ -46,20 +46,20 @@ static redco_value of_rank(bag *b, uint32_t low, uint32_t high)
     return REDCO_NO_VALUE;
 }
 
-static void fresh_name(bag *b, char name[32])
+static void fresh_name(pool *b, char name[32])
 {
     (void)snprintf(name, 32, "p%u", b->serial++);
 }
 
-static redco_value parameter(bag *b, const redco_tensor_type *type)
+static redco_value parameter(pool *b, const redco_tensor_type *type)
 {
     char name[32];
     fresh_name(b, name);
-    return rig_parameter(b->r, name, type->rank, type->dim);
+    return fixture_parameter(b->r, name, type->rank, type->dim);
 }
 
 /** A value of that type: one that is there, or a new parameter. */
-static redco_value alike(bag *b, const redco_tensor_type *type)
+static redco_value alike(pool *b, const redco_tensor_type *type)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         const redco_tensor_type t = type_of(b, b->value[i]);
@@ -68,14 +68,14 @@ static redco_value alike(bag *b, const redco_tensor_type *type)
     return parameter(b, type);
 }
 
-static redco_value indices(bag *b, const redco_tensor_type *type, uint64_t rows, bool masked)
+static redco_value indices(pool *b, const redco_tensor_type *type, uint64_t rows, bool masked)
 {
     char name[32];
     fresh_name(b, name);
-    return rig_integers(b->r, name, type->rank, type->dim, masked ? -2 : 0, (int32_t)rows);
+    return fixture_integers(b->r, name, type->rank, type->dim, masked ? -2 : 0, (int32_t)rows);
 }
 
-static redco_value unary(bag *b)
+static redco_value unary(pool *b)
 {
     redco_graph *g = b->r->g;
     const redco_value a = any(b);
@@ -92,7 +92,7 @@ static redco_value unary(bag *b)
     }
 }
 
-static redco_value binary(bag *b)
+static redco_value binary(pool *b)
 {
     redco_graph *g = b->r->g;
     const redco_value a = any(b);
@@ -110,7 +110,7 @@ static redco_value binary(bag *b)
     }
 }
 
-static redco_value reduction(bag *b)
+static redco_value reduction(pool *b)
 {
     const redco_value a = of_rank(b, 2, 4);
     const redco_tensor_type type = type_of(b, a);
@@ -120,7 +120,7 @@ static redco_value reduction(bag *b)
     return redco_mean(b->r->g, a, 1, &axis, keep);
 }
 
-static redco_value move(bag *b)
+static redco_value move(pool *b)
 {
     redco_graph *g = b->r->g;
     const redco_value a = of_rank(b, 2, 4);
@@ -165,7 +165,7 @@ static redco_value move(bag *b)
     }
 }
 
-static redco_value product(bag *b)
+static redco_value product(pool *b)
 {
     redco_graph *g = b->r->g;
     const redco_value a = of_rank(b, 2, 4);
@@ -182,7 +182,7 @@ static redco_value product(bag *b)
     return redco_scale(g, redco_matmul(g, a, alike(b, &type), ta, tb), 0.2);
 }
 
-static redco_value rows(bag *b)
+static redco_value rows(pool *b)
 {
     redco_graph *g = b->r->g;
     const redco_value a = of_rank(b, 2, 4);
@@ -203,7 +203,7 @@ static redco_value rows(bag *b)
     }
 }
 
-static redco_value by_index(bag *b)
+static redco_value by_index(pool *b)
 {
     redco_graph *g = b->r->g;
     const redco_value a = of_rank(b, 2, 3);
@@ -225,7 +225,7 @@ static redco_value by_index(bag *b)
     }
 }
 
-static redco_value attention(bag *b)
+static redco_value attention(pool *b)
 {
     static const uint64_t groups[4] = {1, 2, 4, 12};
     const redco_attention_options options = {.causal = below(b, 2) == 0};
@@ -246,16 +246,16 @@ static redco_value attention(bag *b)
     return redco_attend(g, redco_rotary(g, alike(b, &q), cosines, sines, true), rotated, alike(b, &k), mask, &options);
 }
 
-static redco_value dropped(bag *b)
+static redco_value dropped(pool *b)
 {
     const redco_tensor_type key = redco_type(REDCO_I32, 1, (uint64_t[]){2});
     return redco_dropout(b->r->g, any(b), 0.25, indices(b, &key, 100, false), b->serial, NULL);
 }
 
-static void grow(bag *b)
+static void grow(pool *b)
 {
-    redco_value (*const ways[])(bag *) = {unary,   binary,  binary, reduction, move,      move,
-                                          product, product, rows,   by_index,  attention, dropped};
+    redco_value (*const ways[])(pool *) = {unary,   binary,  binary, reduction, move,      move,
+                                           product, product, rows,   by_index,  attention, dropped};
     const redco_value v = ways[below(b, sizeof ways / sizeof ways[0])](b);
     redco_error err = {0};
     if (redco_graph_status(b->r->g, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
@@ -264,7 +264,7 @@ static void grow(bag *b)
     b->value[b->count++] = v;
 }
 
-static redco_value loss_of(bag *b)
+static redco_value loss_of(pool *b)
 {
     redco_graph *g = b->r->g;
     redco_value loss = redco_scalar(g, REDCO_F64, 0);
@@ -276,7 +276,7 @@ static redco_value loss_of(bag *b)
 }
 
 /** As MAML: the loss behind a step down the gradient. */
-static redco_value second_loss(bag *b, redco_value loss)
+static redco_value second_loss(pool *b, redco_value loss)
 {
     redco_graph *g = b->r->g;
     redco_value wrt[RIG_INPUTS], gradients[RIG_INPUTS];
@@ -292,17 +292,18 @@ static redco_value second_loss(bag *b, redco_value loss)
     return loss;
 }
 
-static redco_tp_layout random_layout(rig *r, const redco_tensor_type *type, uint32_t ranks)
+static redco_tp_layout random_layout(fixture *r, const redco_tensor_type *type, uint32_t ranks)
 {
-    const redco_tp_layout layout = {REDCO_TP_SPLIT, (uint32_t)rig_below(r, type->rank), rig_below(r, 4) == 0 ? 2 : 1};
-    return rig_below(r, 4) != 0 && redco_tp_fits(layout, type, ranks) ? layout : redco_tp_replicated();
+    const redco_tp_layout layout = {REDCO_TP_SPLIT, (uint32_t)fixture_below(r, type->rank),
+                                    fixture_below(r, 4) == 0 ? 2 : 1};
+    return fixture_below(r, 4) != 0 && redco_tp_fits(layout, type, ranks) ? layout : redco_tp_replicated();
 }
 
-static void run(rig *r, uint32_t ops, bool twice, uint32_t round)
+static void run(fixture *r, uint32_t ops, bool twice, uint32_t round)
 {
     static const uint64_t shapes[][4] = {{12, 24, 0, 0}, {2, 12, 24, 0}, {24, 12, 0, 0}, {2, 6, 12, 4}, {8, 12, 0, 0}};
-    bag b = {.r = r};
-    rig_clear(r);
+    pool b = {.r = r};
+    fixture_clear(r);
     for (uint32_t i = 0; i < 5; i++) {
         const redco_tensor_type type = redco_type(REDCO_F64, i == 3 ? 4 : i == 1 ? 3 : 2, shapes[i]);
         b.value[b.count++] = parameter(&b, &type);
@@ -310,16 +311,16 @@ static void run(rig *r, uint32_t ops, bool twice, uint32_t round)
     for (uint32_t i = 0; i < ops; i++) { grow(&b); }
     redco_value loss = loss_of(&b);
     if (twice) { loss = second_loss(&b, loss); }
-    rig_finish(r, loss);
+    fixture_finish(r, loss);
     for (uint32_t i = 0; i < 3; i++) {
-        const uint32_t ranks = 2 + (uint32_t)rig_below(r, 3);
+        const uint32_t ranks = 2 + (uint32_t)fixture_below(r, 3);
         char what[64];
         for (uint32_t k = 0; k < r->inputs; k++) { r->input[k].layout = random_layout(r, &r->input[k].type, ranks); }
-        r->sequence_parallel = rig_below(r, 3) == 0;
+        r->sequence_parallel = fixture_below(r, 3) == 0;
         r->batch = 2;
         r->sequences[0] = 12;
         (void)snprintf(what, sizeof what, "random graph %u", round);
-        rig_check(r, ranks, BOUND, what);
+        fixture_check(r, ranks, BOUND, what);
     }
 }
 
@@ -339,26 +340,26 @@ static void test_second_order(void **state)
     for (uint32_t i = 0; i < rounds() / 3; i++) { run(*state, 5 + i % 10, true, i); }
 }
 
-static int open_rig(void **state)
+static int open_fixture(void **state)
 {
-    static rig r;
+    static fixture r;
     const char *seed = getenv("REDCO_TEST_SEED");
-    rig_open(&r, seed == NULL ? 11 : strtoull(seed, NULL, 10));
+    fixture_open(&r, seed == NULL ? 11 : strtoull(seed, NULL, 10));
     *state = &r;
     return 0;
 }
 
-static int close_rig(void **state)
+static int close_fixture(void **state)
 {
-    const rig *r = *state;
+    const fixture *r = *state;
     printf("%u random graphs and %u with gradients of gradients, 3 assignments of layouts each; worst error %.1e\n",
            rounds(), rounds() / 3, r->worst);
-    rig_close(*state);
+    fixture_close(*state);
     return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_graphs), cmocka_unit_test(test_second_order)};
-    return cmocka_run_group_tests_name("partitioned random graphs", tests, open_rig, close_rig);
+    return cmocka_run_group_tests_name("partitioned random graphs", tests, open_fixture, close_fixture);
 }

@@ -19,37 +19,39 @@
 enum { B = 2, S = 8, D = 16, F = 32, V = 24, HEADS = 4 };
 
 /* Words, one block with two key heads (cut at 4 ranks), a head by words: all kinds of collectives. */
-static void build(rig *r)
+static void build(fixture *r)
 {
     const redco_attention_options causal = {.causal = true};
     redco_graph *g = r->g;
     redco_graph_set_layer(g, "block.0");
     redco_value x =
-        redco_gather(g, rig_parameter(r, "words", DIMS(V, D)), rig_integers(r, "ids", DIMS(B, S), 0, V), NULL);
-    const redco_value y = redco_rms_norm(g, x, rig_parameter(r, "norm", DIMS(D)), 1e-5);
-    const redco_value q = redco_matmul(g, y, rig_parameter(r, "q", DIMS(D, D)), false, false);
-    const redco_value k = redco_matmul(g, y, rig_parameter(r, "k", DIMS(D, D / 2)), false, false);
-    const redco_value v = redco_matmul(g, y, rig_parameter(r, "v", DIMS(D, D / 2)), false, false);
+        redco_gather(g, fixture_parameter(r, "words", DIMS(V, D)), fixture_integers(r, "ids", DIMS(B, S), 0, V), NULL);
+    const redco_value y = redco_rms_norm(g, x, fixture_parameter(r, "norm", DIMS(D)), 1e-5);
+    const redco_value q = redco_matmul(g, y, fixture_parameter(r, "q", DIMS(D, D)), false, false);
+    const redco_value k = redco_matmul(g, y, fixture_parameter(r, "k", DIMS(D, D / 2)), false, false);
+    const redco_value v = redco_matmul(g, y, fixture_parameter(r, "v", DIMS(D, D / 2)), false, false);
     const redco_value o = redco_attend(
-        g, redco_reshape(g, redco_add(g, q, rig_parameter(r, "q_bias", DIMS(D))), DIMS(B, S, HEADS, D / HEADS)),
+        g, redco_reshape(g, redco_add(g, q, fixture_parameter(r, "q_bias", DIMS(D))), DIMS(B, S, HEADS, D / HEADS)),
         redco_reshape(g, k, DIMS(B, S, HEADS / 2, D / HEADS)), redco_reshape(g, v, DIMS(B, S, HEADS / 2, D / HEADS)),
         REDCO_NO_VALUE, &causal);
-    x = redco_add(g, x,
-                  redco_matmul(g, redco_reshape(g, o, DIMS(B, S, D)), rig_parameter(r, "o", DIMS(D, D)), false, false));
+    x = redco_add(
+        g, x, redco_matmul(g, redco_reshape(g, o, DIMS(B, S, D)), fixture_parameter(r, "o", DIMS(D, D)), false, false));
     redco_graph_set_layer(g, "head.0");
-    x = redco_rms_norm(g, x, rig_parameter(r, "last", DIMS(D)), 1e-5);
-    const redco_value logits = redco_matmul(g, x, rig_parameter(r, "lm_head", DIMS(D, V)), false, false);
-    rig_finish(r,
-               redco_mean_all(g, redco_cross_entropy(g, logits, rig_integers(r, "targets", DIMS(B, S), -4, V), true)));
-    rig_set(r, "words", redco_tp_split(0));
-    rig_set(r, "o", redco_tp_split(0));
-    for (uint32_t i = 0; i < 4; i++) { rig_set(r, (const char *[]){"q", "k", "v", "lm_head"}[i], redco_tp_split(1)); }
+    x = redco_rms_norm(g, x, fixture_parameter(r, "last", DIMS(D)), 1e-5);
+    const redco_value logits = redco_matmul(g, x, fixture_parameter(r, "lm_head", DIMS(D, V)), false, false);
+    fixture_finish(
+        r, redco_mean_all(g, redco_cross_entropy(g, logits, fixture_integers(r, "targets", DIMS(B, S), -4, V), true)));
+    fixture_set(r, "words", redco_tp_split(0));
+    fixture_set(r, "o", redco_tp_split(0));
+    for (uint32_t i = 0; i < 4; i++) {
+        fixture_set(r, (const char *[]){"q", "k", "v", "lm_head"}[i], redco_tp_split(1));
+    }
     r->batch = B;
     r->sequences[0] = S;
 }
 
 /* @return the largest error of this rank, or a negative number after a failure, which it prints */
-static double run_rank(const rig *r, redco_process_group *process_group)
+static double run_rank(const fixture *r, redco_process_group *process_group)
 {
     const uint32_t ranks = redco_process_group_size(process_group), rank = process_group->rank;
     const redco_group_binding group = {.group = 7, .process_group = process_group};
@@ -62,10 +64,10 @@ static double run_rank(const rig *r, redco_process_group *process_group)
     redco_error err = {0};
     uint32_t inputs = 0, count = 0;
     double worst = 0;
-    if (rig_partition(r, ranks, rank, &local, outputs, &err) != REDCO_OK) { goto failed; }
+    if (fixture_partition(r, ranks, rank, &local, outputs, &err) != REDCO_OK) { goto failed; }
     for (uint32_t i = 0; i < r->inputs; i++) {
         bindings[inputs++] = (redco_binding){redco_graph_find_input(local, r->input[i].name),
-                                             rig_part(&r->input[i], r->input[i].data, ranks, rank)};
+                                             fixture_part(&r->input[i], r->input[i].data, ranks, rank)};
     }
     for (uint32_t i = 0; i < r->inputs + 1; i++) {
         if (i > 0 && !r->input[i - 1].parameter) { continue; }
@@ -79,7 +81,7 @@ static double run_rank(const rig *r, redco_process_group *process_group)
     worst = fabs(*(double *)results[0].data - r->wanted[RIG_INPUTS][0]);
     for (uint32_t i = 0, k = 1; i < r->inputs; i++) {
         if (!r->input[i].parameter) { continue; }
-        double *part = rig_part(&r->input[i], r->wanted[i], ranks, rank);
+        double *part = fixture_part(&r->input[i], r->wanted[i], ranks, rank);
         const uint64_t elements = redco_type_elements(redco_value_type(local, results[k].value));
         for (uint64_t e = 0; e < elements; e++) {
             worst = fmax(worst, fabs(part[e] - ((double *)results[k].data)[e]) / r->scale);
@@ -97,7 +99,7 @@ failed:
 }
 
 typedef struct task {
-    const rig *r;
+    const fixture *r;
     uint32_t group_size;
 } task;
 
@@ -125,7 +127,7 @@ static int run_in_group(redco_world *world, void *context)
 
 static void test_processes(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     static const uint32_t worlds[][2] = {{2, 2}, {4, 4}, {4, 2}};
     for (uint32_t sp = 0; sp < 2; sp++) {
         r->sequence_parallel = sp == 1;
@@ -139,13 +141,13 @@ static void test_processes(void **state)
 /* A rank alone says so; so does one whose group has no communicator, or one of another size. */
 static void test_refusals(void **state)
 {
-    rig *r = *state;
+    fixture *r = *state;
     redco_value outputs[RIG_INPUTS + 1];
     redco_binding bindings[RIG_INPUTS];
     redco_graph *local = NULL;
     redco_error err = {0};
     double loss;
-    assert_int_equal(rig_partition(r, 2, 0, &local, outputs, NULL), REDCO_OK);
+    assert_int_equal(fixture_partition(r, 2, 0, &local, outputs, NULL), REDCO_OK);
     for (uint32_t i = 0; i < r->inputs; i++) {
         bindings[i] = (redco_binding){redco_graph_find_input(local, r->input[i].name), r->input[i].data};
     }
@@ -179,10 +181,10 @@ static void test_refusals(void **state)
     redco_graph_free(local);
 }
 
-static int open_rig(void **state)
+static int open_fixture(void **state)
 {
-    static rig r;
-    rig_open(&r, 3);
+    static fixture r;
+    fixture_open(&r, 3);
     build(&r);
     *state = &r;
     return 0;
@@ -191,5 +193,5 @@ static int open_rig(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_processes), cmocka_unit_test(test_refusals)};
-    return cmocka_run_group_tests_name("partitioned processes", tests, open_rig, rig_end);
+    return cmocka_run_group_tests_name("partitioned processes", tests, open_fixture, fixture_end);
 }

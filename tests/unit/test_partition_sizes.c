@@ -155,7 +155,7 @@ static uint64_t partition_cost(site *m, redco_value loss, uint32_t ranks, bool s
     static redco_partition_output outputs[PARAMETERS + 1];
     static redco_tp_input inputs[PARAMETERS];
     redco_graph *local = NULL;
-    rig_traffic *traffic = NULL;
+    fixture_traffic *traffic = NULL;
     redco_error err = {0};
     uint32_t count = 0;
     uint64_t cost = 0;
@@ -176,7 +176,7 @@ static uint64_t partition_cost(site *m, redco_value loss, uint32_t ranks, bool s
     if (redco_partition(m->g, outputs, m->count + 1, &options, &local, outputs_out, &err) != REDCO_OK) {
         fail_msg("%s: %s", err.place, err.text);
     }
-    assert_int_equal(rig_list_traffic(local, &traffic, &count, NULL), REDCO_OK);
+    assert_int_equal(fixture_list_traffic(local, &traffic, &count, NULL), REDCO_OK);
     for (uint32_t i = 0; i < count; i++) {
         cost += traffic[i].size_bytes * (traffic[i].kind == REDCO_OP_ALL_REDUCE ? 2 : 1);
     }

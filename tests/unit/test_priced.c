@@ -220,7 +220,7 @@ static void amsp_keeps_its_order(void **state)
     assert_int_equal(priced->ranked_count, closed->ranked_count);
     for (uint32_t i = 0; i < priced->ranked_count; i++) {
         const redco_candidate *const c = &priced->ranked[i];
-        assert_int_equal(c->setting.micro_batch, closed->ranked[i].setting.micro_batch);
+        assert_int_equal(c->parallelism.micro_batch, closed->ranked[i].parallelism.micro_batch);
         assert_true(c->closed_form.amsp_total_s <= closed->ranked[i].closed_form.amsp_total_s &&
                     c->closed_form.amsp_total_s >= closed->ranked[i].closed_form.amsp_total_s);
         steps_differ = steps_differ || (i > 0 && c->prediction.step_s < priced->ranked[i - 1].prediction.step_s);

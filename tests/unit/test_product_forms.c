@@ -68,7 +68,7 @@ static redcoi_product product_of(const redco_graph *graph, const redco_op *op)
 {
     redco_tensor in[REDCO_INPUTS_MAX], out[REDCO_OUTPUTS_MAX];
     redcoi_product product;
-    redcoi_outer outer;
+    redcoi_configuration configuration;
     for (uint32_t i = 0; i < op->input_count; i++) {
         in[i] = (redco_tensor){*redco_value_type(graph, op->inputs[i]), NULL};
     }
@@ -82,8 +82,8 @@ static redcoi_product product_of(const redco_graph *graph, const redco_op *op)
                                  .inputs = in,
                                  .outputs = out,
                                  .name = ""};
-    assert_true(redcoi_product_of(&launch, &product, &outer));
-    assert_int_equal(outer.rank, 0); /* one call */
+    assert_true(redcoi_product_of(&launch, &product, &configuration));
+    assert_int_equal(configuration.rank, 0); /* one call */
     assert_int_equal(product.count, 1);
     assert_int_equal(product.alignment_bytes, REDCO_ALIGNMENT_BYTES);
     return product;

@@ -140,8 +140,8 @@ static void open_plan(const char *folder, const struct plan_case *c, struct open
     if (system(command) != 0) { fail_msg("failed: %s", command); } /* NOLINT(cert-env33-c): the tool under test */
     must(redco_plan_read(path, &o->plan, &err), &err);
     must(redco_plan_reopen(o->plan, path, NULL, 0, &o->prices, &err), &err);
-    must(redco_step_build(o->prices.costs, &o->prices.setting, o->prices.assignments, o->prices.assignment_count, NULL,
-                          &o->step, &err),
+    must(redco_step_build(o->prices.costs, &o->prices.parallelism, o->prices.assignments, o->prices.assignment_count,
+                          NULL, &o->step, &err),
          &err);
 }
 

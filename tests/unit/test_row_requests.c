@@ -182,13 +182,13 @@ static void compare_workloads(const redco_workload *a, const redco_workload *b, 
     compare_engines(&a->engine, &b->engine, difference);
 }
 
-static void compare_settings(const redco_setting *a, const redco_setting *b, struct difference *difference)
+static void compare_settings(const redco_parallelism *a, const redco_parallelism *b, struct difference *difference)
 {
     SAME(tp);
     SAME(pp);
     SAME(cp);
     SAME(sequence_parallel);
-    if (redco_setting_chunks(a) != redco_setting_chunks(b)) { say(difference, "chunks", a->chunks, b->chunks); }
+    if (redco_parallelism_chunks(a) != redco_parallelism_chunks(b)) { say(difference, "chunks", a->chunks, b->chunks); }
     SAME(micro_batch);
     SAME(micro_batches);
     SAME(dp.gpus);
@@ -268,7 +268,7 @@ static void compare(const redco_request *request, const redco_calibration *calib
     compare_models(request->model, inputs->model, difference);
     compare_calibrations(calibration, &inputs->calibration, difference);
     compare_workloads(&request->workload, &args->question.options.workload, difference);
-    compare_settings(&request->setting, &only->setting, difference);
+    compare_settings(&request->parallelism, &only->parallelism, difference);
     if (request->assignment_count != only->assignment_count) {
         say(difference, "assignments", request->assignment_count, only->assignment_count);
         return;

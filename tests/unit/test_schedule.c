@@ -110,9 +110,9 @@ static void compare(const char *plan_path, const char *trace_path)
     redco_trace *trace = NULL;
     must(redco_plan_read(plan_path, &plan, &err), &err);
     must(redco_plan_reopen(plan, plan_path, NULL, 0, &opened, &err), &err);
-    must(
-        redco_step_build(opened.costs, &opened.setting, opened.assignments, opened.assignment_count, NULL, &step, &err),
-        &err);
+    must(redco_step_build(opened.costs, &opened.parallelism, opened.assignments, opened.assignment_count, NULL, &step,
+                          &err),
+         &err);
     must(redco_trace_read(trace_path, &trace, &err), &err);
     must(redco_trace_check(trace, &err), &err);
     for (uint64_t s = 0; s < STEPS; s++) { compare_step(step, trace, 2 + s); }

@@ -1,4 +1,4 @@
-/* redco_search() on a stand-in cost model (synthetic_costs.c), against trying every strategy through
+/* redco_search() on a mock library cost model (synthetic_costs.c), against trying every strategy through
    redco_cost_step(). */
 #include "planner/search/search_space.h"
 #include "planner/search/strategy.h"
@@ -36,8 +36,8 @@ static redco_status refused(const synthetic *s, const redco_search_options *opti
     return st;
 }
 
-/** Least objective of one policy for all blocks, over the paper's space of one setting; INFINITY: nothing fits. */
-static double brute_force(const synthetic *s, const redco_setting *setting, bool comm, int *looked_at)
+/** Least objective of one policy for all blocks, over the paper's space of one parallelism; INFINITY: nothing fits. */
+static double brute_force(const synthetic *s, const redco_parallelism *parallelism, bool comm, int *looked_at)
 {
     const redco_layer_class *classes = NULL;
     const size_t class_count = redco_model_classes(s->model, &classes);
@@ -47,7 +47,8 @@ static double brute_force(const synthetic *s, const redco_setting *setting, bool
     redco_shards *triples = NULL;
     size_t count = 0;
     const redco_shards none = {{0, 0}, {0, 0}, {0, 0}};
-    assert_int_equal(redco_strategy_triples(setting->dp, REDCO_STRATEGY_ANY, &none, &triples, &count, NULL), REDCO_OK);
+    assert_int_equal(redco_strategy_triples(parallelism->dp, REDCO_STRATEGY_ANY, &none, &triples, &count, NULL),
+                     REDCO_OK);
     double best_s = (double)INFINITY;
     for (size_t t = 0; t < count; t++) {
         for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
@@ -58,7 +59,7 @@ static double brute_force(const synthetic *s, const redco_setting *setting, bool
                 list[c] = (redco_assignment){
                     c, classes[c].layers, {triples[t], block ? (redco_recompute)r : REDCO_RECOMPUTE_NONE}};
             }
-            const redco_prediction p = redco_cost_step(costs, setting, list, (uint32_t)class_count);
+            const redco_prediction p = redco_cost_step(costs, parallelism, list, (uint32_t)class_count);
             (*looked_at)++;
             if (p.total_bytes > p.capacity_bytes) { continue; }
             best_s = fmin(best_s, comm ? p.amsp_total_s : p.step_s);
@@ -69,7 +70,7 @@ static double brute_force(const synthetic *s, const redco_setting *setting, bool
     return best_s;
 }
 
-/* Over all settings with tp in {1, 2, 4, 8} (or 1), all divisors as micro-batch, both schemes. */
+/* Over all configurations with tp in {1, 2, 4, 8} (or 1), all divisors as micro-batch, both schemes. */
 static double brute_force_all(const synthetic *s, bool comm, int *looked_at)
 {
     double best_s = (double)INFINITY;
@@ -81,14 +82,14 @@ static double brute_force_all(const synthetic *s, bool comm, int *looked_at)
         for (uint64_t b = 1; b <= batch; b++) {
             if (batch % b != 0) { continue; }
             for (int scheme = 0; scheme < 2; scheme++) {
-                const redco_setting setting = {.tp = tp,
-                                               .pp = 1,
-                                               .cp = 1,
-                                               .micro_batch = (uint32_t)b,
-                                               .micro_batches = batch / b,
-                                               .dp = dp,
-                                               .scheme = (redco_scheme)scheme};
-                best_s = fmin(best_s, brute_force(s, &setting, comm, looked_at));
+                const redco_parallelism parallelism = {.tp = tp,
+                                                       .pp = 1,
+                                                       .cp = 1,
+                                                       .micro_batch = (uint32_t)b,
+                                                       .micro_batches = batch / b,
+                                                       .dp = dp,
+                                                       .scheme = (redco_scheme)scheme};
+                best_s = fmin(best_s, brute_force(s, &parallelism, comm, looked_at));
             }
         }
     }
@@ -105,12 +106,12 @@ static void check_answer(const synthetic *s, const redco_candidate *c, double ga
         layers[a->class_index] += a->layers;
         assert_true(redco_mesh_nests(a->config.shards.parameters, a->config.shards.gradients));
         assert_true(redco_mesh_nests(a->config.shards.gradients, a->config.shards.optimizer));
-        assert_true(redco_mesh_nests(a->config.shards.optimizer, c->setting.dp));
+        assert_true(redco_mesh_nests(a->config.shards.optimizer, c->parallelism.dp));
         if (i > 0) { assert_true(c->assignments[i - 1].class_index <= a->class_index); }
     }
     for (size_t k = 0; k < class_count; k++) { assert_int_equal(layers[k], classes[k].layers); }
     assert_true(c->prediction.total_bytes <= c->prediction.capacity_bytes);
-    assert_int_equal(c->setting.micro_batch * c->setting.micro_batches * redco_mesh_ranks(c->setting.dp),
+    assert_int_equal(c->parallelism.micro_batch * c->parallelism.micro_batches * redco_mesh_ranks(c->parallelism.dp),
                      s->workload.global_batch);
     assert_string_equal(r->status, "optimal");
     assert_true(r->gap_ratio >= 0.0 && r->gap_ratio <= gap_ratio * (1.0 + 1e-9));
@@ -207,7 +208,7 @@ static void comm_equals_brute_force(void **state)
         if (r->ranked_count > 0) {
             assert_true(fabs(r->ranked[0].objective - wanted_s) <= 1e-8 * wanted_s);
             assert_false(r->verify_failed);
-            assert_int_equal(r->ranked[0].setting.tp, 1);
+            assert_int_equal(r->ranked[0].parallelism.tp, 1);
         }
         redco_search_result_free(r);
         o.strategy = REDCO_STRATEGY_AMSP;
@@ -262,13 +263,13 @@ static void named_strategies_are_inside_and_not_better(void **state)
             if (r->ranked_count > 0 && name != REDCO_STRATEGY_AMSP) {
                 const redco_candidate *c = &r->ranked[0];
                 const redco_shards shards = c->assignments[0].config.shards;
-                const redco_strategy of = redco_strategy_of(c->setting.dp, c->setting.secondary, &shards);
+                const redco_strategy of = redco_strategy_of(c->parallelism.dp, c->parallelism.secondary, &shards);
                 const bool alias = name == REDCO_STRATEGY_HSDP || name == REDCO_STRATEGY_MICS ||
                                    name == REDCO_STRATEGY_ZEROPP; /* k = one node, or the whole mesh of one node */
                 if (!alias) { assert_int_equal(of, name); }
-                if (name == REDCO_STRATEGY_ZEROPP && c->setting.dp.nodes > 1) {
+                if (name == REDCO_STRATEGY_ZEROPP && c->parallelism.dp.nodes > 1) {
                     assert_int_equal(of, name);
-                    assert_int_equal(c->setting.secondary.nodes, 1);
+                    assert_int_equal(c->parallelism.secondary.nodes, 1);
                 }
             }
             if (r->ranked_count > 0 && name != REDCO_STRATEGY_ZEROPP) {
@@ -296,9 +297,9 @@ static void what_is_given_is_kept(void **state)
     redco_search_result *r = search(&s, &o);
     assert_int_equal(r->ranked_count, 1);
     const redco_candidate *c = &r->ranked[0];
-    assert_int_equal(c->setting.tp, 2);
-    assert_int_equal(c->setting.micro_batch, 2);
-    assert_int_equal(c->setting.scheme, REDCO_INTRA_TENSOR);
+    assert_int_equal(c->parallelism.tp, 2);
+    assert_int_equal(c->parallelism.micro_batch, 2);
+    assert_int_equal(c->parallelism.scheme, REDCO_INTRA_TENSOR);
     for (uint32_t i = 0; i < c->assignment_count; i++) {
         assert_true(redco_mesh_equal(c->assignments[i].config.shards.optimizer, o.fix.optimizer));
         if (c->assignments[i].class_index == 1) { assert_int_equal(c->assignments[i].config.recompute, o.recompute); }
@@ -359,9 +360,10 @@ static void top_k_is_sorted_and_distinct(void **state)
         const redco_candidate *b = &r->ranked[i];
         /* Only the first may have been preferred within a tie. */
         assert_true(a->prediction.step_s <= b->prediction.step_s * (i == 1 ? 1.001 : 1.0 + 1e-9));
-        const bool same = a->setting.tp == b->setting.tp && a->setting.micro_batch == b->setting.micro_batch &&
-                          a->setting.scheme == b->setting.scheme &&
-                          redco_mesh_equal(a->setting.secondary, b->setting.secondary) &&
+        const bool same = a->parallelism.tp == b->parallelism.tp &&
+                          a->parallelism.micro_batch == b->parallelism.micro_batch &&
+                          a->parallelism.scheme == b->parallelism.scheme &&
+                          redco_mesh_equal(a->parallelism.secondary, b->parallelism.secondary) &&
                           redco_shards_equal(a->assignments[0].config.shards, b->assignments[0].config.shards);
         assert_false(same);
     }

@@ -76,8 +76,8 @@ static bool groups_fit(uint64_t size, uint64_t world, uint32_t gpus_per_node)
     return true;
 }
 
-/* Outer choices with one setting: two ways to spread the update, and ZeRO++'s copy where a second node is, which has no
-   update to spread. A single rank has nothing to spread. */
+/* Configurations with one parallelism: two ways to spread the update, and ZeRO++'s copy where a second node is, which
+   has no update to spread. A single rank has nothing to spread. */
 static uint64_t choices_of(redco_mesh dp)
 {
     return redco_mesh_ranks(dp) == 1 ? 1 : dp.nodes > 1 ? 3 : 2;
@@ -112,9 +112,10 @@ static void the_space_is_every_setting_that_is_possible(void **state)
                                 continue;
                             }
                             for (uint32_t b = 1; b <= cases[i].batch; b++) {
-                                redco_setting setting = {.tp = tp, .pp = pp, .cp = cp, .micro_batch = b, .dp = dp};
-                                setting.micro_batches = cases[i].batch / (b * redco_mesh_ranks(dp));
-                                const bool good = redco_setting_check(costs, &setting, NULL) == REDCO_OK;
+                                redco_parallelism parallelism = {
+                                    .tp = tp, .pp = pp, .cp = cp, .micro_batch = b, .dp = dp};
+                                parallelism.micro_batches = cases[i].batch / (b * redco_mesh_ranks(dp));
+                                const bool good = redco_parallelism_check(costs, &parallelism, NULL) == REDCO_OK;
                                 expected += good ? choices_of(dp) : 0;
                             }
                         }
@@ -124,7 +125,7 @@ static void the_space_is_every_setting_that_is_possible(void **state)
         }
         redco_search_result *result = search(&s);
         assert_true(expected > 0);
-        assert_int_equal(result->settings, expected);
+        assert_int_equal(result->configurations, expected);
         redco_search_result_free(result);
         redco_costs_free(costs);
         close_setup(&s);
@@ -141,12 +142,12 @@ static double best_step_s(struct setup *s, uint32_t pp, uint32_t cp)
     if (result->ranked_count > 0) {
         redco_costs *costs = open_costs(s);
         const redco_candidate *best = &result->ranked[0];
-        assert_int_equal(redco_setting_check(costs, &best->setting, NULL), REDCO_OK);
+        assert_int_equal(redco_parallelism_check(costs, &best->parallelism, NULL), REDCO_OK);
         assert_string_equal(result->status, "optimal");
         assert_int_equal(result->verified, s->options.verify);
         assert_false(result->verify_failed);
-        if (pp != REDCO_DEGREE_AUTO) { assert_int_equal(best->setting.pp, pp == 0 ? 1 : pp); }
-        if (cp != REDCO_DEGREE_AUTO) { assert_int_equal(best->setting.cp, cp == 0 ? 1 : cp); }
+        if (pp != REDCO_DEGREE_AUTO) { assert_int_equal(best->parallelism.pp, pp == 0 ? 1 : pp); }
+        if (cp != REDCO_DEGREE_AUTO) { assert_int_equal(best->parallelism.cp, cp == 0 ? 1 : cp); }
         redco_costs_free(costs);
     }
     redco_search_result_free(result);
@@ -229,13 +230,13 @@ static void comm_leaves_degrees_at_one(void **state)
         s.options.objective = amsp ? REDCO_OBJECTIVE_STEP_TIME : REDCO_OBJECTIVE_COMM;
         s.options.strategy = amsp ? REDCO_STRATEGY_AMSP : REDCO_STRATEGY_ANY;
         redco_search_result *result = search(&s);
-        assert_int_equal(result->ranked[0].setting.pp, 1);
-        assert_int_equal(result->ranked[0].setting.cp, 1);
+        assert_int_equal(result->ranked[0].parallelism.pp, 1);
+        assert_int_equal(result->ranked[0].parallelism.cp, 1);
         redco_search_result_free(result);
     }
     s.options.pp = 4;
     redco_search_result *result = search(&s);
-    assert_int_equal(result->ranked[0].setting.pp, 4);
+    assert_int_equal(result->ranked[0].parallelism.pp, 4);
     redco_search_result_free(result);
     close_setup(&s);
 }
@@ -251,12 +252,12 @@ static void check_stages(const struct setup *s, const redco_candidate *c)
         const redco_assignment *a = &c->assignments[i];
         if (classes[a->class_index].kind != REDCO_CLASS_BLOCK) { continue; }
         for (uint32_t n = 0; n < a->layers; n++, layer++) {
-            const uint32_t stage = layer * c->setting.pp / classes[a->class_index].layers;
+            const uint32_t stage = layer * c->parallelism.pp / classes[a->class_index].layers;
             assert_true(stage < 64);
             counts[stage][a->config.recompute]++;
         }
     }
-    for (uint32_t stage = 1; stage < c->setting.pp; stage++) {
+    for (uint32_t stage = 1; stage < c->parallelism.pp; stage++) {
         assert_memory_equal(counts[stage], counts[0], sizeof counts[0]);
     }
 }
@@ -285,11 +286,11 @@ static void the_simulator_agrees_on_stages(void **state)
                 for (uint32_t i = 0; st == REDCO_OK && i < result->ranked_count; i++) {
                     const redco_candidate *c = &result->ranked[i];
                     redco_simulation simulation;
-                    assert_int_equal(redco_simulate(costs, &c->setting, c->assignments, c->assignment_count, NULL,
+                    assert_int_equal(redco_simulate(costs, &c->parallelism, c->assignments, c->assignment_count, NULL,
                                                     &simulation, &err),
                                      REDCO_OK);
                     const double ratio = fabs(simulation.step_s / c->prediction.step_s - 1.0);
-                    if (c->setting.pp <= 64 && c->assignment_count > 3) {
+                    if (c->parallelism.pp <= 64 && c->assignment_count > 3) {
                         mixed++;
                         check_stages(&s, c);
                     }
@@ -359,16 +360,16 @@ static void free_tensor_parallelism_stays_inside_links(void **state)
         }
         redco_search_result *result = search(&s);
         uint64_t sum = 0;
-        const uint64_t all = result->settings;
+        const uint64_t all = result->configurations;
         redco_search_result_free(result);
         for (uint32_t d = 0; cases[i].degrees[d] != 0; d++) {
             s.options.tp = cases[i].degrees[d];
             result = search(&s);
-            sum += result->settings;
+            sum += result->configurations;
             redco_search_result_free(result);
         }
         if (sum != all) {
-            fail_msg("case %zu: %llu settings, not %llu", i, (unsigned long long)all, (unsigned long long)sum);
+            fail_msg("case %zu: %llu configurations, not %llu", i, (unsigned long long)all, (unsigned long long)sum);
         }
         close_setup(&s);
     }
@@ -402,7 +403,7 @@ static void given_tensor_parallelism_may_leave_links(void **state)
     s.options.strategy = REDCO_STRATEGY_DDP;
     redco_search_result *result = search(&s);
     assert_int_equal(result->ranked_count, 0);
-    assert_int_equal(result->shortfall.leanest.setting.tp, 2);
+    assert_int_equal(result->shortfall.leanest.parallelism.tp, 2);
     assert_string_equal(result->shortfall.cheapest_change,
                         "tensor parallelism over 4 GPUs instead of 2, beyond the GPUs that links join, would fit");
     redco_search_result_free(result);
@@ -416,7 +417,7 @@ static void wide_domains_are_used_where_they_pay(void **state)
     struct setup s = open_setup("llama-3.1-405b", "gb200-nvl72", 64, 4);
     s.options.workload.seq_len = 8192;
     redco_search_result *result = search(&s);
-    assert_int_equal(result->ranked[0].setting.tp, 16);
+    assert_int_equal(result->ranked[0].parallelism.tp, 16);
     redco_search_result_free(result);
     close_setup(&s);
 }
@@ -428,7 +429,7 @@ static void a_batch_finds_the_layouts_that_divide_it(void **state)
     (void)state;
     struct setup s = open_setup("llama-13b", "dgx-a100", 2240, 1920);
     redco_search_result *result = search(&s);
-    const redco_setting *const best = &result->ranked[0].setting;
+    const redco_parallelism *const best = &result->ranked[0].parallelism;
     assert_true(best->pp * best->cp > 1);
     assert_int_equal(redco_mesh_ranks(best->dp) * best->micro_batch * best->micro_batches, 1920);
     redco_search_result_free(result);
@@ -449,7 +450,7 @@ static void a_batch_finds_the_layouts_that_divide_it(void **state)
     close_setup(&s);
 }
 
-/* Measured degrees against every setting given one by one within what rows hold: 4096 tokens a rank beside context
+/* Measured degrees against every parallelism given one by one within what rows hold: 4096 tokens a rank beside context
  * parallelism, 2048 where a batch has fewer sequences than there are GPUs, groups of at most two nodes below 8192, 64
  * stages. What is dominated is listed here, too. */
 static void measured_degrees_are_the_best_within_rows(void **state)
@@ -498,7 +499,7 @@ static void measured_degrees_are_the_best_within_rows(void **state)
         s.options.verify = true;
         redco_search_result *all = search(&s);
         assert_true(all->ranked_count > 0 && !all->verify_failed);
-        const redco_setting *const c = &all->ranked[0].setting;
+        const redco_parallelism *const c = &all->ranked[0].parallelism;
         if (fabs(all->ranked[0].prediction.step_s - best_s) > 2e-3 * best_s) {
             fail_msg("case %zu: %g s with tp %u pp %u cp %u, not %g s", i, all->ranked[0].prediction.step_s, c->tp,
                      c->pp, c->cp, best_s);
@@ -526,7 +527,7 @@ static void free_schedules_are_the_best_of_those_given(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct setup s = open_setup(cases[i].model, cases[i].cluster, cases[i].gpus, cases[i].batch);
         double best_s = (double)INFINITY;
-        uint64_t settings = 0;
+        uint64_t configurations = 0;
         s.options.pp = cases[i].pp;
         for (uint32_t tp = 1; tp <= 8; tp *= 2) {
             for (uint32_t chunks = 1; chunks <= 64; chunks++) {
@@ -538,7 +539,7 @@ static void free_schedules_are_the_best_of_those_given(void **state)
                     if (redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &one, NULL) != REDCO_OK) {
                         continue;
                     }
-                    settings += one->settings;
+                    configurations += one->configurations;
                     if (one->ranked_count > 0) { best_s = fmin(best_s, one->ranked[0].prediction.step_s); }
                     redco_search_result_free(one);
                 }
@@ -550,14 +551,14 @@ static void free_schedules_are_the_best_of_those_given(void **state)
         s.options.verify = true;
         redco_search_result *all = search(&s);
         assert_true(all->ranked_count > 0 && !all->verify_failed);
-        assert_int_equal(all->settings, settings);
+        assert_int_equal(all->configurations, configurations);
         assert_true(fabs(all->ranked[0].prediction.step_s - best_s) <= 2e-3 * best_s);
         redco_search_result_free(all);
         /* The search does not choose what the engine lacks. */
         s.options.dimensions = REDCO_HAS_TP | REDCO_HAS_PP;
         all = search(&s);
-        assert_int_equal(redco_setting_chunks(&all->ranked[0].setting), 1);
-        assert_false(all->ranked[0].setting.sequence_parallel);
+        assert_int_equal(redco_parallelism_chunks(&all->ranked[0].parallelism), 1);
+        assert_false(all->ranked[0].parallelism.sequence_parallel);
         redco_search_result_free(all);
         close_setup(&s);
     }

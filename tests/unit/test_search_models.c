@@ -98,7 +98,7 @@ static void second_methods_agree(void **state)
     assert_int_equal(infeasible, 1); /* 65B on 8 GPUs: 16 bytes x 65e9 / 8 are 130 GB of states each */
 }
 
-/* AMSP, arXiv 2311.00257, Table IV (models, s0 x s1 of parameters, gradients, optimizer states) and its settings of
+/* AMSP, arXiv 2311.00257, Table IV (models, s0 x s1 of parameters, gradients, optimizer states) and its parallelisms of
    section VI-A: tp 1, micro-batch 1, whole-tensor sharding; recomputation for 30B, left free here. */
 static void the_papers_choices_fit_and_are_not_faster(void **state)
 {
@@ -141,7 +141,7 @@ static void the_papers_choices_fit_and_are_not_faster(void **state)
     }
 }
 
-/* The bound that rules out an outer choice before it is priced must not exceed its price. */
+/* The bound that rules out a configuration before it is priced must not exceed its price. */
 static void bounds_of_memory_hold(void **state)
 {
     (void)state;
@@ -160,21 +160,23 @@ static void bounds_of_memory_hold(void **state)
         o.chunks = REDCO_DEGREE_AUTO;
         o.sequence_parallel = REDCO_EITHER;
         assert_int_equal(redcoi_space_create(&inputs, &o, &space, NULL), REDCO_OK);
-        for (uint32_t i = 0; i < space->outer_count; i++) {
-            redcoi_outer *outer = &space->outers[i];
+        for (uint32_t i = 0; i < space->configuration_count; i++) {
+            redcoi_configuration *configuration = &space->configurations[i];
             redcoi_answer answer;
-            assert_int_equal(redcoi_space_price(space, outer, NULL, NULL), REDCO_OK);
-            redcoi_problem endless = *outer->steps;
+            assert_int_equal(redcoi_space_price(space, configuration, NULL, NULL), REDCO_OK);
+            redcoi_problem endless = *configuration->steps;
             endless.budget_bytes = UINT64_MAX / 2;
             uint64_t least = UINT64_MAX;
-            for (uint32_t g = 0; g < outer->group_count; g++) {
+            for (uint32_t g = 0; g < configuration->group_count; g++) {
                 assert_true(redcoi_exact_group(&endless, g, REDCOI_LEAST_MEMORY, 1e300, &answer, NULL));
-                if (answer.bytes + outer->fixed_bytes < least) { least = answer.bytes + outer->fixed_bytes; }
+                if (answer.bytes + configuration->fixed_bytes < least) {
+                    least = answer.bytes + configuration->fixed_bytes;
+                }
             }
-            assert_true(outer->least_bytes <= least);
-            tight += (double)least < 1.5 * (double)outer->least_bytes ? 1 : 0;
+            assert_true(configuration->least_bytes <= least);
+            tight += (double)least < 1.5 * (double)configuration->least_bytes ? 1 : 0;
         }
-        assert_true(tight > space->outer_count / 2);
+        assert_true(tight > space->configuration_count / 2);
         redcoi_space_free(space);
         close_setup(&s);
     }
@@ -218,22 +220,22 @@ static void bounds_of_meshes_hold(void **state)
         o.chunks = REDCO_DEGREE_AUTO;
         o.sequence_parallel = REDCO_EITHER;
         assert_int_equal(redcoi_space_create(&inputs, &o, &space, NULL), REDCO_OK);
-        for (uint32_t i = 0; i < space->outer_count; i += 17) {
-            const redcoi_outer *outer = &space->outers[i];
-            const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &outer->setting);
-            for (uint32_t k = 0; k < outer->group_count * space->class_count; k++) {
+        for (uint32_t i = 0; i < space->configuration_count; i += 17) {
+            const redcoi_configuration *configuration = &space->configurations[i];
+            const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &configuration->parallelism);
+            for (uint32_t k = 0; k < configuration->group_count * space->class_count; k++) {
                 const redco_recompute r = (redco_recompute)(k % REDCO_RECOMPUTE_COUNT);
-                const redco_layer_config config = {outer->groups[k / space->class_count], r};
+                const redco_layer_config config = {configuration->groups[k / space->class_count], r};
                 const uint32_t c = k % space->class_count;
-                const redco_layer_cost all = redco_cost_layer(space->costs, &outer->setting, c, &config);
+                const redco_layer_cost all = redco_cost_layer(space->costs, &configuration->parallelism, c, &config);
                 const redco_layer_cost least =
-                    redco_cost_layer_least(space->costs, &outer->setting, c, config.shards.parameters, r);
+                    redco_cost_layer_least(space->costs, &configuration->parallelism, c, config.shards.parameters, r);
                 assert_true(resident(&least) <= resident(&all));
                 for (double exposed = 0.0; exposed <= 1.0; exposed += 0.25) {
                     const double all_s = seconds(&fixed, &all, overlapped, exposed);
                     const double least_s = seconds(&fixed, &least, overlapped, exposed);
                     if (least_s > all_s * (1.0 + 1e-12)) {
-                        fail_msg("%s, outer choice %u, group %u, class %u: bound %g s, layer %g s", models[m % 3], i,
+                        fail_msg("%s, configuration %u, group %u, class %u: bound %g s, layer %g s", models[m % 3], i,
                                  k / space->class_count, c, least_s, all_s);
                     }
                     compared++;
@@ -281,10 +283,10 @@ static void work_grows_with_classes_of_layers(void **state)
         assert_int_equal(r->ranked_count > 0, cases[i].fits);
         if (cases[i].fits) { assert_string_equal(r->status, "optimal"); }
         assert_int_equal(c->listed, c->bounded + c->priced);
-        /* A few outer choices are priced from the spaces of all changes that could make it fit. */
+        /* A few configurations are priced from the spaces of all changes that could make it fit. */
         if (c->priced > 100 || c->compositions > 100000) {
-            fail_msg("case %zu: %llu of %llu outer choices priced, %llu compositions", i, (unsigned long long)c->priced,
-                     (unsigned long long)c->listed, (unsigned long long)c->compositions);
+            fail_msg("case %zu: %llu of %llu configurations priced, %llu compositions", i,
+                     (unsigned long long)c->priced, (unsigned long long)c->listed, (unsigned long long)c->compositions);
         }
         redco_search_result_free(r);
         close_setup(&s);

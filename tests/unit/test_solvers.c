@@ -47,10 +47,10 @@ static void make_option(const struct shape *shape, uint64_t *seed, uint32_t grou
                         redcoi_option *option)
 {
     /* Time falls with memory, convexly, plus noise: as measured trade-offs do. */
-    const double lean = (double)group / shape->groups + 0.3 * policy;
+    const double pareto = (double)group / shape->groups + 0.3 * policy;
     *option = (redcoi_option){.class_index = c, .group = group, .recompute = (redco_recompute)policy};
-    option->base_s = 0.004 * (1.0 + lean * lean * uniform(seed, 0.7, 1.3));
-    option->resident_bytes = (uint64_t)(4e9 * exp(-1.5 * lean) * uniform(seed, 0.8, 1.2)) & ~UINT64_C(65535);
+    option->base_s = 0.004 * (1.0 + pareto * pareto * uniform(seed, 0.7, 1.3));
+    option->resident_bytes = (uint64_t)(4e9 * exp(-1.5 * pareto) * uniform(seed, 0.8, 1.2)) & ~UINT64_C(65535);
     if (shape->windows) {
         option->kink_s[0] = uniform(seed, -0.002, 0.002);
         option->kink_s[1] = uniform(seed, -0.001, 0.001);
@@ -180,12 +180,12 @@ static void check_many_layers(const struct shape *shape, uint64_t *seed)
     for (uint32_t g = 0; g < p->group_count; g++) {
         redcoi_answer all;
         redcoi_answer fast;
-        redcoi_answer lean;
+        redcoi_answer pareto;
         const uint64_t budget_bytes = p->budget_bytes;
         assert_true(redcoi_exact_count(p, g) > 65536.0);
         const bool fits = redcoi_exact_group(p, g, REDCOI_EVERY_TIME, (double)INFINITY, &all, NULL);
         assert_int_equal(redcoi_exact_group(p, g, REDCOI_LEAST_TIME, (double)INFINITY, &fast, NULL), fits);
-        assert_int_equal(redcoi_exact_group(p, g, REDCOI_LEAST_MEMORY, (double)INFINITY, &lean, NULL), fits);
+        assert_int_equal(redcoi_exact_group(p, g, REDCOI_LEAST_MEMORY, (double)INFINITY, &pareto, NULL), fits);
         if (!fits) { continue; }
         assert_true(fast.objective_s == all.objective_s);
         assert_true(fast.bytes == all.bytes);
@@ -196,7 +196,7 @@ static void check_many_layers(const struct shape *shape, uint64_t *seed)
         }
         assert_true(redcoi_exact_group(p, g, REDCOI_LEAST_TIME, all.objective_s * (1.0 + 1e-9), &fast, NULL));
         assert_true(fast.objective_s == all.objective_s);
-        p->budget_bytes = lean.bytes - 1; /* nothing is leaner */
+        p->budget_bytes = pareto.bytes - 1; /* nothing is leaner */
         assert_false(redcoi_exact_group(p, g, REDCOI_EVERY_TIME, (double)INFINITY, &all, NULL));
         p->budget_bytes = budget_bytes;
     }
@@ -224,7 +224,7 @@ static void many_layers_equal_enumeration(void **state)
 /* 5 x 10^9 compositions a group; the work is counted, not timed. */
 static void work_does_not_grow_with_layers(void **state)
 {
-    static const redcoi_goal goals[] = {REDCOI_LEAST_TIME, REDCOI_LEAST_MEMORY};
+    static const redcoi_objective goals[] = {REDCOI_LEAST_TIME, REDCOI_LEAST_MEMORY};
     const struct shape shape = {2, 100000, 4, 3, true, true, 0.4};
     uint64_t seed = 15;
     (void)state;
@@ -293,10 +293,10 @@ static void uniform_glpk_equals_enumeration(void **state)
         check_near(got.feasible ? got.answer.objective_s : (double)INFINITY, wanted_s, 2e-7);
         if (got.feasible) { assert_true(got.bound_s <= wanted_s * (1.0 + 1e-9)); }
         /* Neither filter nor bound may lose the optimum. */
-        redcoi_problem *lean = redcoi_problem_copy(p, NULL);
-        assert_non_null(lean);
-        redcoi_problem_pareto(lean, true);
-        check_near(best_of_groups(lean), wanted_s, 0.0);
+        redcoi_problem *pareto = redcoi_problem_copy(p, NULL);
+        assert_non_null(pareto);
+        redcoi_problem_pareto(pareto, true);
+        check_near(best_of_groups(pareto), wanted_s, 0.0);
         double bound_s = (double)INFINITY;
         for (uint32_t g = 0; g < p->group_count; g++) {
             size_t first = 0;
@@ -305,7 +305,7 @@ static void uniform_glpk_equals_enumeration(void **state)
             bound_s = fmin(bound_s, redcoi_bound_best(p, first, last).value_s);
         }
         if (!isinf(wanted_s)) { assert_true(bound_s <= wanted_s * (1.0 + 1e-9)); }
-        redcoi_problem_free(lean);
+        redcoi_problem_free(pareto);
         redcoi_problem_free(p);
     }
     assert_in_range(infeasible, 1, 100);
@@ -326,12 +326,12 @@ static void layerwise_glpk_equals_dynamic_program(void **state)
                                     .transients = i % 4 == 0,
                                     .tightness = uniform(&seed, 0.0, 0.6)};
         redcoi_problem *p = make_problem(&shape, &seed);
-        redcoi_problem *lean = redcoi_problem_copy(p, NULL);
-        assert_non_null(lean);
-        redcoi_problem_pareto(lean, false);
+        redcoi_problem *pareto = redcoi_problem_copy(p, NULL);
+        assert_non_null(pareto);
+        redcoi_problem_pareto(pareto, false);
         const redcoi_milp_options options = {.gap_ratio = gap_ratio, .node_limit = 400};
         redcoi_milp_result g;
-        assert_int_equal(redcoi_milp_solve(lean, &options, &g, NULL), REDCO_OK);
+        assert_int_equal(redcoi_milp_solve(pareto, &options, &g, NULL), REDCO_OK);
         const redcoi_exact_result e = exact(p, gap_ratio);
         assert_true(e.proven);
         proven += g.proven ? 1 : 0;
@@ -345,7 +345,7 @@ static void layerwise_glpk_equals_dynamic_program(void **state)
             /* Never worse than one mesh for all. */
             assert_true(e.bound_s <= best_of_groups(p) * (1.0 + 1e-9));
         }
-        redcoi_problem_free(lean);
+        redcoi_problem_free(pareto);
         redcoi_problem_free(p);
     }
     assert_in_range(proven, 150, 200); /* within 400 nodes */
@@ -370,7 +370,7 @@ static void same_problem_same_answer(void **state)
     redcoi_problem_free(p);
 }
 
-/* By hand: 4 layers, fast 10 ms and 3 GiB, lean 12 ms and 1 GiB, 8 GiB in all: n fast layers need 3n + (4 - n) <= 8,
+/* By hand: 4 layers, fast 10 ms and 3 GiB, pareto 12 ms and 1 GiB, 8 GiB in all: n fast layers need 3n + (4 - n) <= 8,
    n = 2, 44 ms and 1 ms of constant. */
 static void counts_fill_memory(void **state)
 {
@@ -399,8 +399,8 @@ static void counts_fill_memory(void **state)
     assert_false(none.feasible);
 }
 
-/* The lean option's buffer of 2 GiB is paid once: with 8 GiB, 4 layers of 3 GiB and 1 GiB: one fast layer and three
-   lean ones need 3 + 3 + 2 = 8; two fast ones 6 + 2 + 2 = 10. */
+/* The pareto option's buffer of 2 GiB is paid once: with 8 GiB, 4 layers of 3 GiB and 1 GiB: one fast layer and three
+   pareto ones need 3 + 3 + 2 = 8; two fast ones 6 + 2 + 2 = 10. */
 static void transient_buffers_are_paid_once(void **state)
 {
     (void)state;

@@ -105,35 +105,35 @@ static void check_model(const char *name, uint32_t nodes, uint32_t tp, double bo
     static const redco_shards kinds[] = {{{1, 1}, {1, 1}, {1, 1}}, {{1, 1}, {1, 1}, {0, 0}}, {{1, 1}, {0, 0}, {0, 0}},
                                          {{0, 0}, {0, 0}, {0, 0}}, {{4, 1}, {4, 1}, {4, 1}}, {{1, 1}, {1, 1}, {4, 1}},
                                          {{2, 1}, {2, 1}, {0, 0}}, {{2, 1}, {4, 1}, {4, 1}}};
-    struct bundle b;
+    struct fixture b;
     static struct layers l;
-    bundle_open(&b, name, a800_machine(nodes), plain_workload(64));
-    redco_setting setting = plain_setting(&b, 1);
-    setting.tp = tp;
-    setting.dp = (redco_mesh){8 / tp, nodes};
+    fixture_open(&b, name, a800_machine(nodes), plain_workload(64));
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.tp = tp;
+    parallelism.dp = (redco_mesh){8 / tp, nodes};
     worst_ratio = 0.0;
     least_ratio = 2.0;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         redco_shards s = kinds[i]; /* 0x0 stands for all ranks */
-        if (s.parameters.gpus == 0) { s.parameters = setting.dp; }
-        if (s.gradients.gpus == 0) { s.gradients = setting.dp; }
-        if (s.optimizer.gpus == 0) { s.optimizer = setting.dp; }
+        if (s.parameters.gpus == 0) { s.parameters = parallelism.dp; }
+        if (s.gradients.gpus == 0) { s.gradients = parallelism.dp; }
+        if (s.optimizer.gpus == 0) { s.optimizer = parallelism.dp; }
         fill(&l, b.model, tp, s);
         for (int scheme = 0; scheme < 2; scheme++) {
-            setting.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
-            setting.secondary = i == 3 ? (redco_mesh){setting.dp.gpus, 1} : (redco_mesh){0, 0};
-            const redco_prediction p = uniform_step(&b, &setting, s, REDCO_RECOMPUTE_NONE);
+            parallelism.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
+            parallelism.secondary = i == 3 ? (redco_mesh){parallelism.dp.gpus, 1} : (redco_mesh){0, 0};
+            const redco_prediction p = uniform_step(&b, &parallelism, s, REDCO_RECOMPUTE_NONE);
             const redco_layout_options options = {
-                .mesh = {tp, setting.dp}, .secondary = setting.secondary, .scheme = setting.scheme};
+                .mesh = {tp, parallelism.dp}, .secondary = parallelism.secondary, .scheme = parallelism.scheme};
             const redco_layout_size held = fullest(&l, &options);
             compare(name, "parameters", &s, held.parameters, p.parameter_bytes, bound);
             compare(name, "gradients", &s, held.gradients, p.gradient_bytes, bound);
             compare(name, "optimizer states", &s, held.optimizer, p.optimizer_bytes, bound);
         }
     }
-    print_message("%s, tp %u, dp %ux%u: held / predicted %.6f to %.6f\n", name, tp, setting.dp.gpus, nodes, least_ratio,
-                  worst_ratio);
-    bundle_close(&b);
+    print_message("%s, tp %u, dp %ux%u: held / predicted %.6f to %.6f\n", name, tp, parallelism.dp.gpus, nodes,
+                  least_ratio, worst_ratio);
+    fixture_close(&b);
 }
 
 static void bytes_are_those_predicted(void **state)

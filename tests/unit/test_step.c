@@ -7,7 +7,8 @@
 
 static const redco_mesh one = {1, 1};
 
-static uint32_t uniform(const struct bundle *b, redco_shards shards, redco_recompute recompute, redco_assignment all[8])
+static uint32_t uniform(const struct fixture *b, redco_shards shards, redco_recompute recompute,
+                        redco_assignment all[8])
 {
     const redco_layer_class *classes = NULL;
     const uint32_t count = (uint32_t)redco_model_classes(b->model, &classes);
@@ -15,14 +16,14 @@ static uint32_t uniform(const struct bundle *b, redco_shards shards, redco_recom
     return count;
 }
 
-static redco_simulation simulate(const struct bundle *b, const redco_setting *setting, redco_shards shards,
+static redco_simulation simulate(const struct fixture *b, const redco_parallelism *parallelism, redco_shards shards,
                                  redco_recompute recompute, const redco_step_options *options)
 {
     redco_assignment all[8];
     redco_simulation s;
     redco_error err = {.status = REDCO_OK};
     const uint32_t count = uniform(b, shards, recompute, all);
-    check_ok(redco_simulate(b->costs, setting, all, count, options, &s, &err), &err);
+    check_ok(redco_simulate(b->costs, parallelism, all, count, options, &s, &err), &err);
     return s;
 }
 
@@ -40,16 +41,16 @@ static double account_s(const redco_account *account)
 static void without_overlap_it_is_a_sum(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_workload workload = plain_workload(256);
     workload.overlap = REDCO_OVERLAP_NONE;
-    bundle_open(&b, "llama-7b", a800_machine(8), workload);
-    const redco_setting setting = plain_setting(&b, 1);
+    fixture_open(&b, "llama-7b", a800_machine(8), workload);
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     static const redco_shards shards[] = {{{1, 1}, {1, 1}, {8, 1}}, {{1, 1}, {8, 1}, {8, 1}}, {{1, 1}, {1, 1}, {8, 8}}};
     for (size_t i = 0; i < sizeof shards / sizeof shards[0]; i++) {
         for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
-            const redco_prediction p = uniform_step(&b, &setting, shards[i], (redco_recompute)recompute);
-            const redco_simulation s = simulate(&b, &setting, shards[i], (redco_recompute)recompute, NULL);
+            const redco_prediction p = uniform_step(&b, &parallelism, shards[i], (redco_recompute)recompute);
+            const redco_simulation s = simulate(&b, &parallelism, shards[i], (redco_recompute)recompute, NULL);
             check_near(s.step_s - s.account.busy_s[REDCO_WORK_NORM_REDUCE], p.step_s, 1e-9 * p.step_s);
             check_near(account_s(&s.account), s.step_s, 1e-9 * s.step_s);
             check_near(s.compute_s + s.exposed_comm_s + s.bubble_s + s.account.busy_s[REDCO_WORK_OPTIMIZER] +
@@ -57,7 +58,7 @@ static void without_overlap_it_is_a_sum(void **state)
                        s.step_s, 1e-9 * s.step_s);
         }
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* Tensor- and context-parallel traffic stands on the critical path: still a sum, with sequence parallelism, too. */
@@ -65,27 +66,27 @@ static void split_layers_are_a_sum(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        struct bundle b;
+        struct fixture b;
         redco_workload workload = plain_workload(64);
         workload.overlap = REDCO_OVERLAP_NONE;
-        bundle_open(&b, i < 2 ? "llama-13b" : "gpt-j-6b", a800_machine(2), workload); /* one with parallel blocks */
-        redco_setting setting = plain_setting(&b, 1);
-        setting.tp = 4;
-        setting.cp = 2;
-        setting.sequence_parallel = i % 2 == 1;
-        setting.dp = (redco_mesh){1, 2};
-        setting.micro_batches = 32;
+        fixture_open(&b, i < 2 ? "llama-13b" : "gpt-j-6b", a800_machine(2), workload); /* one with parallel blocks */
+        redco_parallelism parallelism = plain_setting(&b, 1);
+        parallelism.tp = 4;
+        parallelism.cp = 2;
+        parallelism.sequence_parallel = i % 2 == 1;
+        parallelism.dp = (redco_mesh){1, 2};
+        parallelism.micro_batches = 32;
         b.workload.seq_len = 2048;
-        bundle_costs(&b);
+        fixture_costs(&b);
         const redco_shards shards = {one, one, {1, 2}};
-        const redco_prediction p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_FULL);
-        const redco_simulation s = simulate(&b, &setting, shards, REDCO_RECOMPUTE_FULL, NULL);
+        const redco_prediction p = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_FULL);
+        const redco_simulation s = simulate(&b, &parallelism, shards, REDCO_RECOMPUTE_FULL, NULL);
         check_near(s.step_s - s.account.busy_s[REDCO_WORK_NORM_REDUCE], p.step_s, 1e-9 * p.step_s);
         /* All of it is waited for, the exposed share as the calibration has it. */
-        const double tp_s = redco_cost_fixed(b.costs, &setting).scale * b.calibration.tp_exposed_ratio * p.tp_s;
+        const double tp_s = redco_cost_fixed(b.costs, &parallelism).scale * b.calibration.tp_exposed_ratio * p.tp_s;
         check_near(s.account.waiting_s[REDCO_WORK_TENSOR], tp_s, 1e-9 * p.step_s);
         assert_true(s.account.waiting_s[REDCO_WORK_CONTEXT] > 0.0);
-        bundle_close(&b);
+        fixture_close(&b);
     }
 }
 
@@ -98,12 +99,12 @@ struct tally {
     double worst;
 };
 
-static void compare(const struct bundle *b, const redco_setting *setting, redco_shards shards,
+static void compare(const struct fixture *b, const redco_parallelism *parallelism, redco_shards shards,
                     redco_recompute recompute, struct tally *tally)
 {
-    const redco_prediction p = uniform_step(b, setting, shards, recompute);
+    const redco_prediction p = uniform_step(b, parallelism, shards, recompute);
     if (p.total_bytes > p.capacity_bytes) { return; }
-    const redco_simulation s = simulate(b, setting, shards, recompute, NULL);
+    const redco_simulation s = simulate(b, parallelism, shards, recompute, NULL);
     const double error = fabs(s.step_s / p.step_s - 1.0);
     tally->all++;
     tally->within1 += error < 0.01 ? 1 : 0;
@@ -124,17 +125,17 @@ static void compare_machine(const char *model, uint32_t nodes, uint32_t tp, redc
 {
     static const uint32_t overlaps[] = {REDCO_OVERLAP_NONE, REDCO_OVERLAP_AG_RS, REDCO_OVERLAP_AG_RS | REDCO_OVERLAP_AR,
                                         REDCO_OVERLAP_ALL};
-    struct bundle b;
-    bundle_open(&b, model, a800_machine(nodes), plain_workload(1024));
-    redco_setting setting = plain_setting(&b, 1);
+    struct fixture b;
+    fixture_open(&b, model, a800_machine(nodes), plain_workload(1024));
+    redco_parallelism parallelism = plain_setting(&b, 1);
     const uint32_t local = 8 / tp;
-    setting.tp = tp;
-    setting.dp = (redco_mesh){local, nodes};
-    setting.micro_batches = 1024 / redco_mesh_ranks(setting.dp);
-    setting.scheme = scheme;
+    parallelism.tp = tp;
+    parallelism.dp = (redco_mesh){local, nodes};
+    parallelism.micro_batches = 1024 / redco_mesh_ranks(parallelism.dp);
+    parallelism.scheme = scheme;
     for (size_t o = 0; o < sizeof overlaps / sizeof overlaps[0]; o++) {
         b.workload.overlap = overlaps[o];
-        bundle_costs(&b);
+        fixture_costs(&b);
         for (int i = 0; i < MESHES * MESHES * 2; i++) {
             redco_mesh p = meshes[i % MESHES], os = meshes[i / MESHES % MESHES];
             const bool further = i / (MESHES * MESHES) == 1;
@@ -145,11 +146,11 @@ static void compare_machine(const char *model, uint32_t nodes, uint32_t tp, redc
                 continue;
             }
             for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
-                compare(&b, &setting, (redco_shards){p, further ? os : p, os}, (redco_recompute)recompute, tally);
+                compare(&b, &parallelism, (redco_shards){p, further ? os : p, os}, (redco_recompute)recompute, tally);
             }
         }
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* closed_form.h is the simulator's shadow: 2 % on nearly all of some thousands of strategies. What differs more:
@@ -187,26 +188,28 @@ static void closed_form_agrees_on_pipelines(void **state)
     (void)state;
     struct tally tally = {.all = 0};
     for (uint32_t overlap = 0; overlap <= REDCO_OVERLAP_ALL; overlap += REDCO_OVERLAP_ALL) {
-        struct bundle b;
+        struct fixture b;
         redco_workload workload = plain_workload(1024);
         workload.overlap = overlap;
-        bundle_open(&b, "llama-65b", a800_machine(128), workload);
-        redco_setting setting = plain_setting(&b, 1);
+        fixture_open(&b, "llama-65b", a800_machine(128), workload);
+        redco_parallelism parallelism = plain_setting(&b, 1);
         for (uint32_t i = 0; i < 16; i++) {
-            setting.tp = i % 2 == 0 ? 2 : 8;
-            setting.cp = i / 2 % 2 == 0 ? 1 : 2;
-            setting.pp = i / 4 < 2 ? 4U << (i / 4) : 16;
-            const uint32_t dp = 1024 / (setting.tp * setting.cp * setting.pp), inner = setting.tp * setting.cp;
+            parallelism.tp = i % 2 == 0 ? 2 : 8;
+            parallelism.cp = i / 2 % 2 == 0 ? 1 : 2;
+            parallelism.pp = i / 4 < 2 ? 4U << (i / 4) : 16;
+            const uint32_t dp = 1024 / (parallelism.tp * parallelism.cp * parallelism.pp),
+                           inner = parallelism.tp * parallelism.cp;
             const uint32_t local = inner < 8 ? 8 / inner : 1;
-            setting.dp = (redco_mesh){local, dp / local};
-            setting.micro_batch = i / 4 == 3 ? 2 : 1;
-            setting.micro_batches = 1024 / dp / setting.micro_batch;
+            parallelism.dp = (redco_mesh){local, dp / local};
+            parallelism.micro_batch = i / 4 == 3 ? 2 : 1;
+            parallelism.micro_batches = 1024 / dp / parallelism.micro_batch;
             for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
                 const redco_shards shards[] = {
-                    {one, one, one}, {one, one, setting.dp}, {{local, 1}, {local, 1}, setting.dp}};
-                for (int s = 0; s < (setting.pp < 16 ? 3 : 2); s++) {
-                    const redco_prediction p = uniform_step(&b, &setting, shards[s], (redco_recompute)recompute);
-                    const double step_s = simulate(&b, &setting, shards[s], (redco_recompute)recompute, NULL).step_s;
+                    {one, one, one}, {one, one, parallelism.dp}, {{local, 1}, {local, 1}, parallelism.dp}};
+                for (int s = 0; s < (parallelism.pp < 16 ? 3 : 2); s++) {
+                    const redco_prediction p = uniform_step(&b, &parallelism, shards[s], (redco_recompute)recompute);
+                    const double step_s =
+                        simulate(&b, &parallelism, shards[s], (redco_recompute)recompute, NULL).step_s;
                     const double error = fabs(step_s / p.step_s - 1.0);
                     tally.all++;
                     tally.within1 += error < 0.01 ? 1 : 0;
@@ -215,7 +218,7 @@ static void closed_form_agrees_on_pipelines(void **state)
                 }
             }
         }
-        bundle_close(&b);
+        fixture_close(&b);
     }
     print_message("%u pipelines: %.1f %% within 1 %%, %.1f %% within 2 %%, worst %.1f %%\n", tally.all,
                   100.0 * tally.within1 / tally.all, 100.0 * tally.within2 / tally.all, 100.0 * tally.worst);
@@ -232,15 +235,15 @@ static void overlap_never_hurts(void **state)
                                           {{1, 1}, {8, 1}, {8, 16}},
                                           {{8, 2}, {8, 2}, {8, 2}},
                                           {{4, 1}, {8, 1}, {8, 1}}};
-    struct bundle b;
-    bundle_open(&b, "llama-13b", a800_machine(16), plain_workload(512));
-    const redco_setting setting = plain_setting(&b, 1);
+    struct fixture b;
+    fixture_open(&b, "llama-13b", a800_machine(16), plain_workload(512));
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     for (size_t i = 0; i < sizeof shards / sizeof shards[0]; i++) {
         double step_s[REDCO_OVERLAP_ALL + 1];
         for (uint32_t overlap = 0; overlap <= REDCO_OVERLAP_ALL; overlap++) {
             b.workload.overlap = overlap;
-            bundle_costs(&b);
-            step_s[overlap] = simulate(&b, &setting, shards[i], REDCO_RECOMPUTE_FULL, NULL).step_s;
+            fixture_costs(&b);
+            step_s[overlap] = simulate(&b, &parallelism, shards[i], REDCO_RECOMPUTE_FULL, NULL).step_s;
         }
         for (uint32_t overlap = 0; overlap <= REDCO_OVERLAP_ALL; overlap++) {
             for (uint32_t bit = 1; bit <= REDCO_OVERLAP_BC; bit <<= 1) {
@@ -249,7 +252,7 @@ static void overlap_never_hurts(void **state)
         }
         assert_true(step_s[REDCO_OVERLAP_ALL] < step_s[REDCO_OVERLAP_NONE]);
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 static void same_step(const redco_simulation *few, const redco_simulation *full)
@@ -269,46 +272,46 @@ static void few_micro_batches_tell_all(void **state)
     (void)state;
     static const redco_shards shards[] = {
         {{1, 1}, {1, 1}, {8, 1}}, {{8, 1}, {8, 1}, {8, 2}}, {{1, 1}, {8, 1}, {8, 1}}, {{8, 2}, {8, 2}, {8, 2}}};
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(2), plain_workload(1024));
-    redco_setting setting = plain_setting(&b, 2);
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(2), plain_workload(1024));
+    redco_parallelism parallelism = plain_setting(&b, 2);
     for (size_t i = 0; i < sizeof shards / sizeof shards[0]; i++) {
         for (int secondary = 0; secondary < 2; secondary++) {
-            setting.secondary = secondary ? (redco_mesh){8, 1} : (redco_mesh){0, 0};
-            const redco_step_options whole = {.micro_batches = setting.micro_batches};
-            const redco_simulation few = simulate(&b, &setting, shards[i], REDCO_RECOMPUTE_NONE, NULL);
-            const redco_simulation full = simulate(&b, &setting, shards[i], REDCO_RECOMPUTE_NONE, &whole);
-            assert_int_equal(full.simulated_micro_batches, setting.micro_batches);
-            assert_true(few.simulated_micro_batches < setting.micro_batches);
+            parallelism.secondary = secondary ? (redco_mesh){8, 1} : (redco_mesh){0, 0};
+            const redco_step_options whole = {.micro_batches = parallelism.micro_batches};
+            const redco_simulation few = simulate(&b, &parallelism, shards[i], REDCO_RECOMPUTE_NONE, NULL);
+            const redco_simulation full = simulate(&b, &parallelism, shards[i], REDCO_RECOMPUTE_NONE, &whole);
+            assert_int_equal(full.simulated_micro_batches, parallelism.micro_batches);
+            assert_true(few.simulated_micro_batches < parallelism.micro_batches);
             same_step(&few, &full);
         }
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* The same for pipelines, interleaved ones too; and what interleaving is for: a smaller bubble. */
 static void pipelines(void **state)
 {
     (void)state;
-    struct bundle b;
-    bundle_open(&b, "llama-7b", a800_machine(1), plain_workload(128));
-    redco_setting setting = plain_setting(&b, 1);
-    setting.pp = 4;
-    setting.dp = (redco_mesh){2, 1};
-    setting.micro_batches = 64;
+    struct fixture b;
+    fixture_open(&b, "llama-7b", a800_machine(1), plain_workload(128));
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.pp = 4;
+    parallelism.dp = (redco_mesh){2, 1};
+    parallelism.micro_batches = 64;
     const redco_shards shards = {one, one, {2, 1}};
     double bubble_s[3];
     for (uint32_t chunks = 1; chunks <= 2; chunks++) {
         const redco_step_options part = {.steps = 1}, whole = {.micro_batches = 64};
-        setting.chunks = chunks;
-        const redco_simulation few = simulate(&b, &setting, shards, REDCO_RECOMPUTE_FULL, &part);
-        const redco_simulation full = simulate(&b, &setting, shards, REDCO_RECOMPUTE_FULL, &whole);
+        parallelism.chunks = chunks;
+        const redco_simulation few = simulate(&b, &parallelism, shards, REDCO_RECOMPUTE_FULL, &part);
+        const redco_simulation full = simulate(&b, &parallelism, shards, REDCO_RECOMPUTE_FULL, &whole);
         assert_true(few.simulated_micro_batches < 64);
         same_step(&few, &full);
         bubble_s[chunks] = full.bubble_s;
         if (chunks > 1) { continue; }
         /* The closed form knows 1F1B: M t_max + (p - 1) S. */
-        const redco_prediction p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_FULL);
+        const redco_prediction p = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_FULL);
         check_near(full.step_s, p.step_s, 0.02 * p.step_s);
         assert_true(full.peak.bytes <= p.total_bytes);
         assert_int_equal(full.rank, 3); /* the head makes the last stage the slowest */
@@ -319,11 +322,11 @@ static void pipelines(void **state)
     redco_step *step = NULL;
     redco_assignment all[8];
     const uint32_t count = uniform(&b, shards, REDCO_RECOMPUTE_NONE, all);
-    setting.pp = 3;
-    setting.chunks = 1;
-    setting.dp = (redco_mesh){1, 1};
-    setting.micro_batches = 4;
-    check_ok(redco_step_build(b.costs, &setting, all, count, NULL, &step, &err), &err);
+    parallelism.pp = 3;
+    parallelism.chunks = 1;
+    parallelism.dp = (redco_mesh){1, 1};
+    parallelism.micro_batches = 4;
+    check_ok(redco_step_build(b.costs, &parallelism, all, count, NULL, &step, &err), &err);
     uint32_t operators = 0, blocks[3] = {0, 0, 0};
     const redco_step_op *const ops = redco_step_ops(step, &operators);
     for (uint32_t i = 0; i < operators; i++) {
@@ -336,19 +339,19 @@ static void pipelines(void **state)
     assert_int_equal(blocks[1], 11);
     assert_int_equal(blocks[2], 10);
     redco_step_free(step);
-    setting.chunks = 3;
-    assert_int_equal(redco_step_build(b.costs, &setting, all, count, NULL, &step, &err), REDCO_EVALUE);
-    bundle_close(&b);
+    parallelism.chunks = 3;
+    assert_int_equal(redco_step_build(b.costs, &parallelism, all, count, NULL, &step, &err), REDCO_EVALUE);
+    fixture_close(&b);
 }
 
 /* A step that follows a step takes as long as the first: nothing crosses the optimizer. */
 static void steps_repeat(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_error err = {.status = REDCO_OK};
-    bundle_open(&b, "llama-7b", a800_machine(4), plain_workload(64));
-    const redco_setting setting = plain_setting(&b, 1);
+    fixture_open(&b, "llama-7b", a800_machine(4), plain_workload(64));
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     const redco_shards shards = {{2, 1}, {2, 1}, {8, 2}};
     redco_assignment all[8];
     const uint32_t count = uniform(&b, shards, REDCO_RECOMPUTE_NONE, all);
@@ -357,7 +360,7 @@ static void steps_repeat(void **state)
         redco_step *step = NULL;
         redco_timeline *timeline = NULL;
         const redco_step_options options = {.steps = steps};
-        check_ok(redco_step_build(b.costs, &setting, all, count, &options, &step, &err), &err);
+        check_ok(redco_step_build(b.costs, &parallelism, all, count, &options, &step, &err), &err);
         check_ok(redco_timeline_create(step, &timeline, &err), &err);
         check_ok(redco_timeline_check(timeline, &err), &err);
         span_s[steps] = timeline->span_s;
@@ -366,7 +369,7 @@ static void steps_repeat(void **state)
     }
     check_near(span_s[2], 2.0 * span_s[1], 1e-9);
     check_near(span_s[3], 3.0 * span_s[1], 1e-9);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* Names as step.h says, one of each per micro-batch. */
@@ -392,15 +395,15 @@ static void names_are_stable(void **state)
                                         "step/optimizer",
                                         "step/overhead"};
     enum { WANTS = sizeof wants / sizeof wants[0] };
-    struct bundle b;
+    struct fixture b;
     redco_error err = {.status = REDCO_OK};
-    bundle_open(&b, "llama-7b", a800_machine(4), plain_workload(32));
-    const redco_setting setting = plain_setting(&b, 1);
+    fixture_open(&b, "llama-7b", a800_machine(4), plain_workload(32));
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     const redco_shards shards = {{4, 1}, {4, 1}, {8, 1}};
     redco_assignment all[8];
     redco_step *step = NULL;
     const uint32_t count = uniform(&b, shards, REDCO_RECOMPUTE_FULL, all);
-    check_ok(redco_step_build(b.costs, &setting, all, count, NULL, &step, &err), &err);
+    check_ok(redco_step_build(b.costs, &parallelism, all, count, NULL, &step, &err), &err);
     unsigned found[WANTS] = {0};
     uint32_t operators = 0;
     (void)redco_step_ops(step, &operators);
@@ -414,7 +417,7 @@ static void names_are_stable(void **state)
         if (found[w] == 0 || (found[w] > 1 && !repeated)) { fail_msg("%s is there %u times", wants[w], found[w]); }
     }
     redco_step_free(step);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* Every family of models can be laid out: each of its modules is gathered by somebody. */
@@ -431,19 +434,19 @@ static void all_models(void **state)
         if (redco_model_read(models[m], &model, &err) != REDCO_OK) { continue; }
         redco_model_free(model);
         known++;
-        struct bundle b;
+        struct fixture b;
         redco_workload workload = plain_workload(64);
         workload.seq_len = 512;
-        bundle_open(&b, models[m], a800_machine(2), workload);
-        const redco_setting setting = plain_setting(&b, 1);
+        fixture_open(&b, models[m], a800_machine(2), workload);
+        const redco_parallelism parallelism = plain_setting(&b, 1);
         const redco_shards shards = {{8, 1}, {8, 1}, {8, 2}};
-        const redco_simulation s = simulate(&b, &setting, shards, REDCO_RECOMPUTE_SELECTIVE, NULL);
-        const redco_prediction p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_SELECTIVE);
+        const redco_simulation s = simulate(&b, &parallelism, shards, REDCO_RECOMPUTE_SELECTIVE, NULL);
+        const redco_prediction p = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_SELECTIVE);
         print_message("%-14s %8.4f s simulated, %+.1f %%\n", models[m], s.step_s, 100.0 * (s.step_s / p.step_s - 1.0));
         /* bart-large: the table that embedding and head share is a quarter of the model, and the closed form hides none
          * of its gathers. */
         check_near(s.step_s, p.step_s, 0.08 * p.step_s);
-        bundle_close(&b);
+        fixture_close(&b);
     }
     assert_true(known >= 8);
 }

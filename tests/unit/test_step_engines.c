@@ -5,7 +5,8 @@
 
 static const redco_mesh one = {1, 1};
 
-static uint32_t uniform(const struct bundle *b, redco_shards shards, redco_recompute recompute, redco_assignment all[8])
+static uint32_t uniform(const struct fixture *b, redco_shards shards, redco_recompute recompute,
+                        redco_assignment all[8])
 {
     const redco_layer_class *classes = NULL;
     const uint32_t count = (uint32_t)redco_model_classes(b->model, &classes);
@@ -63,26 +64,26 @@ static void without_overlap_engines_are_a_sum(void **state)
         {"asynchronous tp", {.async_tp = true}, 8, 1, {{1, 1}, {1, 1}, {1, 2}}, REDCO_RECOMPUTE_FULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct bundle b;
+        struct fixture b;
         redco_workload workload = plain_workload(64);
         workload.overlap = REDCO_OVERLAP_NONE;
         workload.engine = cases[i].engine;
-        bundle_open(&b, "llama-7b", a800_machine(2), workload);
-        redco_setting setting = plain_setting(&b, 1);
-        setting.tp = cases[i].tp;
-        setting.cp = cases[i].cp;
-        setting.dp.gpus = 8 / (cases[i].tp * cases[i].cp);
-        setting.micro_batches = 64 / redco_mesh_ranks(setting.dp);
+        fixture_open(&b, "llama-7b", a800_machine(2), workload);
+        redco_parallelism parallelism = plain_setting(&b, 1);
+        parallelism.tp = cases[i].tp;
+        parallelism.cp = cases[i].cp;
+        parallelism.dp.gpus = 8 / (cases[i].tp * cases[i].cp);
+        parallelism.micro_batches = 64 / redco_mesh_ranks(parallelism.dp);
         redco_assignment all[8];
         redco_simulation s;
         redco_error err = {.status = REDCO_OK};
         const uint32_t count = uniform(&b, cases[i].shards, cases[i].recompute, all);
-        check_ok(redco_simulate(b.costs, &setting, all, count, NULL, &s, &err), &err);
-        const redco_prediction p = redco_cost_step(b.costs, &setting, all, count);
+        check_ok(redco_simulate(b.costs, &parallelism, all, count, NULL, &s, &err), &err);
+        const redco_prediction p = redco_cost_step(b.costs, &parallelism, all, count);
         const double step_s = s.step_s - s.account.busy_s[REDCO_WORK_NORM_REDUCE];
         print_message("%-24s %.6f s, %+.1e\n", cases[i].what, step_s, step_s / p.step_s - 1.0);
         check_near(step_s, p.step_s, 1e-9 * p.step_s);
-        bundle_close(&b);
+        fixture_close(&b);
     }
 }
 
@@ -109,14 +110,14 @@ static void expect(const redco_step *step, const char *name, uint32_t times)
     if (found != times) { fail_msg("%s is there %u times, not %u", name, found, times); }
 }
 
-static redco_step *build(const struct bundle *b, const redco_setting *setting, redco_shards shards,
+static redco_step *build(const struct fixture *b, const redco_parallelism *parallelism, redco_shards shards,
                          redco_recompute recompute, const redco_step_options *options)
 {
     redco_assignment all[8];
     redco_step *step = NULL;
     redco_error err = {.status = REDCO_OK};
     const uint32_t count = uniform(b, shards, recompute, all);
-    check_ok(redco_step_build(b->costs, setting, all, count, options, &step, &err), &err);
+    check_ok(redco_step_build(b->costs, parallelism, all, count, options, &step, &err), &err);
     return step;
 }
 
@@ -125,15 +126,16 @@ static redco_step *build(const struct bundle *b, const redco_setting *setting, r
 static void operators_of_engines(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_workload workload = plain_workload(8);
     workload.engine = (redco_engine){.layer_units = true, .partial_recompute = true, .logits_gathered = true};
-    bundle_open(&b, "llama-7b", a800_machine(2), workload);
-    redco_setting setting = plain_setting(&b, 1);
-    setting.tp = 2;
-    setting.dp = (redco_mesh){4, 2};
-    setting.micro_batches = 1;
-    redco_step *const step = build(&b, &setting, (redco_shards){{4, 2}, {4, 2}, {4, 2}}, REDCO_RECOMPUTE_FULL, NULL);
+    fixture_open(&b, "llama-7b", a800_machine(2), workload);
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.tp = 2;
+    parallelism.dp = (redco_mesh){4, 2};
+    parallelism.micro_batches = 1;
+    redco_step *const step =
+        build(&b, &parallelism, (redco_shards){{4, 2}, {4, 2}, {4, 2}}, REDCO_RECOMPUTE_FULL, NULL);
     expect(step, "fwd/block.12/flat_param/gather", 1);
     expect(step, "bwd/block.12/flat_param/gather", 1);
     expect(step, "bwd/block.12/flat_param/scatter", 1);
@@ -146,7 +148,7 @@ static void operators_of_engines(void **state)
     expect(step, "fwd/head.0/head/tp_gather", 1);
     expect(step, "bwd/head.0/head/tp_scatter", 1);
     redco_step_free(step);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* Sharded over data- and context-parallel ranks alike: 2 x 2 data-parallel times 2 context-parallel ranks are 8. What
@@ -154,31 +156,31 @@ static void operators_of_engines(void **state)
 static void groups_span_context_parallel_ranks(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_workload workload = plain_workload(4);
     workload.engine = (redco_engine){.layer_units = true, .shard_over_cp = true};
-    bundle_open(&b, "llama-7b", a800_machine(2), workload);
-    redco_setting setting = plain_setting(&b, 1);
-    setting.tp = 2;
-    setting.cp = 2;
-    setting.dp = (redco_mesh){2, 2};
-    setting.micro_batches = 1;
+    fixture_open(&b, "llama-7b", a800_machine(2), workload);
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.tp = 2;
+    parallelism.cp = 2;
+    parallelism.dp = (redco_mesh){2, 2};
+    parallelism.micro_batches = 1;
     const redco_step_op *op = NULL;
     uint32_t index = 0;
-    redco_step *step = build(&b, &setting, (redco_shards){{4, 2}, {4, 2}, {4, 2}}, REDCO_RECOMPUTE_NONE, NULL);
+    redco_step *step = build(&b, &parallelism, (redco_shards){{4, 2}, {4, 2}, {4, 2}}, REDCO_RECOMPUTE_NONE, NULL);
     assert_int_equal(named(step, "fwd/block.3/flat_param/gather", &op, &index), 1);
     assert_int_equal(redco_mesh_ranks(redco_step_traffic_of(step, index)->group.mesh), 8);
     assert_int_equal(named(step, "bwd/block.3/flat_param/scatter", &op, &index), 1);
     assert_int_equal(redco_mesh_ranks(redco_step_traffic_of(step, index)->group.mesh), 8);
     expect(step, "bwd/gradients/bucket.0", 0);
     redco_step_free(step);
-    step = build(&b, &setting, (redco_shards){one, one, {4, 2}}, REDCO_RECOMPUTE_NONE, NULL);
+    step = build(&b, &parallelism, (redco_shards){one, one, {4, 2}}, REDCO_RECOMPUTE_NONE, NULL);
     assert_int_equal(named(step, "fwd/block.3/update", &op, &index), 1);
     assert_int_equal(redco_mesh_ranks(redco_step_traffic_of(step, index)->group.mesh), 8);
     assert_int_equal(named(step, "bwd/gradients/bucket.0", &op, &index), 1);
     assert_int_equal(redco_mesh_ranks(redco_step_traffic_of(step, index)->group.mesh), 8);
     redco_step_free(step);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* Without overlap stages reduce when they have handed all gradients of activations on: no reduction of a stage starts
@@ -186,18 +188,18 @@ static void groups_span_context_parallel_ranks(void **state)
 static void stages_reduce_last(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_error err = {.status = REDCO_OK};
     redco_workload workload = plain_workload(16);
     workload.overlap = REDCO_OVERLAP_NONE;
     workload.bucket_bytes = (uint64_t)100 << 20;
-    bundle_open(&b, "llama-7b", a800_machine(2), workload);
-    redco_setting setting = plain_setting(&b, 1);
-    setting.pp = 4;
-    setting.dp = (redco_mesh){4, 1};
-    setting.micro_batches = 4;
+    fixture_open(&b, "llama-7b", a800_machine(2), workload);
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.pp = 4;
+    parallelism.dp = (redco_mesh){4, 1};
+    parallelism.micro_batches = 4;
     redco_timeline *timeline = NULL;
-    redco_step *const step = build(&b, &setting, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, NULL);
+    redco_step *const step = build(&b, &parallelism, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, NULL);
     check_ok(redco_timeline_create(step, &timeline, &err), &err);
     check_ok(redco_timeline_check(timeline, &err), &err);
     uint32_t operators = 0;
@@ -217,7 +219,7 @@ static void stages_reduce_last(void **state)
     assert_true(first_reduced_s < last_s[0]);
     redco_timeline_free(timeline);
     redco_step_free(step);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* 12 blocks on 14 chunks: embedding and head take a block's place each, so every chunk but the first and the last has
@@ -225,17 +227,17 @@ static void stages_reduce_last(void **state)
 static void edges_take_a_place(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_error err = {.status = REDCO_OK};
     redco_workload workload = plain_workload(32);
     workload.seq_len = 512;
-    bundle_open(&b, "opt-125m", a800_machine(1), workload);
-    redco_setting setting = plain_setting(&b, 1);
-    setting.pp = 2;
-    setting.chunks = 7;
-    setting.dp = (redco_mesh){4, 1};
-    setting.micro_batches = 8;
-    redco_step *step = build(&b, &setting, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, NULL);
+    fixture_open(&b, "opt-125m", a800_machine(1), workload);
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.pp = 2;
+    parallelism.chunks = 7;
+    parallelism.dp = (redco_mesh){4, 1};
+    parallelism.micro_batches = 8;
+    redco_step *step = build(&b, &parallelism, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, NULL);
     uint32_t operators = 0, blocks[2] = {0, 0};
     const redco_step_op *const ops = redco_step_ops(step, &operators);
     for (uint32_t i = 0; i < operators; i++) {
@@ -249,18 +251,18 @@ static void edges_take_a_place(void **state)
     assert_int_equal(blocks[0], 6);
     assert_int_equal(blocks[1], 6);
     redco_step_free(step);
-    setting.chunks = 8; /* 16 in all */
+    parallelism.chunks = 8; /* 16 in all */
     redco_assignment all[8];
     const uint32_t count = uniform(&b, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, all);
-    assert_int_equal(redco_step_build(b.costs, &setting, all, count, NULL, &step, &err), REDCO_EVALUE);
+    assert_int_equal(redco_step_build(b.costs, &parallelism, all, count, NULL, &step, &err), REDCO_EVALUE);
     /* 12 blocks, or 14 places, in equal chunks on 2 stages: 2, 3 and 6 a stage, or 7. */
     for (uint32_t chunks = 1; chunks <= 8; chunks++) {
         const bool equal = chunks <= 3 || chunks == 6 || chunks == 7;
         redco_error_clear(&err);
-        setting.chunks = chunks;
-        assert_int_equal(redco_step_chunks_check(b.costs, &setting, &err), equal ? REDCO_OK : REDCO_EVALUE);
+        parallelism.chunks = chunks;
+        assert_int_equal(redco_step_chunks_check(b.costs, &parallelism, &err), equal ? REDCO_OK : REDCO_EVALUE);
     }
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 int main(void)

@@ -35,18 +35,18 @@ static bool check_waits(const double few[REDCO_WORK_COUNT], const double full[RE
 }
 
 /* Times, accounts, the critical path and memory: equal to rounding. */
-static void same(const struct bundle *b, const redco_setting *setting, redco_shards shards, redco_recompute recompute,
-                 struct totals *totals)
+static void same(const struct fixture *b, const redco_parallelism *parallelism, redco_shards shards,
+                 redco_recompute recompute, struct totals *totals)
 {
     const redco_layer_class *classes = NULL;
     const uint32_t count = (uint32_t)redco_model_classes(b->model, &classes);
-    const redco_step_options part = {.steps = 1}, whole = {.micro_batches = setting->micro_batches};
+    const redco_step_options part = {.steps = 1}, whole = {.micro_batches = parallelism->micro_batches};
     redco_assignment all[8];
     redco_simulation few, full;
     redco_error err = {.status = REDCO_OK};
     for (uint32_t i = 0; i < count; i++) { all[i] = (redco_assignment){i, classes[i].layers, {shards, recompute}}; }
-    check_ok(redco_simulate(b->costs, setting, all, count, &part, &few, &err), &err);
-    check_ok(redco_simulate(b->costs, setting, all, count, &whole, &full, &err), &err);
+    check_ok(redco_simulate(b->costs, parallelism, all, count, &part, &few, &err), &err);
+    check_ok(redco_simulate(b->costs, parallelism, all, count, &whole, &full, &err), &err);
     check_near(few.step_s, full.step_s, 1e-9 * full.step_s);
     check_shares(few.account.busy_s, full.account.busy_s, full.step_s, 1e-8);
     bool named = check_waits(few.account.waiting_s, full.account.waiting_s, full.step_s);
@@ -58,7 +58,7 @@ static void same(const struct bundle *b, const redco_setting *setting, redco_sha
     for (int h = 0; h < REDCO_CATEGORY_COUNT; h++) {
         assert_int_equal(few.peak.held_bytes[h], full.peak.held_bytes[h]);
     }
-    if (few.simulated_micro_batches == setting->micro_batches) { /* no extrapolation: the same path and instant */
+    if (few.simulated_micro_batches == parallelism->micro_batches) { /* no extrapolation: the same path and instant */
         named = check_waits(few.critical_s, full.critical_s, full.step_s) && named;
         check_near(few.peak.time_s, full.peak.time_s, 1e-9 * full.step_s);
     }
@@ -69,23 +69,23 @@ static void same(const struct bundle *b, const redco_setting *setting, redco_sha
     totals->all_operators += full.operators;
 }
 
-static void same_for_all(struct bundle *b, uint32_t tp, uint32_t pp, uint32_t chunks, bool rows, struct totals *totals)
+static void same_for_all(struct fixture *b, uint32_t tp, uint32_t pp, uint32_t chunks, bool rows, struct totals *totals)
 {
-    redco_setting setting = plain_setting(b, 1);
+    redco_parallelism parallelism = plain_setting(b, 1);
     const uint32_t dp = 16 / (tp * pp);
-    setting.tp = tp;
-    setting.pp = pp;
-    setting.chunks = chunks;
-    setting.sequence_parallel = rows;
-    setting.dp = (redco_mesh){dp < 8 / tp ? dp : 8 / tp, dp < 8 / tp ? 1 : dp / (8 / tp)};
-    setting.micro_batches = b->workload.global_batch / dp;
-    const redco_mesh all = setting.dp;
+    parallelism.tp = tp;
+    parallelism.pp = pp;
+    parallelism.chunks = chunks;
+    parallelism.sequence_parallel = rows;
+    parallelism.dp = (redco_mesh){dp < 8 / tp ? dp : 8 / tp, dp < 8 / tp ? 1 : dp / (8 / tp)};
+    parallelism.micro_batches = b->workload.global_batch / dp;
+    const redco_mesh all = parallelism.dp;
     const redco_shards shards[] = {{one, one, one}, {one, one, all}, {one, all, all}, {all, all, all}};
     for (size_t s = 0; s < sizeof shards / sizeof shards[0]; s++) {
         for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
             for (int scheme = 0; scheme < 2; scheme++) {
-                setting.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
-                same(b, &setting, shards[s], (redco_recompute)recompute, totals);
+                parallelism.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
+                same(b, &parallelism, shards[s], (redco_recompute)recompute, totals);
             }
         }
     }
@@ -104,18 +104,18 @@ static void folded_is_full(void **state)
     static const uint32_t overlaps[] = {REDCO_OVERLAP_ALL, REDCO_OVERLAP_NONE, REDCO_OVERLAP_AR};
     struct totals totals = {.runs = 0};
     for (size_t o = 0; o < sizeof overlaps / sizeof overlaps[0]; o++) {
-        struct bundle b;
+        struct fixture b;
         redco_workload workload = plain_workload(48);
         workload.overlap = overlaps[o];
         workload.seq_len = 1024;
         workload.bucket_bytes = (uint64_t)(o == 1 ? 64 : 300) << 20; /* full within a pass, or not */
-        bundle_open(&b, "llama-7b", a800_machine(2), workload);
+        fixture_open(&b, "llama-7b", a800_machine(2), workload);
         same_for_all(&b, 1, 4, 1, o == 2, &totals);
         same_for_all(&b, 4, 2, 1, o == 2, &totals);
         same_for_all(&b, 2, 8, 1, o == 2,
                      &totals); /* 48 micro-batches on 8 stages, the last one slower: it settles late */
         same_for_all(&b, 2, 4, 2, o == 2, &totals);
-        bundle_close(&b);
+        fixture_close(&b);
     }
     print_totals(&totals);
     assert_true(totals.fewer == totals.runs);
@@ -142,26 +142,26 @@ static const struct variant {
     {REDCO_OVERLAP_ALL, 1, false, true, false, true, {.gradient_bytes = 0}},
 };
 
-static void same_for_variant(struct bundle *b, const struct variant *v, uint32_t tp, uint32_t pp, uint32_t chunks,
+static void same_for_variant(struct fixture *b, const struct variant *v, uint32_t tp, uint32_t pp, uint32_t chunks,
                              struct totals *totals)
 {
-    redco_setting setting = plain_setting(b, 1);
+    redco_parallelism parallelism = plain_setting(b, 1);
     const uint32_t dp = 32 / (tp * pp * v->cp), local = dp < 8 / tp ? dp : 8 / tp;
-    setting.tp = tp;
-    setting.pp = pp;
-    setting.cp = v->cp;
-    setting.chunks = chunks;
-    setting.sequence_parallel = v->sequence_parallel;
-    setting.dp = (redco_mesh){local, dp / local};
-    setting.micro_batches = b->workload.global_batch / dp;
-    const redco_mesh all = setting.dp, node = {local, 1}, some = {local > 1 ? local / 2 : 1, 1};
+    parallelism.tp = tp;
+    parallelism.pp = pp;
+    parallelism.cp = v->cp;
+    parallelism.chunks = chunks;
+    parallelism.sequence_parallel = v->sequence_parallel;
+    parallelism.dp = (redco_mesh){local, dp / local};
+    parallelism.micro_batches = b->workload.global_batch / dp;
+    const redco_mesh all = parallelism.dp, node = {local, 1}, some = {local > 1 ? local / 2 : 1, 1};
     const redco_shards shards[] = {{all, all, all}, {node, node, all}, {some, node, all}, {one, all, all}};
-    if (v->hpz && all.nodes > 1) { setting.secondary = node; }
+    if (v->hpz && all.nodes > 1) { parallelism.secondary = node; }
     for (size_t s = 0; s < sizeof shards / sizeof shards[0]; s++) {
         for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
-            setting.scheme = (s + (size_t)recompute) % 2 == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
+            parallelism.scheme = (s + (size_t)recompute) % 2 == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
             if (v->hpz && s > 0) { continue; } /* a second copy is of parameters that all ranks share */
-            same(b, &setting, shards[s], (redco_recompute)recompute, totals);
+            same(b, &parallelism, shards[s], (redco_recompute)recompute, totals);
         }
     }
 }
@@ -172,18 +172,18 @@ static void folded_variants(void **state)
     struct totals totals = {.runs = 0};
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
         const struct variant *const v = &variants[i];
-        struct bundle b;
+        struct fixture b;
         redco_workload workload = plain_workload(96);
         workload.overlap = v->overlap;
         workload.seq_len = 512;
         workload.engine = v->engine;
-        bundle_open(&b, "llama-7b", a800_machine(4), workload);
+        fixture_open(&b, "llama-7b", a800_machine(4), workload);
         if (v->no_contention) { b.calibration.contention_ratio = 0.0; }
         if (v->no_launch) { b.calibration.launch_s = b.calibration.sync_s = 0.0; }
-        bundle_costs(&b);
+        fixture_costs(&b);
         same_for_variant(&b, v, 1, 2, 1, &totals);
         same_for_variant(&b, v, 2, 4, 2, &totals);
-        bundle_close(&b);
+        fixture_close(&b);
     }
     print_totals(&totals);
     assert_true(4 * totals.fewer >= 3 * totals.runs);
@@ -197,21 +197,21 @@ static void bucket_full_at_the_end(void **state)
 {
     (void)state;
     struct totals totals = {.runs = 0};
-    struct bundle b;
+    struct fixture b;
     redco_workload workload = plain_workload(128);
     workload.overlap = REDCO_OVERLAP_NONE;
-    bundle_open(&b, "llama-30b", a800_machine(32), workload);
-    redco_setting setting = plain_setting(&b, 1);
-    setting.tp = 4;
-    setting.pp = 16;
-    setting.dp = (redco_mesh){2, 2};
-    setting.micro_batches = 32;
+    fixture_open(&b, "llama-30b", a800_machine(32), workload);
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.tp = 4;
+    parallelism.pp = 16;
+    parallelism.dp = (redco_mesh){2, 2};
+    parallelism.micro_batches = 32;
     for (int scheme = 0; scheme < 2; scheme++) {
-        setting.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
-        same(&b, &setting, (redco_shards){one, {2, 1}, {2, 1}}, REDCO_RECOMPUTE_NONE, &totals);
+        parallelism.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
+        same(&b, &parallelism, (redco_shards){one, {2, 1}, {2, 1}}, REDCO_RECOMPUTE_NONE, &totals);
     }
     assert_true(totals.fewer > 0);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 /* A network so slow that a transfer outlasts whole passes: nothing may be folded that it runs beside. */
@@ -222,23 +222,23 @@ static void slow_transfers(void **state)
     redco_machine machine = a800_machine(2);
     machine.node_network_bytes_per_s = 2e7;
     machine.nic_bytes_per_s = 5e6;
-    struct bundle b;
+    struct fixture b;
     redco_workload workload = plain_workload(16);
     workload.seq_len = 256;
-    bundle_open(&b, "opt-125m", machine, workload);
-    redco_setting setting = plain_setting(&b, 1);
-    setting.pp = 2;
-    setting.dp = (redco_mesh){8, 1};
-    setting.micro_batches = 2;
+    fixture_open(&b, "opt-125m", machine, workload);
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.pp = 2;
+    parallelism.dp = (redco_mesh){8, 1};
+    parallelism.micro_batches = 2;
     workload.global_batch = 16;
-    same(&b, &setting, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, &totals);
-    setting.tp = 4;
-    setting.dp = (redco_mesh){2, 1};
-    setting.micro_batches = 8;
-    same(&b, &setting, (redco_shards){one, one, {2, 1}}, REDCO_RECOMPUTE_FULL, &totals);
-    setting.chunks = 2;
-    same(&b, &setting, (redco_shards){one, one, {2, 1}}, REDCO_RECOMPUTE_FULL, &totals);
-    bundle_close(&b);
+    same(&b, &parallelism, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, &totals);
+    parallelism.tp = 4;
+    parallelism.dp = (redco_mesh){2, 1};
+    parallelism.micro_batches = 8;
+    same(&b, &parallelism, (redco_shards){one, one, {2, 1}}, REDCO_RECOMPUTE_FULL, &totals);
+    parallelism.chunks = 2;
+    same(&b, &parallelism, (redco_shards){one, one, {2, 1}}, REDCO_RECOMPUTE_FULL, &totals);
+    fixture_close(&b);
 }
 
 int main(void)

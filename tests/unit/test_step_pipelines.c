@@ -18,7 +18,8 @@ static uint32_t drawn(uint32_t *state, uint32_t below)
     return (*state >> 8) % below;
 }
 
-static void compare(const struct bundle *b, const redco_setting *setting, redco_recompute recompute, struct gaps *gaps)
+static void compare(const struct fixture *b, const redco_parallelism *parallelism, redco_recompute recompute,
+                    struct gaps *gaps)
 {
     const redco_mesh one = {1, 1};
     const redco_layer_class *classes = NULL;
@@ -29,20 +30,20 @@ static void compare(const struct bundle *b, const redco_setting *setting, redco_
     for (uint32_t i = 0; i < count; i++) {
         all[i] = (redco_assignment){i, classes[i].layers, {{one, one, one}, recompute}};
     }
-    check_ok(redco_simulate(b->costs, setting, all, count, NULL, &s, &err), &err);
-    const redco_prediction p = redco_cost_step(b->costs, setting, all, count);
+    check_ok(redco_simulate(b->costs, parallelism, all, count, NULL, &s, &err), &err);
+    const redco_prediction p = redco_cost_step(b->costs, parallelism, all, count);
     const double gap = fabs(p.step_s / s.step_s - 1.0);
     const double kept = (double)s.peak.held_bytes[REDCO_CATEGORY_ACTIVATIONS];
     gaps->most = fmax(gaps->most, gap);
-    if (setting->micro_batches >= 8 && setting->micro_batches >= 2 * (uint64_t)setting->pp) {
+    if (parallelism->micro_batches >= 8 && parallelism->micro_batches >= 2 * (uint64_t)parallelism->pp) {
         gaps->most_filled = fmax(gaps->most_filled, gap);
     }
     /* recomputed values are beside them where gradients of weights come later */
-    if (recompute == REDCO_RECOMPUTE_NONE && setting->micro_batches >= setting->pp) {
+    if (recompute == REDCO_RECOMPUTE_NONE && parallelism->micro_batches >= parallelism->pp) {
         gaps->most_kept = fmax(gaps->most_kept, fabs((double)p.activation_bytes / kept - 1.0));
     }
     gaps->runs++;
-    gaps->kinds[redco_setting_pipeline(setting).kind]++;
+    gaps->kinds[redco_parallelism_pipeline(parallelism).kind]++;
 }
 
 static void simulated_is_closed(void **state)
@@ -51,29 +52,31 @@ static void simulated_is_closed(void **state)
     uint32_t seed = 17;
     struct gaps gaps = {.runs = 0};
     while (gaps.runs < RUNS) {
-        struct bundle b;
-        redco_setting setting = {.tp = 1U << drawn(&seed, 4), .pp = 2 + drawn(&seed, 7), .cp = 1, .micro_batch = 1};
+        struct fixture b;
+        redco_parallelism parallelism = {
+            .tp = 1U << drawn(&seed, 4), .pp = 2 + drawn(&seed, 7), .cp = 1, .micro_batch = 1};
         const redco_pipeline_kind kind = (redco_pipeline_kind)drawn(&seed, REDCO_PIPELINE_COUNT);
-        if (kind == REDCO_PIPELINE_INTERLEAVED) { setting.pp = 2U << drawn(&seed, 3); }
-        const uint32_t m = 1 + drawn(&seed, 6 * setting.pp), v = 2U << drawn(&seed, 2);
-        const uint32_t group = setting.pp + drawn(&seed, setting.pp);
-        const uint32_t nodes = setting.pp;
-        setting.schedule = kind;
-        setting.chunks = kind == REDCO_PIPELINE_INTERLEAVED ? v : 1;
-        setting.group = kind == REDCO_PIPELINE_INTERLEAVED && drawn(&seed, 2) == 0 ? group : 0;
-        setting.dp = (redco_mesh){8 / setting.tp, 1};
-        setting.micro_batches = m;
-        setting.chunks = redco_pipeline_chunks(kind, setting.chunks);
-        redco_workload workload = plain_workload((uint64_t)m * (8 / setting.tp));
+        if (kind == REDCO_PIPELINE_INTERLEAVED) { parallelism.pp = 2U << drawn(&seed, 3); }
+        const uint32_t m = 1 + drawn(&seed, 6 * parallelism.pp), v = 2U << drawn(&seed, 2);
+        const uint32_t group = parallelism.pp + drawn(&seed, parallelism.pp);
+        const uint32_t nodes = parallelism.pp;
+        parallelism.schedule = kind;
+        parallelism.chunks = kind == REDCO_PIPELINE_INTERLEAVED ? v : 1;
+        parallelism.group = kind == REDCO_PIPELINE_INTERLEAVED && drawn(&seed, 2) == 0 ? group : 0;
+        parallelism.dp = (redco_mesh){8 / parallelism.tp, 1};
+        parallelism.micro_batches = m;
+        parallelism.chunks = redco_pipeline_chunks(kind, parallelism.chunks);
+        redco_workload workload = plain_workload((uint64_t)m * (8 / parallelism.tp));
         workload.seq_len = 2048;
-        bundle_open(&b, "llama-7b", a800_machine(nodes), workload);
-        if (redco_setting_check(b.costs, &setting, NULL) == REDCO_OK) {
-            compare(&b, &setting, drawn(&seed, 3) == 0 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE, &gaps);
+        fixture_open(&b, "llama-7b", a800_machine(nodes), workload);
+        if (redco_parallelism_check(b.costs, &parallelism, NULL) == REDCO_OK) {
+            compare(&b, &parallelism, drawn(&seed, 3) == 0 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE, &gaps);
         }
-        bundle_close(&b);
+        fixture_close(&b);
     }
-    print_message("%u settings: %.2f %% of time, %.2f %% where stages are full long enough; %.2f %% of activations\n",
-                  gaps.runs, 100.0 * gaps.most, 100.0 * gaps.most_filled, 100.0 * gaps.most_kept);
+    print_message(
+        "%u parallelisms: %.2f %% of time, %.2f %% where stages are full long enough; %.2f %% of activations\n",
+        gaps.runs, 100.0 * gaps.most, 100.0 * gaps.most_filled, 100.0 * gaps.most_kept);
     for (int k = 0; k < REDCO_PIPELINE_COUNT; k++) { assert_true(gaps.kinds[k] >= 5); }
     assert_true(gaps.most <= 0.04);
     assert_true(gaps.most_filled <= 0.02);
@@ -88,9 +91,9 @@ static void few_micro_batches_reduce_few_times(void **state)
     double least = 1.0, most = 0.0;
     for (uint32_t pp = 2; pp <= 16; pp *= 2) {
         for (uint32_t m = 1; m <= 2 * pp; m *= 2) {
-            struct bundle b;
+            struct fixture b;
             const redco_mesh one = {1, 1};
-            const redco_setting setting = {
+            const redco_parallelism parallelism = {
                 .tp = 4, .pp = pp, .cp = 1, .chunks = 1, .micro_batch = 1, .micro_batches = m, .dp = {2, 4}};
             const redco_layer_class *classes = NULL;
             redco_workload workload = plain_workload((uint64_t)m * 8);
@@ -98,19 +101,19 @@ static void few_micro_batches_reduce_few_times(void **state)
             redco_simulation s;
             redco_error err = {.status = REDCO_OK};
             workload.seq_len = 2048;
-            bundle_open(&b, "llama-7b", a800_machine(4 * pp), workload);
-            check_ok(redco_setting_check(b.costs, &setting, &err), &err);
+            fixture_open(&b, "llama-7b", a800_machine(4 * pp), workload);
+            check_ok(redco_parallelism_check(b.costs, &parallelism, &err), &err);
             const uint32_t count = (uint32_t)redco_model_classes(b.model, &classes);
             for (uint32_t i = 0; i < count; i++) {
-                all[i] =
-                    (redco_assignment){i, classes[i].layers, {{one, setting.dp, setting.dp}, REDCO_RECOMPUTE_NONE}};
+                all[i] = (redco_assignment){
+                    i, classes[i].layers, {{one, parallelism.dp, parallelism.dp}, REDCO_RECOMPUTE_NONE}};
             }
-            check_ok(redco_simulate(b.costs, &setting, all, count, NULL, &s, &err), &err);
-            const double ratio = redco_cost_step(b.costs, &setting, all, count).step_s / s.step_s;
+            check_ok(redco_simulate(b.costs, &parallelism, all, count, NULL, &s, &err), &err);
+            const double ratio = redco_cost_step(b.costs, &parallelism, all, count).step_s / s.step_s;
             print_message("pp %u, %u micro-batches: %.3f\n", pp, m, ratio);
             least = fmin(least, ratio);
             most = fmax(most, ratio);
-            bundle_close(&b);
+            fixture_close(&b);
         }
     }
     assert_true(least >= 0.98);

@@ -49,14 +49,14 @@ static struct prices price(struct subject *s, const redco_user_rules *rules)
     assert_int_equal(
         redco_tp_attach(s->costs, s->inputs.model, rules != NULL ? REDCO_TP_USER : REDCO_TP_RULES, rules, NULL),
         REDCO_OK);
-    p.closed = redco_cost_step(s->costs, &s->setting, assignments, count);
+    p.closed = redco_cost_step(s->costs, &s->parallelism, assignments, count);
     assert_int_equal(redco_costs_failure(s->costs, NULL), REDCO_OK);
-    if (redco_simulate(s->costs, &s->setting, assignments, count, NULL, &p.simulated, &err) != REDCO_OK ||
-        redco_step_build(s->costs, &s->setting, assignments, count, NULL, &step, &err) != REDCO_OK) {
+    if (redco_simulate(s->costs, &s->parallelism, assignments, count, NULL, &p.simulated, &err) != REDCO_OK ||
+        redco_step_build(s->costs, &s->parallelism, assignments, count, NULL, &step, &err) != REDCO_OK) {
         fail_msg("%s: %s", err.place, err.text);
     }
     p.parameter_bytes[0] = redco_step_resident_bytes(step, 0)[REDCO_CATEGORY_PARAMETERS];
-    p.parameter_bytes[1] = redco_step_resident_bytes(step, s->setting.pp - 1)[REDCO_CATEGORY_PARAMETERS];
+    p.parameter_bytes[1] = redco_step_resident_bytes(step, s->parallelism.pp - 1)[REDCO_CATEGORY_PARAMETERS];
     redco_step_free(step);
     return p;
 }
@@ -78,7 +78,7 @@ static void check_near(double got, double wanted, double ratio)
 static void open_model(struct subject *s, bool rows, uint32_t micro_batches)
 {
     assert_true(subject_open(s, "llama-7b", 8, rows));
-    s->setting.micro_batches = micro_batches;
+    s->parallelism.micro_batches = micro_batches;
 }
 
 /* One pass after the other: a step is the sum of its layers, whichever they are. */
@@ -134,8 +134,8 @@ static void stages_have_their_own_layers(void **state)
     assert_int_equal(redco_costs_create(&s.inputs.machine, s.inputs.model, &s.workload, &s.inputs.calibration,
                                         s.inputs.comm, &s.costs, NULL),
                      REDCO_OK);
-    s.setting.pp = 2;
-    s.setting.dp = (redco_mesh){1, 1};
+    s.parallelism.pp = 2;
+    s.parallelism.dp = (redco_mesh){1, 1};
     const struct prices none = price(&s, NULL);
     const struct prices all = price_layers(&s, TURNED, 0, LAYERS, 1);
     const struct prices last = price_layers(&s, TURNED, LAYERS / 2, LAYERS, 1);
@@ -159,8 +159,8 @@ static void reports_tell_layouts_apart(void **state)
     redco_tp_report report, plain;
     open_model(&s, false, 8);
     redco_user_rules *rules = rules_of(TURNED, 2, 3, 1);
-    assert_int_equal(redco_tp_compare(s.costs, s.inputs.model, NULL, &s.setting, &plain, NULL), REDCO_OK);
-    assert_int_equal(redco_tp_compare(s.costs, s.inputs.model, rules, &s.setting, &report, NULL), REDCO_OK);
+    assert_int_equal(redco_tp_compare(s.costs, s.inputs.model, NULL, &s.parallelism, &plain, NULL), REDCO_OK);
+    assert_int_equal(redco_tp_compare(s.costs, s.inputs.model, rules, &s.parallelism, &report, NULL), REDCO_OK);
     assert_int_equal(plain.class_count, 2);
     assert_int_equal(report.class_count, 3);
     assert_string_equal(report.classes[1].name, "block 0...");

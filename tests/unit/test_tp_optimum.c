@@ -34,7 +34,7 @@ static void optimum_of_every_block(void **state)
             const bool sequence_parallel = n % 2 == 1;
             if (subject_open(&s, name, shards[n / 2], sequence_parallel)) {
                 redcoi_tp_pricing pricing = {.costs = s.costs};
-                const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.setting);
+                const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.parallelism);
                 redcoi_tp_ruled_splits ruled;
                 redcoi_tp_placed placed;
                 bool more = true;
@@ -63,7 +63,7 @@ static void optimum_of_ten_weights(void **state)
     uint64_t count = 0;
     assert_true(subject_open(&s, "bart-large", 4, false));
     redcoi_tp_pricing pricing = {.costs = s.costs};
-    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.setting);
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.parallelism);
     redcoi_tp_layer layer;
     assert_int_equal(redcoi_tp_build(&base, (const uint32_t[]){2, UINT32_MAX}, &layer, NULL), REDCO_OK);
     (void)redcoi_tp_limit(&layer.graph, 0);
@@ -199,10 +199,10 @@ static void refuses_what_is_no_number(void **state)
     assert_int_equal(redcoi_tp_price(&layer->graph, &err), REDCO_EVALUE);
     assert_string_equal(err.text, "a cost of a product is not a number");
     free(layer);
-    s.setting.tp = 1;
+    s.parallelism.tp = 1;
     redco_tp_report report;
     redco_error alone = {0};
-    assert_int_equal(redco_tp_compare(s.costs, s.inputs.model, NULL, &s.setting, &report, &alone), REDCO_EVALUE);
+    assert_int_equal(redco_tp_compare(s.costs, s.inputs.model, NULL, &s.parallelism, &report, &alone), REDCO_EVALUE);
     assert_string_equal(alone.text, "is 1: nothing is split");
     subject_close(&s);
 }

@@ -10,7 +10,7 @@ static redco_tp_report compare(struct subject *s)
 {
     redco_tp_report report;
     redco_error err = {0};
-    if (redco_tp_compare(s->costs, s->inputs.model, NULL, &s->setting, &report, &err) != REDCO_OK) {
+    if (redco_tp_compare(s->costs, s->inputs.model, NULL, &s->parallelism, &report, &err) != REDCO_OK) {
         fail_msg("%s: %s", err.place, err.text);
     }
     return report;
@@ -176,7 +176,7 @@ static redco_prediction predict(struct subject *s)
         assignments[c] = (redco_assignment){.class_index = c, .layers = classes[c].layers};
         assignments[c].config.shards = (redco_shards){.parameters = {1, 1}, .gradients = {1, 1}, .optimizer = {1, 1}};
     }
-    return redco_cost_step(s->costs, &s->setting, assignments, count);
+    return redco_cost_step(s->costs, &s->parallelism, assignments, count);
 }
 
 static void agreeing_rules_change_nothing(void **state)
@@ -207,7 +207,7 @@ static void reference_is_the_closed_form(void **state)
         redcoi_tp_layer *layer = block_of(&s, REDCO_CLASS_BLOCK);
         const redcoi_tp_total total = redcoi_tp_limit(&layer->graph, 0);
         redco_operator ops[REDCO_OPERATORS_MAX];
-        const redco_shape shape = redco_costs_shape(s.costs, &s.setting);
+        const redco_shape shape = redco_costs_shape(s.costs, &s.parallelism);
         const uint32_t count = redco_layer_operators(s.inputs.model, layer->classes[0], &shape, ops);
         double forward_s = 0.0, backward_s = 0.0;
         for (uint32_t o = 0; o < count; o++) {
@@ -229,14 +229,14 @@ static void check_steps(struct subject *s, const char *name)
 {
     double step_s[2];
     for (int one = 0; one < 2; one++) {
-        if (one == 1) { s->setting.micro_batches = 1; }
+        if (one == 1) { s->parallelism.micro_batches = 1; }
         for (int p = REDCO_TP_RULES; p <= REDCO_TP_MILP; p++) {
             assert_int_equal(redco_tp_attach(s->costs, s->inputs.model, (redco_tp_placement)p, NULL, NULL), REDCO_OK);
             step_s[p] = predict(s).step_s;
             assert_int_equal(redco_costs_failure(s->costs, NULL), REDCO_OK);
         }
         if (step_s[REDCO_TP_MILP] > step_s[REDCO_TP_RULES] * (1.0 + 1e-9)) {
-            fail_msg("%s, %u shards: a step of %.9g s against %.9g s", name, s->setting.tp, step_s[REDCO_TP_MILP],
+            fail_msg("%s, %u shards: a step of %.9g s against %.9g s", name, s->parallelism.tp, step_s[REDCO_TP_MILP],
                      step_s[REDCO_TP_RULES]);
         }
     }
@@ -249,11 +249,11 @@ struct one_layout {
     redco_layout_cost cost;
 };
 
-static redco_status cost_of_one(void *context, const redco_setting *setting, uint32_t class_index,
+static redco_status cost_of_one(void *context, const redco_parallelism *parallelism, uint32_t class_index,
                                 uint32_t layout_index, redco_layout_cost *cost_out, redco_error *err)
 {
     const struct one_layout *const layout = context;
-    (void)setting;
+    (void)parallelism;
     (void)layout_index;
     (void)err;
     *cost_out = class_index == layout->class_index ? layout->cost : (redco_layout_cost){.params = 0};
@@ -314,7 +314,7 @@ static uint64_t fastest_step(struct subject *s, const redcoi_tp_placed *placed, 
 static double listed_s(const struct subject *s, uint32_t class_index, bool backward)
 {
     const redco_layer_group *groups = NULL;
-    const redco_shape shape = redco_costs_shape(s->costs, &s->setting);
+    const redco_shape shape = redco_costs_shape(s->costs, &s->parallelism);
     const uint32_t count = redco_model_groups(s->inputs.model, class_index, &groups);
     uint64_t sizes[REDCO_AXIS_COUNT];
     double sum_s = 0.0;
@@ -396,9 +396,9 @@ static void program_finds_the_fastest_step(void **state)
         bool more = true;
         double best_s = 0.0;
         assert_true(subject_open(&s, cases[i].model, cases[i].tp, cases[i].sequence_parallel));
-        if (cases[i].once) { s.setting.micro_batches = 1; }
+        if (cases[i].once) { s.parallelism.micro_batches = 1; }
         redcoi_tp_pricing pricing = {.costs = s.costs};
-        const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.setting);
+        const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.parallelism);
         assert_int_equal(redcoi_tp_rules_splits(s.inputs.model, cases[i].tp, NULL, &ruled, NULL), REDCO_OK);
         assert_int_equal(redcoi_tp_place(&base, &ruled, redcoi_tp_solve, 1, &placed, &more, NULL), REDCO_OK);
         priced += fastest_step(&s, &placed, &best_s);
@@ -537,7 +537,7 @@ static void bert_is_better_by_roles(void **state)
     assert_int_equal(parts[3].role, REDCO_ROLE_ATTENTION_OUT);
     assert_int_equal(parts[5].role, REDCO_ROLE_FFN_OUT);
     redcoi_tp_pricing pricing = {.costs = s.costs};
-    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &s.setting);
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &s.parallelism);
     assert_int_equal(redcoi_tp_build(&base, (const uint32_t[]){1, UINT32_MAX}, &layer, NULL), REDCO_OK);
     for (size_t i = 0; i < 6; i++) {
         const uint32_t node = redcoi_tp_node_of(&layer, redco_model_find(model, 1, uses_of_tree[i], false));
@@ -586,7 +586,7 @@ static void rules_say_the_layout(void **state)
     redco_tp_rule *rules = NULL;
     uint32_t count = 0;
     assert_true(subject_open(&s, "gpt2-large", 4, false));
-    assert_int_equal(redco_tp_rules(s.costs, s.inputs.model, &s.setting, &rules, &count, NULL), REDCO_OK);
+    assert_int_equal(redco_tp_rules(s.costs, s.inputs.model, &s.parallelism, &rules, &count, NULL), REDCO_OK);
     check_rule(find_rule(rules, count, "attn/c_attn/kernel"), 0, 64, 3);
     check_rule(find_rule(rules, count, "attn/c_proj/kernel"), 1, 64, 1);
     check_rule(find_rule(rules, count, "mlp/c_fc/kernel"), 0, 1, 1);
@@ -595,14 +595,14 @@ static void rules_say_the_layout(void **state)
     redco_tp_rules_free(rules, count);
     subject_close(&s);
     assert_true(subject_open(&s, "bloom-7b1", 8, false));
-    assert_int_equal(redco_tp_rules(s.costs, s.inputs.model, &s.setting, &rules, &count, NULL), REDCO_OK);
+    assert_int_equal(redco_tp_rules(s.costs, s.inputs.model, &s.parallelism, &rules, &count, NULL), REDCO_OK);
     check_rule(find_rule(rules, count, "self_attention/query_key_value/kernel"), 1, 3 * 128, 1);
     check_rule(find_rule(rules, count, "self_attention/dense/kernel"), 0, 128, 1);
     redco_tp_rules_free(rules, count);
     subject_close(&s);
     /* Where the best layouts of encoder and decoder differ, the decoder's layers have rules of their own, first. */
     assert_true(subject_open(&s, "bart-large", 4, true));
-    assert_int_equal(redco_tp_rules(s.costs, s.inputs.model, &s.setting, &rules, &count, NULL), REDCO_OK);
+    assert_int_equal(redco_tp_rules(s.costs, s.inputs.model, &s.parallelism, &rules, &count, NULL), REDCO_OK);
     const redco_tp_report report = compare(&s);
     assert_string_equal(report.classes[1].weights[3].role, "o");
     const redco_tp_rule *const all = find_rule(rules, count, "self_attn/out_proj/kernel");

@@ -270,10 +270,10 @@ static void check_streamed(const redco_trace *whole, const char *text, size_t si
 static void simulated_step(void **state)
 {
     (void)state;
-    struct bundle b;
+    struct fixture b;
     redco_error err = {.status = REDCO_OK};
-    bundle_open(&b, "llama-7b", a800_machine(4), plain_workload(64));
-    const redco_setting setting = plain_setting(&b, 1);
+    fixture_open(&b, "llama-7b", a800_machine(4), plain_workload(64));
+    const redco_parallelism parallelism = plain_setting(&b, 1);
     redco_assignment all[8];
     const redco_layer_class *classes = NULL;
     const uint32_t n = (uint32_t)redco_model_classes(b.model, &classes);
@@ -283,7 +283,7 @@ static void simulated_step(void **state)
     redco_trace *trace = NULL, *back = NULL;
     char *text = NULL;
     size_t size = 0;
-    check_ok(redco_simulate_trace(b.costs, &setting, all, n, NULL, &trace, &err), &err);
+    check_ok(redco_simulate_trace(b.costs, &parallelism, all, n, NULL, &trace, &err), &err);
     check_ok(redco_trace_text(trace, &text, &size, &err), &err);
     redco_json *const document = parse(text, size);
     const redco_json_value root = redco_json_root(document);
@@ -326,7 +326,7 @@ static void simulated_step(void **state)
     free(text);
     redco_trace_free(back);
     redco_trace_free(trace);
-    bundle_close(&b);
+    fixture_close(&b);
 }
 
 int main(void)

@@ -37,7 +37,7 @@ struct subject {
     redco_inputs inputs;
     redco_workload workload;
     redco_costs *costs;
-    redco_setting setting;
+    redco_parallelism parallelism;
 };
 
 /* @return false if tp does not divide the model's heads */
@@ -52,15 +52,16 @@ static inline bool subject_open(struct subject *s, const char *model, uint32_t t
                                    .precision = REDCO_BF16,
                                    .overlap = REDCO_OVERLAP_ALL,
                                    .bucket_bytes = (uint64_t)1 << 30};
-    s->setting = (redco_setting){.tp = tp, .pp = 1, .cp = 1, .sequence_parallel = sequence_parallel, .micro_batch = 4};
+    s->parallelism =
+        (redco_parallelism){.tp = tp, .pp = 1, .cp = 1, .sequence_parallel = sequence_parallel, .micro_batch = 4};
     const uint32_t gpus = 8 % tp == 0 ? 8 : tp; /* 5 and 7 shards: a node of so many */
     s->inputs.machine.gpus_per_node = s->inputs.machine.link_group_gpus = gpus;
-    s->setting.dp = (redco_mesh){gpus / tp, 1};
-    s->setting.micro_batches = s->workload.global_batch / 4 / (gpus / tp);
+    s->parallelism.dp = (redco_mesh){gpus / tp, 1};
+    s->parallelism.micro_batches = s->workload.global_batch / 4 / (gpus / tp);
     assert_int_equal(redco_costs_create(&s->inputs.machine, s->inputs.model, &s->workload, &s->inputs.calibration,
                                         s->inputs.comm, &s->costs, &err),
                      REDCO_OK);
-    return redco_setting_check(s->costs, &s->setting, NULL) == REDCO_OK;
+    return redco_parallelism_check(s->costs, &s->parallelism, NULL) == REDCO_OK;
 }
 
 static inline void subject_close(struct subject *s)
@@ -85,7 +86,7 @@ static inline redcoi_tp_base unit_base(const struct subject *s)
 {
     return (redcoi_tp_base){.model = s->inputs.model,
                             .compute = redco_costs_compute(s->costs),
-                            .shape = redco_costs_shape(s->costs, &s->setting),
+                            .shape = redco_costs_shape(s->costs, &s->parallelism),
                             .prices = {NULL, unit_price},
                             .exposed_ratio = 1.0,
                             .param_bytes = 16};

@@ -60,7 +60,7 @@ static redco_status write_timeline(const struct shown *shown, redco_error *err)
 redco_mesh answer_grid(const redco_inputs *inputs, const redco_search_options *options,
                        const redco_candidate *candidate)
 {
-    return redco_shard_grid(&inputs->machine, &options->workload.engine, &candidate->setting);
+    return redco_shard_grid(&inputs->machine, &options->workload.engine, &candidate->parallelism);
 }
 
 static json_t *mesh_json(redco_mesh mesh)
@@ -83,9 +83,9 @@ static json_t *neighbour_json(const redco_neighbour *other)
         return json;
     }
     return json_pack("{s:s,s:b,s:o,s:f,s:I,s:I,s:I,s:I,s:o,s:o,s:o}", "what", other->what, "feasible", 1, "cost_ratio",
-                     ratio_json(other->cost_ratio), "step_s", other->step_s, "tp", (json_int_t)other->setting.tp, "pp",
-                     (json_int_t)other->setting.pp, "cp", (json_int_t)other->setting.cp, "micro_batch",
-                     (json_int_t)other->setting.micro_batch, "parameters", mesh_json(other->shards.parameters),
+                     ratio_json(other->cost_ratio), "step_s", other->step_s, "tp", (json_int_t)other->parallelism.tp,
+                     "pp", (json_int_t)other->parallelism.pp, "cp", (json_int_t)other->parallelism.cp, "micro_batch",
+                     (json_int_t)other->parallelism.micro_batch, "parameters", mesh_json(other->shards.parameters),
                      "gradients", mesh_json(other->shards.gradients), "optimizer", mesh_json(other->shards.optimizer));
 }
 
@@ -189,7 +189,7 @@ static void print_one(const struct shown *shown)
     const redco_candidate *best = &shown->answer->result->ranked[0];
     char name[64];
     const redco_strategy known =
-        redco_strategy_of(answer_grid(shown->inputs, &args->question.options, best), best->setting.secondary,
+        redco_strategy_of(answer_grid(shown->inputs, &args->question.options, best), best->parallelism.secondary,
                           &redco_main_assignment(best)->config.shards);
     struct report_row row = {.name = name, .marked = true, .candidate = best};
     (void)snprintf(name, sizeof name, "%s", redco_question_name(&args->question.options));
@@ -208,7 +208,7 @@ static void print_one(const struct shown *shown)
     report_gpu_groups(shown->answer->plan, &shown->inputs->machine);
     report_placement(shown->answer->plan);
     plan_tp_report(&shown->answer->layouts, &args->question.options);
-    report_schedule(&best->setting);
+    report_schedule(&best->parallelism);
     if (shown->answer->helped) { report_help(shown->answer->help, REDCO_HELP_COUNT); }
     if (shown->answer->free_result != NULL && shown->answer->free_result->ranked_count > 0) {
         report_free_optimum(args, best, &shown->answer->free_result->ranked[0]);
@@ -337,7 +337,8 @@ static redco_status write_files(struct shown *shown, redco_error *err)
 
 /* An engine that nobody named does not limit the search: the answer may use what it lacks, and says so. What was given
  * has been said already. */
-static void warn_of_engine(const struct plan_args *args, const redco_inputs *inputs, const redco_setting *setting)
+static void warn_of_engine(const struct plan_args *args, const redco_inputs *inputs,
+                           const redco_parallelism *parallelism)
 {
     const redco_search_options *const o = &args->question.options;
     const struct {
@@ -345,10 +346,10 @@ static void warn_of_engine(const struct plan_args *args, const redco_inputs *inp
         bool used;
         uint32_t bit;
     } dimensions[] = {
-        {"tensor parallelism", setting->tp > 1 && o->tp == 0, REDCO_HAS_TP},
-        {"pipeline stages", setting->pp > 1 && redco_degree_is_free(o->pp), REDCO_HAS_PP},
-        {"context parallelism", setting->cp > 1 && redco_degree_is_free(o->cp), REDCO_HAS_CP},
-        {"sequence parallelism", setting->sequence_parallel && o->sequence_parallel != REDCO_ON, REDCO_HAS_SP}};
+        {"tensor parallelism", parallelism->tp > 1 && o->tp == 0, REDCO_HAS_TP},
+        {"pipeline stages", parallelism->pp > 1 && redco_degree_is_free(o->pp), REDCO_HAS_PP},
+        {"context parallelism", parallelism->cp > 1 && redco_degree_is_free(o->cp), REDCO_HAS_CP},
+        {"sequence parallelism", parallelism->sequence_parallel && o->sequence_parallel != REDCO_ON, REDCO_HAS_SP}};
     char list[120] = "", text[400];
     size_t used = 0;
     if (inputs->engine_named) { return; }
@@ -397,7 +398,7 @@ int answer_plan(const struct plan_args *given, const redco_inputs *inputs)
         rc = print_infeasible(&shown);
         goto out;
     }
-    if (st == REDCO_OK) { warn_of_engine(&args, inputs, &answer.result->ranked[0].setting); }
+    if (st == REDCO_OK) { warn_of_engine(&args, inputs, &answer.result->ranked[0].parallelism); }
     if (st == REDCO_OK && args.run.words.tokens_given) { st = find_run(&shown, &err); }
     if (st == REDCO_OK) { st = write_files(&shown, &err); }
     if (st != REDCO_OK) {

@@ -197,30 +197,32 @@ static void write_choice(FILE *out, const struct plan_html *page)
 {
     char text[4 * SHORT];
     const redco_candidate *best = &page->result->ranked[0];
-    const redco_setting *setting = &best->setting;
+    const redco_parallelism *parallelism = &best->parallelism;
     const redco_shards shards = redco_main_assignment(best)->config.shards;
-    const redco_strategy known =
-        redco_strategy_of(answer_grid(page->inputs, &page->args->question.options, best), setting->secondary, &shards);
+    const redco_strategy known = redco_strategy_of(answer_grid(page->inputs, &page->args->question.options, best),
+                                                   parallelism->secondary, &shards);
     html_element(out, "<h2>", "The choice");
     (void)fputs("<table><tbody>\n", out);
     const bool told = known == REDCO_STRATEGY_ANY || strcmp(redco_strategy_name(known), page->name) == 0;
     (void)snprintf(text, sizeof text, "%s%s%s%s", plot_strategy_label(page->name), told ? "" : " (also known as ",
                    told ? "" : plot_strategy_label(redco_strategy_name(known)), told ? "" : ")");
     fact(out, "strategy", text);
-    (void)snprintf(text, sizeof text, "%u", setting->tp);
+    (void)snprintf(text, sizeof text, "%u", parallelism->tp);
     fact(out, "tensor parallel", text);
-    if (setting->cp > 1) {
-        (void)snprintf(text, sizeof text, "%u", setting->cp);
+    if (parallelism->cp > 1) {
+        (void)snprintf(text, sizeof text, "%u", parallelism->cp);
         fact(out, "context parallel", text);
     }
-    if (setting->pp > 1) { fact(out, "pipeline stages", report_stages(setting, text, sizeof text)); }
-    (void)snprintf(text, sizeof text, "%u GPUs of a node " TIMES " %u nodes", setting->dp.gpus, setting->dp.nodes);
+    if (parallelism->pp > 1) { fact(out, "pipeline stages", report_stages(parallelism, text, sizeof text)); }
+    (void)snprintf(text, sizeof text, "%u GPUs of a node " TIMES " %u nodes", parallelism->dp.gpus,
+                   parallelism->dp.nodes);
     fact(out, "data parallel", text);
     mesh_fact(out, "parameters", shards.parameters);
     mesh_fact(out, "gradients", shards.gradients);
     mesh_fact(out, "optimizer states", shards.optimizer);
-    (void)snprintf(text, sizeof text, "%u %s, %llu a step", setting->micro_batch,
-                   setting->micro_batch == 1 ? "sequence" : "sequences", (unsigned long long)setting->micro_batches);
+    (void)snprintf(text, sizeof text, "%u %s, %llu a step", parallelism->micro_batch,
+                   parallelism->micro_batch == 1 ? "sequence" : "sequences",
+                   (unsigned long long)parallelism->micro_batches);
     fact(out, "micro-batch", text);
     fact(out, "recomputation", report_recompute(page->inputs->model, best, text, sizeof text));
     if (page->plan->hosts_count > 0) {
@@ -319,8 +321,8 @@ static void write_neighbours(FILE *out, const struct plan_html *page)
             html_element(out, "<td>", "%s", format_time(other->step_s, like_s, a, sizeof a));
             html_element(out, "<td>", "%s", format_change(other->cost_ratio, a, sizeof a));
             html_element(out, "<td class=r>", "%s, %llu" TIMES "%u, %s %s %s",
-                         report_degrees(&other->setting, " ", ", ", degrees, sizeof degrees),
-                         (unsigned long long)other->setting.micro_batches, other->setting.micro_batch,
+                         report_degrees(&other->parallelism, " ", ", ", degrees, sizeof degrees),
+                         (unsigned long long)other->parallelism.micro_batches, other->parallelism.micro_batch,
                          report_mesh(other->shards.parameters, a, sizeof a),
                          report_mesh(other->shards.gradients, b, sizeof b),
                          report_mesh(other->shards.optimizer, c, sizeof c));
@@ -375,12 +377,12 @@ void html_cells(FILE *out, const redco_inputs *inputs, struct report_degrees deg
 {
     char a[2 * SHORT];
     const redco_prediction *p = &candidate->prediction;
-    const bool copied = candidate->setting.secondary.gpus > 0;
-    html_element(out, "<td>", "%u", candidate->setting.tp);
-    if (degrees.pp) { html_element(out, "<td>", "%s", report_stages(&candidate->setting, a, sizeof a)); }
-    if (degrees.cp) { html_element(out, "<td>", "%u", candidate->setting.cp); }
-    html_element(out, "<td>", "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,
-                 candidate->setting.micro_batch);
+    const bool copied = candidate->parallelism.secondary.gpus > 0;
+    html_element(out, "<td>", "%u", candidate->parallelism.tp);
+    if (degrees.pp) { html_element(out, "<td>", "%s", report_stages(&candidate->parallelism, a, sizeof a)); }
+    if (degrees.cp) { html_element(out, "<td>", "%u", candidate->parallelism.cp); }
+    html_element(out, "<td>", "%llu" TIMES "%u", (unsigned long long)candidate->parallelism.micro_batches,
+                 candidate->parallelism.micro_batch);
     (void)report_shards(candidate, offsetof(redco_shards, parameters), a, sizeof a);
     html_element(out, "<td>", "%s%s", a, copied ? "+" : "");
     html_element(out, "<td>", "%s", report_shards(candidate, offsetof(redco_shards, gradients), a, sizeof a));
@@ -418,12 +420,12 @@ static void write_comparison(FILE *out, const struct plan_html *page, const stru
 {
     const char *names[HTML_COLUMNS];
     struct report_degrees degrees = report_degrees_of(&page->result->ranked[0], (struct report_degrees){.pp = false});
-    bool copied = page->result->ranked[0].setting.secondary.gpus > 0;
+    bool copied = page->result->ranked[0].parallelism.secondary.gpus > 0;
     for (int i = REDCO_STRATEGY_ANY + 1; i < REDCO_STRATEGY_COUNT; i++) {
         const redco_search_result *result = comparison->named[i].result;
         if (result == NULL || result->ranked_count == 0) { continue; }
         degrees = report_degrees_of(&result->ranked[0], degrees);
-        copied = copied || result->ranked[0].setting.secondary.gpus > 0;
+        copied = copied || result->ranked[0].parallelism.secondary.gpus > 0;
     }
     const size_t columns = html_columns("<strategy", degrees, names);
     html_element(out, "<h2>", "Beside the named strategies");

@@ -123,7 +123,7 @@ static void write_table(FILE *out, const struct plan_html_list *list)
         const redco_candidate *const candidate = list->rows[i].candidate;
         if (candidate == NULL) { continue; }
         degrees = report_degrees_of(candidate, degrees);
-        copied = copied || candidate->setting.secondary.gpus > 0;
+        copied = copied || candidate->parallelism.secondary.gpus > 0;
     }
     size_t columns = html_columns(list->column, degrees, names);
     names[columns++] = "exposed";

@@ -151,10 +151,10 @@ void report_header(const struct plan_args *args, const redco_inputs *inputs, con
                  format_count(workload->global_batch, sequences, sizeof sequences), workload->seq_len);
     if (one != NULL) {
         char of[SHORT] = "GPU";
-        const uint64_t replica = (uint64_t)one->setting.tp * one->setting.cp * one->setting.pp;
+        const uint64_t replica = (uint64_t)one->parallelism.tp * one->parallelism.cp * one->parallelism.pp;
         if (replica > 1) { (void)snprintf(of, sizeof of, "%llu GPUs", (unsigned long long)replica); }
-        (void)printf(", %llu micro-%s of %u per %s", (unsigned long long)one->setting.micro_batches,
-                     one->setting.micro_batches == 1 ? "batch" : "batches", one->setting.micro_batch, of);
+        (void)printf(", %llu micro-%s of %u per %s", (unsigned long long)one->parallelism.micro_batches,
+                     one->parallelism.micro_batches == 1 ? "batch" : "batches", one->parallelism.micro_batch, of);
         print_recompute(inputs->model, one);
     }
     (void)printf("\n\n");
@@ -186,60 +186,61 @@ const char *report_tokens(const redco_inputs *inputs, const redco_prediction *p,
     return buffer;
 }
 
-const char *report_stages(const redco_setting *setting, char *buffer, size_t size)
+const char *report_stages(const redco_parallelism *parallelism, char *buffer, size_t size)
 {
-    const uint32_t chunks = redco_setting_chunks(setting);
+    const uint32_t chunks = redco_parallelism_chunks(parallelism);
     if (chunks > 1) {
-        (void)snprintf(buffer, size, "%u" TIMES "%u", setting->pp, chunks);
+        (void)snprintf(buffer, size, "%u" TIMES "%u", parallelism->pp, chunks);
     } else {
-        (void)snprintf(buffer, size, "%u", setting->pp);
+        (void)snprintf(buffer, size, "%u", parallelism->pp);
     }
     return buffer;
 }
 
-static void report_split(const redco_setting *setting)
+static void report_split(const redco_parallelism *parallelism)
 {
-    const redco_pipeline p = redco_setting_pipeline(setting);
+    const redco_pipeline p = redco_parallelism_pipeline(parallelism);
     const uint32_t positions = redco_pipeline_positions(p.kind, p.stages, p.chunks);
     (void)printf("%-10s", "split");
-    for (uint32_t i = 0; i < positions; i++) { (void)printf("%s%u", i > 0 ? "," : "", setting->split[i]); }
+    for (uint32_t i = 0; i < positions; i++) { (void)printf("%s%u", i > 0 ? "," : "", parallelism->split[i]); }
     (void)printf(" layers%s\n", p.kind == REDCO_PIPELINE_INTERLEAVED ? ", chunk after chunk" : "");
 }
 
-void report_schedule(const redco_setting *setting)
+void report_schedule(const redco_parallelism *parallelism)
 {
-    const uint32_t chunks = redco_setting_chunks(setting);
-    const redco_pipeline p = redco_setting_pipeline(setting);
+    const uint32_t chunks = redco_parallelism_chunks(parallelism);
+    const redco_pipeline p = redco_parallelism_pipeline(parallelism);
     if (p.kind == REDCO_PIPELINE_INTERLEAVED && p.group != p.stages) {
         (void)printf("%-10s%u model chunks in each: interleaved 1F1B, %u micro-batches at a time\n", "stages", chunks,
                      p.group);
     } else if (p.kind == REDCO_PIPELINE_INTERLEAVED) {
         (void)printf("%-10s%u model chunks in each: interleaved 1F1B\n", "stages", chunks);
-    } else if (setting->pp > 1 && p.kind != REDCO_PIPELINE_1F1B) {
+    } else if (parallelism->pp > 1 && p.kind != REDCO_PIPELINE_1F1B) {
         (void)printf("%-10spasses in the order of %s%s\n", "stages", redco_pipeline_words[p.kind],
                      p.kind == REDCO_PIPELINE_DUALPIPE ? ": parameters are there twice" : "");
     }
-    if (setting->pp > 1 && setting->split != NULL) { report_split(setting); }
-    if (setting->tp > 1 && setting->sequence_parallel) {
+    if (parallelism->pp > 1 && parallelism->split != NULL) { report_split(parallelism); }
+    if (parallelism->tp > 1 && parallelism->sequence_parallel) {
         (void)printf("%-10ssplit over the tensor-parallel ranks, too: sequence parallelism\n", "norms");
     }
 }
 
-const char *report_degrees(const redco_setting *setting, const char *is, const char *comma, char *buffer, size_t size)
+const char *report_degrees(const redco_parallelism *parallelism, const char *is, const char *comma, char *buffer,
+                           size_t size)
 {
     char pp[SHORT] = "";
     char cp[SHORT] = "";
     char stages[32];
-    if (setting->pp > 1) {
-        (void)snprintf(pp, sizeof pp, "%spp%s%s", comma, is, report_stages(setting, stages, sizeof stages));
+    if (parallelism->pp > 1) {
+        (void)snprintf(pp, sizeof pp, "%spp%s%s", comma, is, report_stages(parallelism, stages, sizeof stages));
     }
-    if (setting->cp > 1) { (void)snprintf(cp, sizeof cp, "%scp%s%u", comma, is, setting->cp); }
-    (void)snprintf(buffer, size, "tp%s%u%s%s", is, setting->tp, pp, cp);
+    if (parallelism->cp > 1) { (void)snprintf(cp, sizeof cp, "%scp%s%u", comma, is, parallelism->cp); }
+    (void)snprintf(buffer, size, "tp%s%u%s%s", is, parallelism->tp, pp, cp);
     return buffer;
 }
 
 struct report_degrees report_degrees_of(const redco_candidate *candidate, struct report_degrees seen)
 {
-    return (struct report_degrees){.pp = seen.pp || candidate->setting.pp > 1,
-                                   .cp = seen.cp || candidate->setting.cp > 1};
+    return (struct report_degrees){.pp = seen.pp || candidate->parallelism.pp > 1,
+                                   .cp = seen.cp || candidate->parallelism.cp > 1};
 }

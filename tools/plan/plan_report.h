@@ -77,12 +77,13 @@ const char *report_tokens(const redco_inputs *inputs, const redco_prediction *p,
 /** "none", "full", "full 13/40", "13 full, 7 sel": of the transformer layers. @return @p buffer */
 const char *report_recompute(const redco_model *model, const redco_candidate *candidate, char *buffer, size_t size);
 /** "16", or with model chunks "16x8" with a multiplication sign. @return @p buffer */
-const char *report_stages(const redco_setting *setting, char *buffer, size_t size);
+const char *report_stages(const redco_parallelism *parallelism, char *buffer, size_t size);
 /** Lines on model chunks and sequence parallelism, where there are any. */
-void report_schedule(const redco_setting *setting);
+void report_schedule(const redco_parallelism *parallelism);
 /** "tp 8, pp 4": degrees of a strategy, pp and cp only where they are not 1. @param is, comma  between name and degree,
  *  between degrees. @return @p buffer */
-const char *report_degrees(const redco_setting *setting, const char *is, const char *comma, char *buffer, size_t size);
+const char *report_degrees(const redco_parallelism *parallelism, const char *is, const char *comma, char *buffer,
+                           size_t size);
 /** One cell for the tensor-parallel degree, or several: more of them where a row's pp or cp is not 1. */
 struct report_degrees {
     bool pp, cp;

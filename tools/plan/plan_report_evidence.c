@@ -8,9 +8,9 @@
 enum { LABEL = 10, SHORT = 48 };
 
 static redco_reach reach_of(const redco_inputs *inputs, const redco_search_options *options,
-                            const redco_setting *setting)
+                            const redco_parallelism *parallelism)
 {
-    return redco_reach_of(&inputs->machine, options->workload.seq_len, setting);
+    return redco_reach_of(&inputs->machine, options->workload.seq_len, parallelism);
 }
 
 static uint64_t gpus_of(const redco_inputs *inputs)
@@ -32,15 +32,16 @@ static void print_inside(const redco_search_options *options, const redco_candid
     (void)printf("%*sthe best within: %s (%s) with %s, %llu micro-%s of %u, %s %s %s\n", LABEL, "",
                  format_time(c->prediction.step_s, c->prediction.step_s, time, sizeof time),
                  format_change(redco_candidate_ratio(options, c, best), change, sizeof change),
-                 report_degrees(&c->setting, " = ", ", ", degrees, sizeof degrees),
-                 (unsigned long long)c->setting.micro_batches, c->setting.micro_batches == 1 ? "batch" : "batches",
-                 c->setting.micro_batch, report_mesh(shards.parameters, p, sizeof p),
-                 report_mesh(shards.gradients, g, sizeof g), report_mesh(shards.optimizer, os, sizeof os));
+                 report_degrees(&c->parallelism, " = ", ", ", degrees, sizeof degrees),
+                 (unsigned long long)c->parallelism.micro_batches,
+                 c->parallelism.micro_batches == 1 ? "batch" : "batches", c->parallelism.micro_batch,
+                 report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),
+                 report_mesh(shards.optimizer, os, sizeof os));
 }
 
 static void print_nearest(const redco_answer *answer, const redco_inputs *inputs)
 {
-    const redco_setting *const best = &answer->result->ranked[0].setting;
+    const redco_parallelism *const best = &answer->result->ranked[0].parallelism;
     const redco_reach reach = reach_of(inputs, &answer->options, best);
     size_t nearest[REDCO_EVIDENCE_NEAREST];
     const size_t count = redco_evidence_nearest(answer->evidence, gpus_of(inputs), best, &reach, nearest);
@@ -62,11 +63,12 @@ void report_evidence(const redco_answer *answer, const redco_inputs *inputs, boo
     if (explain) { print_nearest(answer, inputs); }
 }
 
-static json_t *nearest_json(const redco_answer *answer, const redco_inputs *inputs, const redco_setting *setting)
+static json_t *nearest_json(const redco_answer *answer, const redco_inputs *inputs,
+                            const redco_parallelism *parallelism)
 {
-    const redco_reach reach = reach_of(inputs, &answer->options, setting);
+    const redco_reach reach = reach_of(inputs, &answer->options, parallelism);
     size_t nearest[REDCO_EVIDENCE_NEAREST];
-    const size_t count = redco_evidence_nearest(answer->evidence, gpus_of(inputs), setting, &reach, nearest);
+    const size_t count = redco_evidence_nearest(answer->evidence, gpus_of(inputs), parallelism, &reach, nearest);
     json_t *const list = json_array();
     for (size_t i = 0; i < count; i++) {
         const redco_evidence_run *const run = &answer->evidence->runs[nearest[i]];
@@ -81,22 +83,22 @@ static json_t *nearest_json(const redco_answer *answer, const redco_inputs *inpu
 
 json_t *report_evidence_json(const redco_answer *answer, const redco_inputs *inputs, uint32_t index)
 {
-    const redco_setting *const setting = &answer->result->ranked[index].setting;
+    const redco_parallelism *const parallelism = &answer->result->ranked[index].parallelism;
     char beyond[REDCO_EVIDENCE_TEXT];
     if (answer->evidence == NULL) { return NULL; }
-    const redco_reach reach = reach_of(inputs, &answer->options, setting);
-    (void)redco_evidence_beyond(answer->evidence, setting, &reach, beyond, sizeof beyond);
+    const redco_reach reach = reach_of(inputs, &answer->options, parallelism);
+    (void)redco_evidence_beyond(answer->evidence, parallelism, &reach, beyond, sizeof beyond);
     json_t *const json = json_pack("{s:s,s:I,s:b,s:s,s:o}", "set", inputs->calibration.name, "layouts",
                                    (json_int_t)answer->evidence->count, "extrapolated", beyond[0] != '\0', "beyond",
-                                   beyond, "nearest", nearest_json(answer, inputs, setting));
+                                   beyond, "nearest", nearest_json(answer, inputs, parallelism));
     if (json == NULL || index > 0 || answer->inside == NULL || answer->inside->ranked_count == 0) { return json; }
     const redco_candidate *const c = &answer->inside->ranked[0];
     (void)json_object_set_new(
         json, "inside",
-        json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:f,s:f}", "tp", (json_int_t)c->setting.tp, "sequence_parallel",
-                  c->setting.sequence_parallel, "pp", (json_int_t)c->setting.pp, "pp_chunks",
-                  (json_int_t)redco_setting_chunks(&c->setting), "cp", (json_int_t)c->setting.cp, "micro_batch",
-                  (json_int_t)c->setting.micro_batch, "step_s", c->prediction.step_s, "tokens_per_s_per_gpu",
-                  c->prediction.tokens_per_s_per_gpu));
+        json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:f,s:f}", "tp", (json_int_t)c->parallelism.tp, "sequence_parallel",
+                  c->parallelism.sequence_parallel, "pp", (json_int_t)c->parallelism.pp, "pp_chunks",
+                  (json_int_t)redco_parallelism_chunks(&c->parallelism), "cp", (json_int_t)c->parallelism.cp,
+                  "micro_batch", (json_int_t)c->parallelism.micro_batch, "step_s", c->prediction.step_s,
+                  "tokens_per_s_per_gpu", c->prediction.tokens_per_s_per_gpu));
     return json;
 }

@@ -124,7 +124,7 @@ static void line_time(struct line *line, const char *name, double seconds, doubl
 void report_time(const redco_candidate *candidate)
 {
     const redco_prediction *p = &candidate->prediction;
-    const bool inter = candidate->setting.scheme == REDCO_INTER_TENSOR;
+    const bool inter = candidate->parallelism.scheme == REDCO_INTER_TENSOR;
     struct line line;
     line_begin(&line, "time");
     line_time(&line, "forward", p->forward_s, p->step_s);

@@ -39,7 +39,7 @@ static const char *update_word(const redco_candidate *candidate)
 {
     const redco_shards shards = redco_main_assignment(candidate)->config.shards;
     if (redco_mesh_equal(shards.optimizer, shards.parameters)) { return "local"; }
-    return candidate->setting.scheme == REDCO_INTER_TENSOR ? "broadcast" : "gather";
+    return candidate->parallelism.scheme == REDCO_INTER_TENSOR ? "broadcast" : "gather";
 }
 
 static void table_strategy(struct table *table, const redco_inputs *inputs, enum report_kind kind,
@@ -48,15 +48,15 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, enum
     char a[SHORT];
     char b[SHORT];
     const redco_prediction *p = &candidate->prediction;
-    table_cell(table, "%u", candidate->setting.tp);
-    if (degrees.pp) { table_cell(table, "%s", report_stages(&candidate->setting, a, sizeof a)); }
-    if (degrees.cp) { table_cell(table, "%u", candidate->setting.cp); }
+    table_cell(table, "%u", candidate->parallelism.tp);
+    if (degrees.pp) { table_cell(table, "%s", report_stages(&candidate->parallelism, a, sizeof a)); }
+    if (degrees.cp) { table_cell(table, "%u", candidate->parallelism.cp); }
     if (kind != REPORT_ONE) {
-        table_cell(table, "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,
-                   candidate->setting.micro_batch);
+        table_cell(table, "%llu" TIMES "%u", (unsigned long long)candidate->parallelism.micro_batches,
+                   candidate->parallelism.micro_batch);
     }
     (void)report_shards(candidate, offsetof(redco_shards, parameters), a, sizeof a);
-    table_cell(table, "%s%s", a, candidate->setting.secondary.gpus > 0 ? "+" : "");
+    table_cell(table, "%s%s", a, candidate->parallelism.secondary.gpus > 0 ? "+" : "");
     table_cell(table, "%s", report_shards(candidate, offsetof(redco_shards, gradients), a, sizeof a));
     table_cell(table, "%s", report_shards(candidate, offsetof(redco_shards, optimizer), a, sizeof a));
     if (kind == REPORT_RANKS) { table_cell(table, "%s", update_word(candidate)); }
@@ -119,7 +119,7 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
             table_rest(table, "%s", rows[i].reason);
             continue;
         }
-        copied = copied || candidate->setting.secondary.gpus > 0;
+        copied = copied || candidate->parallelism.secondary.gpus > 0;
         table_strategy(table, rows[i].inputs != NULL ? rows[i].inputs : inputs, kind, degrees, candidate, like_s);
         if (kind == REPORT_SIZES) {
             table_cell(table, "%.0f %%", 100.0 * candidate->prediction.tokens_per_s_per_gpu / first);

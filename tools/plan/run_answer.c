@@ -15,7 +15,7 @@
 enum { SHORT = 64, WIDE = 160 };
 
 /* tp, and pp and cp where they are not 1. */
-static const char *degrees(const redco_setting *s, char *buffer, size_t size)
+static const char *degrees(const redco_parallelism *s, char *buffer, size_t size)
 {
     size_t used = (size_t)snprintf(buffer, size, "tp %u", s->tp);
     if (s->pp > 1 && used < size) { used += (size_t)snprintf(buffer + used, size - used, ", pp %u", s->pp); }
@@ -41,7 +41,7 @@ static void frontier_row(struct table *table, const redco_frontier *f, uint32_t 
         return;
     }
     const redco_run_estimate *const e = &row->run;
-    table_cell(table, "%s", degrees(&row->setting, text, sizeof text));
+    table_cell(table, "%s", degrees(&row->parallelism, text, sizeof text));
     table_cell(table, "%.2f", row->mfu);
     table_cell(table, "%.1f", e->days.value);
     table_cell(table, "%.1f to %.1f", e->days.low, e->days.high);
@@ -202,7 +202,7 @@ static bool print_phases(const redco_phase_answer *answers, uint32_t count)
         table_cell(table, "%s", format_count(a->gpus, text, sizeof text));
         table_cell(table, "%u", a->seq_len);
         table_cell(table, "%s", format_count(a->global_batch, text, sizeof text));
-        table_cell(table, "%s", degrees(&a->setting, text, sizeof text));
+        table_cell(table, "%s", degrees(&a->parallelism, text, sizeof text));
         table_cell(table, "%s", format_time(a->run.step_s.value, a->run.step_s.value, text, sizeof text));
         table_cell(table, "%.2f", a->mfu);
         table_cell(table, "%.2f", a->run.days.value);

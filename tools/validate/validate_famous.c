@@ -16,7 +16,7 @@ static const double slower_ratio = -1e-3;
 
 /* A layout as people write it and as programs read it. */
 struct layout {
-    const redco_setting *setting;
+    const redco_parallelism *parallelism;
     const redco_assignment *assignments;
     uint32_t count;
     redco_mesh grid; /* that meshes lie over */
@@ -47,8 +47,8 @@ static bool is_slower(const struct entry *entry)
 static struct layout given_layout(const struct entry *entry)
 {
     const redco_request *const r = entry->request;
-    return (struct layout){&r->setting, r->assignments, r->assignment_count,
-                           redco_shard_grid(&r->machine, &r->workload.engine, &r->setting),
+    return (struct layout){&r->parallelism, r->assignments, r->assignment_count,
+                           redco_shard_grid(&r->machine, &r->workload.engine, &r->parallelism),
                            r->workload.engine.partial_recompute};
 }
 
@@ -56,8 +56,8 @@ static struct layout advised_layout(const struct entry *entry)
 {
     const redco_request *const r = entry->request;
     const redco_candidate *const c = entry->advice.best;
-    return (struct layout){&c->setting, c->assignments, c->assignment_count,
-                           redco_shard_grid(&r->machine, &r->workload.engine, &c->setting), false};
+    return (struct layout){&c->parallelism, c->assignments, c->assignment_count,
+                           redco_shard_grid(&r->machine, &r->workload.engine, &c->parallelism), false};
 }
 
 /* The configuration of the most layers. */
@@ -81,10 +81,10 @@ static const char *recompute_name(const struct layout *layout)
 /* "tp 8+sp pp 8x6 cp 2 mb 1 zero1 full" */
 static const char *layout_text(const struct layout *layout, char *buffer, size_t size)
 {
-    const redco_setting *const s = layout->setting;
+    const redco_parallelism *const s = layout->parallelism;
     const redco_strategy strategy = redco_strategy_of(layout->grid, s->secondary, &main_config(layout)->shards);
     char pp[32] = "", cp[16] = "";
-    const uint32_t chunks = redco_setting_chunks(s);
+    const uint32_t chunks = redco_parallelism_chunks(s);
     if (s->pp > 1) { (void)snprintf(pp, sizeof pp, chunks > 1 ? " pp %u×%u" : " pp %u", s->pp, chunks); }
     if (s->cp > 1) { (void)snprintf(cp, sizeof cp, " cp %u", s->cp); }
     (void)snprintf(buffer, size, "tp %u%s%s%s mb %u %s%s%s", s->tp, s->sequence_parallel ? "+sp" : "", pp, cp,
@@ -101,14 +101,14 @@ static json_t *mesh_json(redco_mesh mesh)
 
 static json_t *layout_json(const struct layout *layout)
 {
-    const redco_setting *const s = layout->setting;
+    const redco_parallelism *const s = layout->parallelism;
     const redco_shards *const shards = &main_config(layout)->shards;
     return json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:s}", "tp", (json_int_t)s->tp, "sequence_parallel",
-                     s->sequence_parallel, "pp", (json_int_t)s->pp, "pp_chunks", (json_int_t)redco_setting_chunks(s),
-                     "cp", (json_int_t)s->cp, "micro_batch", (json_int_t)s->micro_batch, "micro_batches",
-                     (json_int_t)s->micro_batches, "parameters", mesh_json(shards->parameters), "gradients",
-                     mesh_json(shards->gradients), "optimizer", mesh_json(shards->optimizer), "recompute",
-                     recompute_name(layout));
+                     s->sequence_parallel, "pp", (json_int_t)s->pp, "pp_chunks",
+                     (json_int_t)redco_parallelism_chunks(s), "cp", (json_int_t)s->cp, "micro_batch",
+                     (json_int_t)s->micro_batch, "micro_batches", (json_int_t)s->micro_batches, "parameters",
+                     mesh_json(shards->parameters), "gradients", mesh_json(shards->gradients), "optimizer",
+                     mesh_json(shards->optimizer), "recompute", recompute_name(layout));
 }
 
 /* Columns whose value the source does not state. */

@@ -58,7 +58,7 @@ static redco_status predict(const struct validate_arguments *a, const redco_plan
     const redco_step_options all = {.micro_batches = 0};
     redco_status st = redco_plan_reopen(plan, a->files[0], a->plan_profiles, a->plan_profile_count, c, err);
     if (st != REDCO_OK ||
-        (st = redco_step_build(c->costs, &c->setting, c->assignments, c->assignment_count, &all, &p->step, err)) !=
+        (st = redco_step_build(c->costs, &c->parallelism, c->assignments, c->assignment_count, &all, &p->step, err)) !=
             REDCO_OK ||
         (st = redco_timeline_create(p->step, &p->timeline, err)) != REDCO_OK ||
         (st = redco_timeline_check(p->timeline, err)) != REDCO_OK ||

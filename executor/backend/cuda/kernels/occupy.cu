@@ -11,7 +11,7 @@ __device__ uint64_t now_ns()
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
     return ns;
 #else
-    return standin_globaltimer();
+    return mock_globaltimer();
 #endif
 }
 

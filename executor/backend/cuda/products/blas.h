@@ -60,11 +60,11 @@ typedef struct redcoi_product {
 } redcoi_product;
 
 /** Products of one operator that one call cannot have: as many calls as the dimensions' product. */
-typedef struct redcoi_outer {
+typedef struct redcoi_configuration {
     uint32_t rank;
     uint64_t dim[REDCO_RANK_MAX];
     uint64_t stride[3][REDCO_RANK_MAX]; /**< elements of a, b and c from one call to the next */
-} redcoi_outer;
+} redcoi_configuration;
 
 /** Which tensor of a launch is what; NULL where there is none. */
 typedef struct redcoi_operands {
@@ -108,7 +108,8 @@ typedef struct redcoi_blas_place {
 
 redcoi_operands redcoi_operands_of(const redco_launch *launch);
 /** @return false if cuBLASLt is not asked for such an operator: other types or kinds, dimensions beyond 2^31 - 1 */
-bool redcoi_product_of(const redco_launch *launch, redcoi_product *product_out, redcoi_outer *outer_out);
+bool redcoi_product_of(const redco_launch *launch, redcoi_product *product_out,
+                       redcoi_configuration *configuration_out);
 /** Bytes of one element of its matrices. */
 uint32_t redcoi_product_bytes(const redcoi_product *product);
 

@@ -57,7 +57,7 @@ static bool is_product(const redco_launch *launch)
 
 /** Batch dimensions with neighbours joined where one stride covers both, outermost first. */
 static void join_batches(const redco_tensor_type *a, const redco_tensor_type *b, const redco_tensor_type *c,
-                         redcoi_outer *joined)
+                         redcoi_configuration *joined)
 {
     uint64_t size[3] = {1, 1, 1};
     const redco_tensor_type *const of[3] = {a, b, c};
@@ -83,42 +83,43 @@ static void join_batches(const redco_tensor_type *a, const redco_tensor_type *b,
     }
 }
 
-static void drop(redcoi_outer *outer, uint32_t which)
+static void drop(redcoi_configuration *configuration, uint32_t which)
 {
-    outer->rank--;
-    for (uint32_t i = which; i < outer->rank; i++) {
-        outer->dim[i] = outer->dim[i + 1];
-        for (uint32_t t = 0; t < 3; t++) { outer->stride[t][i] = outer->stride[t][i + 1]; }
+    configuration->rank--;
+    for (uint32_t i = which; i < configuration->rank; i++) {
+        configuration->dim[i] = configuration->dim[i + 1];
+        for (uint32_t t = 0; t < 3; t++) { configuration->stride[t][i] = configuration->stride[t][i + 1]; }
     }
 }
 
 /* Rows that follow each other in a and c, with one b for all of them, are one product of more rows. */
-static void fold_rows(redcoi_product *p, redcoi_outer *outer)
+static void fold_rows(redcoi_product *p, redcoi_configuration *configuration)
 {
-    for (uint32_t i = 0; i < outer->rank; i++) {
-        if ((p->transposes & REDCO_FLAG_TRANSPOSE_A) == 0 && outer->stride[0][i] == p->m * p->k &&
-            outer->stride[1][i] == 0 && outer->stride[2][i] == p->m * p->n && outer->dim[i] * p->m <= INT32_MAX) {
-            p->m *= outer->dim[i];
-            drop(outer, i);
+    for (uint32_t i = 0; i < configuration->rank; i++) {
+        if ((p->transposes & REDCO_FLAG_TRANSPOSE_A) == 0 && configuration->stride[0][i] == p->m * p->k &&
+            configuration->stride[1][i] == 0 && configuration->stride[2][i] == p->m * p->n &&
+            configuration->dim[i] * p->m <= INT32_MAX) {
+            p->m *= configuration->dim[i];
+            drop(configuration, i);
             i = UINT32_MAX; /* another may follow the rows now */
         }
     }
 }
 
 /* The longest dimension becomes the batch of a call: fewest calls. */
-static void take_batch(redcoi_product *p, redcoi_outer *outer)
+static void take_batch(redcoi_product *p, redcoi_configuration *configuration)
 {
     uint32_t longest = 0;
-    for (uint32_t i = 1; i < outer->rank; i++) {
-        if (outer->dim[i] > outer->dim[longest]) { longest = i; }
+    for (uint32_t i = 1; i < configuration->rank; i++) {
+        if (configuration->dim[i] > configuration->dim[longest]) { longest = i; }
     }
     p->count = 1;
-    if (outer->rank == 0) { return; }
-    p->count = outer->dim[longest];
-    p->stride_a = outer->stride[0][longest];
-    p->stride_b = outer->stride[1][longest];
-    p->stride_c = outer->stride[2][longest];
-    drop(outer, longest);
+    if (configuration->rank == 0) { return; }
+    p->count = configuration->dim[longest];
+    p->stride_a = configuration->stride[0][longest];
+    p->stride_b = configuration->stride[1][longest];
+    p->stride_c = configuration->stride[2][longest];
+    drop(configuration, longest);
 }
 
 /* The largest power of two that divides it; REDCO_ALIGNMENT_BYTES for 0. */
@@ -143,10 +144,10 @@ uint32_t redcoi_product_bytes(const redcoi_product *product)
     return redco_dtype_bytes((redco_dtype)product->dtype);
 }
 
-bool redcoi_product_of(const redco_launch *launch, redcoi_product *product_out, redcoi_outer *outer_out)
+bool redcoi_product_of(const redco_launch *launch, redcoi_product *product_out, redcoi_configuration *configuration_out)
 {
     redcoi_product p;
-    redcoi_outer outer = {0};
+    redcoi_configuration configuration = {0};
     if (!is_product(launch)) { return false; }
     const redcoi_operands o = redcoi_operands_of(launch);
     const redco_tensor_type *const a = &o.a->type, *const b = &o.b->type, *const c = &o.result->type;
@@ -163,17 +164,17 @@ bool redcoi_product_of(const redco_launch *launch, redcoi_product *product_out, 
     p.epilogue = epilogue_of(launch, &o);
     p.transposes = flags & (REDCO_FLAG_TRANSPOSE_A | REDCO_FLAG_TRANSPOSE_B);
     p.addend = o.addend != NULL ? 1 : 0;
-    join_batches(a, b, c, &outer);
-    fold_rows(&p, &outer);
-    take_batch(&p, &outer);
+    join_batches(a, b, c, &configuration);
+    fold_rows(&p, &configuration);
+    take_batch(&p, &configuration);
     uintptr_t bits = address_of(o.a) | address_of(o.b) | address_of(o.addend) | address_of(o.bias) |
                      address_of(o.before) | address_of(o.result) | address_of(o.before_out) |
                      address_of(o.bias_gradient);
-    for (uint32_t i = 0; i < outer.rank; i++) {
-        for (uint32_t t = 0; t < 3; t++) { bits |= outer.stride[t][i] * redco_dtype_bytes(c->dtype); }
+    for (uint32_t i = 0; i < configuration.rank; i++) {
+        for (uint32_t t = 0; t < 3; t++) { bits |= configuration.stride[t][i] * redco_dtype_bytes(c->dtype); }
     }
     p.alignment_bytes = alignment_of(bits);
     *product_out = p;
-    *outer_out = outer;
+    *configuration_out = configuration;
     return p.m <= INT32_MAX && p.n <= INT32_MAX && p.k <= INT32_MAX && p.count <= INT32_MAX;
 }

@@ -80,11 +80,11 @@ static redco_status find_plan(const redcoi_cuda *cuda, const redcoi_product *pro
 static bool supports(const redcoi_cuda *cuda, const redco_launch *launch)
 {
     redcoi_product product;
-    redcoi_outer outer;
+    redcoi_configuration configuration;
     redcoi_blas_plan *plan = NULL;
-    if (!redcoi_product_of(launch, &product, &outer)) { return false; }
+    if (!redcoi_product_of(launch, &product, &configuration)) { return false; }
     if (launch->kind == REDCO_OP_MATMUL) { return true; }
-    if (outer.rank > 0 || product.count > 1 || redcoi_cuda_enter(cuda, NULL) != REDCO_OK) { return false; }
+    if (configuration.rank > 0 || product.count > 1 || redcoi_cuda_enter(cuda, NULL) != REDCO_OK) { return false; }
     return find_plan(cuda, &product, &plan, NULL) == REDCO_OK && plan->candidate_count > 0;
 }
 
@@ -116,13 +116,13 @@ static const void *moved(const redco_tensor *t, uint64_t elements)
 }
 
 /** Where call @p call of those that one operator takes finds its matrices. */
-static redcoi_blas_place place_of(const redcoi_operands *o, const redcoi_outer *outer, uint64_t call)
+static redcoi_blas_place place_of(const redcoi_operands *o, const redcoi_configuration *configuration, uint64_t call)
 {
     uint64_t at[3] = {0, 0, 0};
-    for (uint32_t i = 0; i < outer->rank; i++) {
-        const uint64_t index = call % outer->dim[i];
-        call /= outer->dim[i];
-        for (uint32_t t = 0; t < 3; t++) { at[t] += index * outer->stride[t][i]; }
+    for (uint32_t i = 0; i < configuration->rank; i++) {
+        const uint64_t index = call % configuration->dim[i];
+        call /= configuration->dim[i];
+        for (uint32_t t = 0; t < 3; t++) { at[t] += index * configuration->stride[t][i]; }
     }
     const uint64_t result = at[2] * redco_dtype_bytes(o->result->type.dtype);
     return (redcoi_blas_place){moved(o->a, at[0]), moved(o->b, at[1]), moved(o->addend, at[2]),
@@ -132,9 +132,9 @@ static redcoi_blas_place place_of(const redcoi_operands *o, const redcoi_outer *
 static redco_status run(redcoi_cuda *cuda, redco_device_stream *stream, const redco_launch *launch, redco_error *err)
 {
     redcoi_product product;
-    redcoi_outer outer;
+    redcoi_configuration configuration;
     redcoi_blas_plan *plan = NULL;
-    if (!redcoi_product_of(launch, &product, &outer)) {
+    if (!redcoi_product_of(launch, &product, &configuration)) {
         return redco_fail(err, REDCO_EVALUE, launch->name, "cuBLASLt does not compute this %s",
                           redco_op_kind_name(launch->kind));
     }
@@ -144,9 +144,9 @@ static redco_status run(redcoi_cuda *cuda, redco_device_stream *stream, const re
     const redcoi_operands with = redcoi_operands_of(launch);
     if ((st = redcoi_blas_epilogue(cuda->blas, plan, &with, launch->name, err)) != REDCO_OK) { return st; }
     uint64_t calls = 1;
-    for (uint32_t i = 0; i < outer.rank; i++) { calls *= outer.dim[i]; }
+    for (uint32_t i = 0; i < configuration.rank; i++) { calls *= configuration.dim[i]; }
     for (uint64_t i = 0; i < calls && st == REDCO_OK; i++) {
-        const redcoi_blas_place at = place_of(&with, &outer, i);
+        const redcoi_blas_place at = place_of(&with, &configuration, i);
         if (cuda->device->options.tune && !plan->tuned) {
             st = redcoi_blas_tune(cuda, stream, plan, &at, launch->workspace, launch->name, err);
             if (st != REDCO_OK) { break; }

@@ -5,12 +5,12 @@
 // left out, numbers that nobody made. Which graphs an engine takes is believed, not known: the order of operations that
 // cudnn-frontend's composite nodes make; test_dnn_engines asks the real library.
 //
-// STANDIN_CUDNN_VERSION (91900) is what cudnnGetVersion() says, or the file libcudnn.version in the library's folder,
-// which may have cudnnGetCudartVersion()'s behind it, so that copies are several versions; STANDIN_CUDNN_ENGINES=0:
-// heuristics find none; STANDIN_CUDNN_HANDLES=0: no handle can be made.
-#include "tests/cuda/standin_dnn.h"
+// MOCK_CUDNN_VERSION (91900) is what cudnnGetVersion() says, or the file libcudnn.version in the library's folder,
+// which may have cudnnGetCudartVersion()'s behind it, so that copies are several versions; MOCK_CUDNN_ENGINES=0:
+// heuristics find none; MOCK_CUDNN_HANDLES=0: no handle can be made.
+#include "tests/cuda/mock_dnn.h"
 
-#include "tests/cuda/standin.h"
+#include "tests/cuda/mock.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -376,7 +376,7 @@ bool is_attention(const Descriptor &graph)
 // Half types, sizes of heads in eights and up to what engines have.
 bool has_engine(const Descriptor &graph)
 {
-    if (number_of("STANDIN_CUDNN_ENGINES", 1) == 0 || !is_attention(graph)) { return false; }
+    if (number_of("MOCK_CUDNN_ENGINES", 1) == 0 || !is_attention(graph)) { return false; }
     for (const Descriptor *const op : graph.all<Descriptor *>(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
         if (op->type != CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) { continue; }
         std::vector<const Descriptor *> inputs, outputs;
@@ -431,7 +431,7 @@ struct Versions {
 
 Versions beside()
 {
-    Versions v = {size_t(number_of("STANDIN_CUDNN_VERSION", CUDNN_VERSION)), CUDA_VERSION};
+    Versions v = {size_t(number_of("MOCK_CUDNN_VERSION", CUDNN_VERSION)), CUDA_VERSION};
     Dl_info info = {};
     if (dladdr(reinterpret_cast<void *>(&beside), &info) == 0 || info.dli_fname == nullptr) { return v; }
     const std::string name = info.dli_fname;
@@ -477,7 +477,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
 {
     CUcontext context = nullptr;
     if (handle == nullptr) { return fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "handle"); }
-    if (number_of("STANDIN_CUDNN_HANDLES", 1) == 0 || cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) {
+    if (number_of("MOCK_CUDNN_HANDLES", 1) == 0 || cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) {
         return fail(CUDNN_STATUS_NOT_INITIALIZED, "no device");
     }
     *handle = new cudnnContext;
@@ -519,7 +519,7 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor)
     {
         const std::lock_guard<std::mutex> guard(lock);
         if (living().erase(d) == 0) {
-            standin_complain("cudnnBackendDestroyDescriptor: twice, or never made");
+            mock_complain("cudnnBackendDestroyDescriptor: twice, or never made");
             return fail(CUDNN_STATUS_BAD_PARAM, "descriptor");
         }
         if (d->engine != nullptr) { living().erase(d->engine.get()); }
@@ -612,7 +612,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const char *why = nullptr;
     Calculation *const work = prepare(*p, *v, &why);
     if (work == nullptr) { return fail(CUDNN_STATUS_BAD_PARAM, why); }
-    if (standin_stream_work(handle->stream, "attention of cuDNN", calculate, work, forget) != CUDA_SUCCESS) {
+    if (mock_stream_work(handle->stream, "attention of cuDNN", calculate, work, forget) != CUDA_SUCCESS) {
         return fail(CUDNN_STATUS_EXECUTION_FAILED, "the stream");
     }
     return CUDNN_STATUS_SUCCESS;

@@ -1,7 +1,7 @@
-// The calculator of the stand-in for cuDNN: runs a graph of operations in double, one after the other. What is stored
-// is rounded to the tensor's type, between operations, too: that is where the real one rounds to 16 bits.
-#include "tests/cuda/standin.h"
-#include "tests/cuda/standin_dnn.h"
+// The calculator of the mock library for cuDNN: runs a graph of operations in double, one after the other. What is
+// stored is rounded to the tensor's type, between operations, too: that is where the real one rounds to 16 bits.
+#include "tests/cuda/mock.h"
+#include "tests/cuda/mock_dnn.h"
 
 #include <cmath>
 #include <cstring>
@@ -304,7 +304,7 @@ static bool add_tensor(Calculation &c, const Descriptor *t, const std::map<int64
         *why = "a tensor without memory";
         return false;
     } else if (t->get<bool>(CUDNN_ATTR_TENSOR_IS_BY_VALUE, false)) {
-        if (standin_is_device(found->second, bytes_of(n.type))) {
+        if (mock_is_device(found->second, bytes_of(n.type))) {
             *why = "a number by value lies on the device";
             return false;
         }
@@ -312,8 +312,7 @@ static bool add_tensor(Calculation &c, const Descriptor *t, const std::map<int64
     } else {
         const int64_t alignment = t->get<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
         n.memory = found->second;
-        if (!standin_is_device(n.memory, extent * bytes_of(n.type)) ||
-            uintptr_t(n.memory) % uintptr_t(alignment) != 0) {
+        if (!mock_is_device(n.memory, extent * bytes_of(n.type)) || uintptr_t(n.memory) % uintptr_t(alignment) != 0) {
             *why = "a tensor's memory is not the device's, too small, or not aligned";
             return false;
         }
@@ -332,7 +331,7 @@ Calculation *prepare(const Descriptor &plan, const Descriptor &pack, const char 
     for (size_t i = 0; i < ids.size(); i++) { given[ids[i]] = pointers[i]; }
     c->workspace = pack.get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, nullptr);
     c->workspace_bytes = size_t(plan.get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-    if (c->workspace_bytes > 0 && !standin_is_device(c->workspace, c->workspace_bytes)) {
+    if (c->workspace_bytes > 0 && !mock_is_device(c->workspace, c->workspace_bytes)) {
         *why = "the workspace is not the device's, or too small";
         return nullptr;
     }
@@ -368,15 +367,14 @@ void calculate(void *calculation)
     Calculation *const c = &own;
     for (const auto &entry : c->tensors) { // it may have been freed since
         const Numbers &n = entry.second;
-        if (n.memory != nullptr && !standin_is_device(n.memory, size_t(n.shape.extent()) * bytes_of(n.type))) {
-            standin_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "cuDNN: the memory of tensor %lld is gone",
-                          (long long)entry.first);
+        if (n.memory != nullptr && !mock_is_device(n.memory, size_t(n.shape.extent()) * bytes_of(n.type))) {
+            mock_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "cuDNN: the memory of tensor %lld is gone", (long long)entry.first);
             return;
         }
     }
     if (c->workspace_bytes > 0) { // nothing lies there afterwards
-        if (!standin_is_device(c->workspace, c->workspace_bytes)) {
-            standin_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "cuDNN: the workspace is gone");
+        if (!mock_is_device(c->workspace, c->workspace_bytes)) {
+            mock_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "cuDNN: the workspace is gone");
             return;
         }
         memset(c->workspace, 0xff, c->workspace_bytes);

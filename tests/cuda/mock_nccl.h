@@ -1,16 +1,16 @@
-/** @file standin_nccl.h  Shared by the files of the stand-in for NCCL. A communicator of n ranks is a file of shared
+/** @file mock_nccl.h  Shared by the files of the mock library for NCCL. A communicator of n ranks is a file of shared
  *  memory: counters and a slot for each rank, through which slices go. */
-#ifndef REDCO_TESTS_STANDIN_NCCL_H
-#define REDCO_TESTS_STANDIN_NCCL_H
+#ifndef REDCO_TESTS_MOCK_NCCL_H
+#define REDCO_TESTS_MOCK_NCCL_H
 
-#include "tests/cuda/standin.h"
+#include "tests/cuda/mock.h"
 
 #include <atomic>
 #include <nccl.h>
 #include <string>
 #include <vector>
 
-namespace standin
+namespace mock
 {
 enum class Kind : int32_t { all_reduce, reduce_scatter, all_gather, broadcast, reduce };
 
@@ -62,6 +62,6 @@ size_t type_bytes(int type);
 
 /** Does a call, as the kernel would. @return false: given up, or wrong; then it was said why */
 bool run_call(Room &room, Call call, const std::atomic<bool> &given_up);
-} // namespace standin
+} // namespace mock
 
 #endif

@@ -1,5 +1,5 @@
-// The stand-in for the driver behind its calls: what it is told, memory, streams. See README.md.
-#include "tests/cuda/standin_driver.h"
+// The mock library for the driver behind its calls: what it is told, memory, streams. See README.md.
+#include "tests/cuda/mock_driver.h"
 
 #include <csetjmp>
 #include <csignal>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <thread>
 
-namespace standin
+namespace mock
 {
 namespace
 {
@@ -49,14 +49,14 @@ static void write_counts()
     (void)fclose(file);
 }
 
-// CUDA_VISIBLE_DEVICES, STANDIN_CUDA_DEVICES, STANDIN_CUDA_MEMORY (bytes of each), STANDIN_CUDA_SEED (0: no delays),
-// STANDIN_CUDA_FAIL=CALL:N:CODE (CALL may be empty: any), STANDIN_CUDA_CLOCK_ERROR (ns, of every event's time),
-// STANDIN_CUDA_COUNT (file to which the calls of each name are added at the end)
+// CUDA_VISIBLE_DEVICES, MOCK_CUDA_DEVICES, MOCK_CUDA_MEMORY (bytes of each), MOCK_CUDA_SEED (0: no delays),
+// MOCK_CUDA_FAIL=CALL:N:CODE (CALL may be empty: any), MOCK_CUDA_CLOCK_ERROR (ns, of every event's time),
+// MOCK_CUDA_COUNT (file to which the calls of each name are added at the end)
 static void read_environment(State &s)
 {
     if (s.environment_read) { return; }
     s.environment_read = true;
-    const uint64_t devices = number_in("STANDIN_CUDA_DEVICES", 1);
+    const uint64_t devices = number_in("MOCK_CUDA_DEVICES", 1);
     const int all = devices > most_devices ? most_devices : int(devices);
     const char *const visible = getenv("CUDA_VISIBLE_DEVICES"); // "2,0"; what makes no sense ends the list
     s.devices = 0;
@@ -69,15 +69,15 @@ static void read_environment(State &s)
         at = end + 1;
     }
     for (int i = 0; visible == nullptr && i < all; i++) { s.shown[s.devices++] = i; }
-    s.memory_bytes = number_in("STANDIN_CUDA_MEMORY", s.memory_bytes);
-    s.seed = number_in("STANDIN_CUDA_SEED", 1);
-    if (const char *const file = getenv("STANDIN_CUDA_COUNT")) {
+    s.memory_bytes = number_in("MOCK_CUDA_MEMORY", s.memory_bytes);
+    s.seed = number_in("MOCK_CUDA_SEED", 1);
+    if (const char *const file = getenv("MOCK_CUDA_COUNT")) {
         s.counts_file = file;
         (void)atexit(write_counts);
     }
-    s.clock_error_ns = number_in("STANDIN_CUDA_CLOCK_ERROR", 0);
+    s.clock_error_ns = number_in("MOCK_CUDA_CLOCK_ERROR", 0);
     s.random = s.seed * 0x9E3779B97F4A7C15U + 1;
-    if (const char *const fail = getenv("STANDIN_CUDA_FAIL")) {
+    if (const char *const fail = getenv("MOCK_CUDA_FAIL")) {
         char call[64] = "";
         unsigned long long at = 0;
         int code = 0;
@@ -141,7 +141,7 @@ Kind kind_of(const Context *c, uintptr_t at, size_t bytes)
 static int poison_file()
 {
     static const int file = [] {
-        const int made = memfd_create("stand-in memory", MFD_CLOEXEC);
+        const int made = memfd_create("mock library memory", MFD_CLOEXEC);
         if (made < 0) { return -1; }
         void *const view = ftruncate(made, off_t(poison_bytes)) == 0
                                ? mmap(nullptr, poison_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made, 0)
@@ -230,14 +230,14 @@ static void show(Context *c)
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
     if (fault_exit != nullptr) {
-        (void)fprintf(stderr, "stand-in: an access to %p, where there is no memory\n", info->si_addr);
+        (void)fprintf(stderr, "mock library: an access to %p, where there is no memory\n", info->si_addr);
         siglongjmp(*fault_exit, 1);
     }
     const uintptr_t at = uintptr_t(info->si_addr);
     for (const Context &c : state().contexts) { // without the lock: this process ends here
         for (const auto &entry : c.device_memory) {
             if (at >= entry.second.map && at < entry.second.map + entry.second.map_bytes) {
-                (void)fprintf(stderr, "stand-in: the program itself touches device memory at %p\n", info->si_addr);
+                (void)fprintf(stderr, "mock library: the program itself touches device memory at %p\n", info->si_addr);
             }
         }
     }
@@ -277,7 +277,7 @@ static void do_work(const Task &task)
         return;
     }
     fault_exit = nullptr;
-    standin_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "%s: illegal address", task.name);
+    mock_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "%s: illegal address", task.name);
 }
 
 static void delay(State &s)
@@ -342,44 +342,44 @@ CUresult push(State &s, CUstream stream, Task task)
     s.changed.notify_all();
     return CUDA_SUCCESS;
 }
-} // namespace standin
+} // namespace mock
 
-using namespace standin;
+using namespace mock;
 
 extern "C" {
 
-void standin_complain(const char *format, ...)
+void mock_complain(const char *format, ...)
 {
     va_list list;
     va_start(list, format);
     char text[512];
     (void)vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    (void)fprintf(stderr, "stand-in: %s\n", text);
+    (void)fprintf(stderr, "mock library: %s\n", text);
 }
 
-void standin_fault(CUresult code, const char *format, ...)
+void mock_fault(CUresult code, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
     char text[512];
     (void)vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    (void)fprintf(stderr, "stand-in: %s\n", text);
+    (void)fprintf(stderr, "mock library: %s\n", text);
     State &s = state();
     const std::lock_guard<std::mutex> lock(s.lock);
     if (current != nullptr && current->fault == CUDA_SUCCESS) { current->fault = code; }
     s.changed.notify_all();
 }
 
-uint64_t standin_random(void)
+uint64_t mock_random(void)
 {
     State &s = state();
     const std::lock_guard<std::mutex> lock(s.lock);
     return next_random(s);
 }
 
-void standin_fail_at(const char *call, uint64_t at, CUresult code)
+void mock_fail_at(const char *call, uint64_t at, CUresult code)
 {
     State &s = state();
     const std::lock_guard<std::mutex> lock(s.lock);
@@ -389,21 +389,21 @@ void standin_fail_at(const char *call, uint64_t at, CUresult code)
     s.fail_code = code;
 }
 
-uint64_t standin_calls(void)
+uint64_t mock_calls(void)
 {
     State &s = state();
     const std::lock_guard<std::mutex> lock(s.lock);
     return s.calls;
 }
 
-bool standin_is_device(const void *memory, size_t bytes)
+bool mock_is_device(const void *memory, size_t bytes)
 {
     State &s = state();
     const std::lock_guard<std::mutex> lock(s.lock);
     return current != nullptr && inside(current->device_memory, uintptr_t(memory), bytes);
 }
 
-bool standin_is_known(const void *memory, size_t bytes)
+bool mock_is_known(const void *memory, size_t bytes)
 {
     State &s = state();
     const std::lock_guard<std::mutex> lock(s.lock);
@@ -411,19 +411,19 @@ bool standin_is_known(const void *memory, size_t bytes)
                                   inside(current->host_memory, uintptr_t(memory), bytes));
 }
 
-CUresult standin_stream_do(CUstream stream, const char *name, void (*work)(void *), void *context)
+CUresult mock_stream_do(CUstream stream, const char *name, void (*work)(void *), void *context)
 {
-    Call call("standin_stream_do");
+    Call call("mock_stream_do");
     if (call.failed()) { return call.result; }
     if (!has(current, stream)) { return CUDA_ERROR_INVALID_HANDLE; }
     return push(call.s, stream, {[=] { work(context); }, nullptr, nullptr, name, false});
 }
 
-CUresult standin_stream_work(CUstream stream, const char *name, void (*work)(void *), void *context,
-                             void (*release)(void *))
+CUresult mock_stream_work(CUstream stream, const char *name, void (*work)(void *), void *context,
+                          void (*release)(void *))
 {
     const std::shared_ptr<void> held(context, release);
-    Call call("standin_stream_work");
+    Call call("mock_stream_work");
     if (call.failed()) { return call.result; }
     if (!has(current, stream)) { return CUDA_ERROR_INVALID_HANDLE; }
     return push(call.s, stream, {[=] { work(held.get()); }, nullptr, nullptr, name, true});

@@ -1,6 +1,6 @@
-/* Heuristic and products of the stand-in for libcublasLt.so.13: what is asked for is checked against cublasLt.h's
+/* Heuristic and products of the mock library for libcublasLt.so.13: what is asked for is checked against cublasLt.h's
  * words, then queued. */
-#include "tests/cuda/standin_cublaslt.h"
+#include "tests/cuda/mock_cublaslt.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static bool matrix_of(const void *pointer, blas_matrix *matrix_out, int64_t *bat
     if (blas_i32(layout, CUBLASLT_MATRIX_LAYOUT_ORDER) != CUBLASLT_ORDER_COL ||
         blas_i32(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE) != CUBLASLT_BATCH_MODE_STRIDED ||
         blas_i64(layout, CUBLASLT_MATRIX_LAYOUT_PLANE_OFFSET) != 0) {
-        standin_complain("cublasLt: the stand-in has column-major matrices at fixed strides only");
+        mock_complain("cublasLt: the mock library has column-major matrices at fixed strides only");
         return false;
     }
     return matrix_out->rows > 0 && matrix_out->columns > 0 && matrix_out->rows <= INT32_MAX &&
@@ -156,7 +156,7 @@ cublasStatus_t blas_problem_of(const void *operation, const void *a, const void 
         (p.transpose_b ? p.b.rows : p.b.columns) != p.n || p.c.rows != p.m || p.c.columns != p.n ||
         batch[0] != p.batch || batch[1] != p.batch || batch[2] != p.batch ||
         (p.batch > 1 && p.d.stride < p.d.leading * p.d.columns)) {
-        standin_complain("cublasLt: the matrices do not fit each other");
+        mock_complain("cublasLt: the matrices do not fit each other");
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     *problem_out = p;
@@ -295,15 +295,15 @@ static cublasStatus_t check_memory(const blas_job *job)
     };
     enum { RANGES = sizeof all / sizeof all[0] };
     for (int i = 0; i < RANGES; i++) {
-        if (all[i].bytes > 0 && !standin_is_device(all[i].at, all[i].bytes)) {
-            standin_complain("cublasLtMatmul: %s: %zu bytes at %p are no live device memory", all[i].name, all[i].bytes,
-                             all[i].at);
+        if (all[i].bytes > 0 && !mock_is_device(all[i].at, all[i].bytes)) {
+            mock_complain("cublasLtMatmul: %s: %zu bytes at %p are no live device memory", all[i].name, all[i].bytes,
+                          all[i].at);
             return CUBLAS_STATUS_INVALID_VALUE;
         }
         for (int k = 0; k < i; k++) {
             const bool in_place = k == 2 && i == 3 && all[i].at == all[k].at;
             if (!in_place && (all[i].written || all[k].written) && overlap(&all[i], &all[k])) {
-                standin_complain("cublasLtMatmul: %s and %s overlap", all[k].name, all[i].name);
+                mock_complain("cublasLtMatmul: %s and %s overlap", all[k].name, all[i].name);
                 return CUBLAS_STATUS_INVALID_VALUE;
             }
         }
@@ -323,18 +323,18 @@ static cublasStatus_t check_job(const blas_job *job, size_t workspace_bytes)
     const blas_algorithm *const algorithm = &job->algorithm;
     const uint32_t alignment = algorithm->alignment_bytes;
     if (algorithm->magic != BLAS_MAGIC || algorithm->signature != blas_signature(p)) {
-        standin_complain("cublasLtMatmul: the algorithm is for another operation");
+        mock_complain("cublasLtMatmul: the algorithm is for another operation");
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     if (algorithm->workspace_bytes > workspace_bytes ||
         (algorithm->workspace_bytes > 0 && !is_at(job->workspace, 256))) {
-        standin_complain("cublasLtMatmul: a workspace of %zu bytes at %p; the algorithm needs %llu", workspace_bytes,
-                         job->workspace, (unsigned long long)algorithm->workspace_bytes);
+        mock_complain("cublasLtMatmul: a workspace of %zu bytes at %p; the algorithm needs %llu", workspace_bytes,
+                      job->workspace, (unsigned long long)algorithm->workspace_bytes);
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     if (!is_at(job->a, alignment) || !is_at(job->b, alignment) || !is_at(job->d, alignment) ||
         (job->beta != 0 && !is_at(job->c, alignment)) || !is_aligned(p, alignment)) {
-        standin_complain("cublasLtMatmul: the algorithm needs matrices aligned to %u bytes", alignment);
+        mock_complain("cublasLtMatmul: the algorithm needs matrices aligned to %u bytes", alignment);
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     if (job->c == job->d && (p->c.leading != p->d.leading || p->c.stride != p->d.stride)) {
@@ -367,7 +367,7 @@ EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmu
     job->workspace = workspace;
     memcpy(&job->algorithm, algo, sizeof job->algorithm);
     if ((st = check_job(job, workspaceSizeInBytes)) != CUBLAS_STATUS_SUCCESS) { goto out; }
-    if (standin_stream_work((CUstream)stream, "cublasLtMatmul", blas_run, job, free) != CUDA_SUCCESS) {
+    if (mock_stream_work((CUstream)stream, "cublasLtMatmul", blas_run, job, free) != CUDA_SUCCESS) {
         st = CUBLAS_STATUS_EXECUTION_FAILED;
     }
     job = NULL;

@@ -1,11 +1,11 @@
 // libcuda.so.1 for machines without a GPU: streams that are captured, graphs of what they held, and their launches. A
 // capture is of one stream: what is queued there is kept in order. Stricter than the driver: a capturing thread makes
 // no call that allocates, frees or waits, and copies nothing of the program's own memory.
-#include "tests/cuda/standin_driver.h"
+#include "tests/cuda/mock_driver.h"
 
-using namespace standin;
+using namespace mock;
 
-namespace standin
+namespace mock
 {
 namespace
 {
@@ -15,7 +15,7 @@ thread_local CUstream capturing = nullptr; // in this thread, CU_STREAM_CAPTURE_
 bool is_unsafe(const char *call)
 {
     if (capturing == nullptr) { return false; }
-    standin_complain("%s in a thread that captures a stream", call);
+    mock_complain("%s in a thread that captures a stream", call);
     capturing->capture->invalid = true;
     return true;
 }
@@ -24,19 +24,19 @@ CUresult capture(CUstream stream, Task task, CUevent event)
 {
     Capture &c = *stream->capture;
     if (capturing != stream) {
-        standin_complain("%s on a stream that another thread captures", task.name);
+        mock_complain("%s on a stream that another thread captures", task.name);
         c.invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     }
     if (task.wait != nullptr || !task.repeats) {
-        standin_complain("%s cannot be captured here", task.name);
+        mock_complain("%s cannot be captured here", task.name);
         c.invalid = true;
     }
     if (c.invalid) { return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED; }
     c.nodes.push_back({std::move(task), event});
     return CUDA_SUCCESS;
 }
-} // namespace standin
+} // namespace mock
 
 extern "C" {
 
@@ -116,14 +116,14 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
     if (call.failed()) { return call.result; }
     if (current->executables.count(exec) == 0 || !has(current, stream)) { return CUDA_ERROR_INVALID_HANDLE; }
     if (stream->capture != nullptr) {
-        standin_complain("cuGraphLaunch into a capture is not known here");
+        mock_complain("cuGraphLaunch into a capture is not known here");
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     for (const Node &node : exec->nodes) {
         Task task = node.task;
         if (node.event != nullptr) {
             if (current->events.count(node.event) == 0) {
-                standin_complain("cuGraphLaunch: an event of the graph was destroyed");
+                mock_complain("cuGraphLaunch: an event of the graph was destroyed");
                 return CUDA_ERROR_INVALID_HANDLE;
             }
             node.event->record = task.mark = std::make_shared<Record>();

@@ -1,6 +1,6 @@
-/** @file standin_dnn.h  Shared by the two files of the stand-in for cuDNN: descriptors, and the calculator. */
-#ifndef REDCO_TESTS_STANDIN_DNN_H
-#define REDCO_TESTS_STANDIN_DNN_H
+/** @file mock_dnn.h  Shared by the two files of the mock library for cuDNN: descriptors, and the calculator. */
+#ifndef REDCO_TESTS_MOCK_DNN_H
+#define REDCO_TESTS_MOCK_DNN_H
 
 #include <cstddef>
 #include <cstdint>

@@ -1,10 +1,10 @@
 // libcuda.so.1 for machines without a GPU: streams, events, modules and launches.
-#include "tests/cuda/standin_driver.h"
+#include "tests/cuda/mock_driver.h"
 
 #include <cstring>
 #include <thread>
 
-using namespace standin;
+using namespace mock;
 
 // What a fat binary begins with (fatbinary_section.h, fatBinaryHeader).
 static constexpr uint32_t fat_magic = 0xBA55ED50;
@@ -29,8 +29,8 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
     if (is_unsafe("cuStreamCreateWithPriority")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (flags > CU_STREAM_NON_BLOCKING) { return CUDA_ERROR_INVALID_VALUE; }
     if (priority > least_priority || priority < greatest_priority) {
-        standin_complain("cuStreamCreateWithPriority: %d is not from %d to %d", priority, greatest_priority,
-                         least_priority);
+        mock_complain("cuStreamCreateWithPriority: %d is not from %d to %d", priority, greatest_priority,
+                      least_priority);
         return CUDA_ERROR_INVALID_VALUE;
     }
     CUstream made = new CUstream_st;
@@ -191,9 +191,9 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     Call call("cuModuleGetFunction");
     if (call.failed()) { return call.result; }
     if (current->modules.count(module) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
-    const standin_kernel *const kernel = module->has_kernels ? standin_kernel_of(name) : nullptr;
+    const mock_kernel *const kernel = module->has_kernels ? mock_kernel_of(name) : nullptr;
     if (kernel == nullptr) { // which compute-sanitizer counts as an error of the program
-        standin_complain("cuModuleGetFunction of %s, which the module lacks", name);
+        mock_complain("cuModuleGetFunction of %s, which the module lacks", name);
         return CUDA_ERROR_NOT_FOUND;
     }
     module->functions.push_back(std::make_unique<CUfunc_st>());
@@ -208,7 +208,7 @@ CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module)
     Call call("cuModuleGetFunctionCount");
     if (call.failed()) { return call.result; }
     if (current->modules.count(module) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
-    *count = module->has_kernels ? unsigned(standin_kernel_count()) : 0;
+    *count = module->has_kernels ? unsigned(mock_kernel_count()) : 0;
     return CUDA_SUCCESS;
 }
 
@@ -219,9 +219,9 @@ CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned count, CUmod
     if (call.failed()) { return call.result; }
     if (current->modules.count(module) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
     if (functions == nullptr || count == 0 || !module->has_kernels) { return CUDA_ERROR_INVALID_VALUE; }
-    for (unsigned i = 0; i < count && i < standin_kernel_count(); i++) {
+    for (unsigned i = 0; i < count && i < mock_kernel_count(); i++) {
         module->functions.push_back(std::make_unique<CUfunc_st>());
-        module->functions.back()->kernel = standin_kernel_at(i);
+        module->functions.back()->kernel = mock_kernel_at(i);
         module->functions.back()->module = module;
         functions[i] = module->functions.back().get();
     }
@@ -271,14 +271,14 @@ CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
     if (x == 0 || y == 0 || z == 0 || threads == 0 || x > INT32_MAX || y > 65535 || z > 65535 || threads_x > 1024 ||
         threads_y > 1024 || threads_z > 64 || threads > 1024 || shared_bytes > function->shared_allowed ||
         parameters == nullptr || extra != nullptr) {
-        standin_complain("%s: %u x %u x %u blocks of %u x %u x %u threads with %u bytes of shared memory",
-                         function->kernel->name, x, y, z, threads_x, threads_y, threads_z, shared_bytes);
+        mock_complain("%s: %u x %u x %u blocks of %u x %u x %u threads with %u bytes of shared memory",
+                      function->kernel->name, x, y, z, threads_x, threads_y, threads_z, shared_bytes);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    const standin_kernel *const kernel = function->kernel;
+    const mock_kernel *const kernel = function->kernel;
     const char *const given = static_cast<const char *>(parameters[0]);
     const auto copy = std::make_shared<std::vector<char>>(given, given + kernel->parameter_bytes);
-    const standin_grid grid = {{x, y, z}, {threads_x, threads_y, threads_z}, shared_bytes};
+    const mock_grid grid = {{x, y, z}, {threads_x, threads_y, threads_z}, shared_bytes};
     return push(call.s, stream, {[=] { kernel->run(&grid, copy->data()); }, nullptr, nullptr, kernel->name});
 }
 

@@ -1,6 +1,7 @@
-/* Handles and descriptors of the stand-in for libcublasLt.so.13: every attribute has the size that cublasLt.h gives it.
+/* Handles and descriptors of the mock library for libcublasLt.so.13: every attribute has the size that cublasLt.h gives
+ * it.
  */
-#include "tests/cuda/standin_cublaslt.h"
+#include "tests/cuda/mock_cublaslt.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -84,7 +85,7 @@ blas_object *blas_find(const void *pointer, blas_kind kind)
     blas_object *at = alive;
     while (at != NULL && (at != pointer || at->kind != kind)) { at = at->next; }
     (void)pthread_mutex_unlock(&lock);
-    if (at == NULL) { standin_complain("cublasLt: %p is no live %s", pointer, names[kind]); }
+    if (at == NULL) { mock_complain("cublasLt: %p is no live %s", pointer, names[kind]); }
     return at;
 }
 
@@ -111,7 +112,7 @@ static cublasStatus_t destroy(void *pointer, blas_kind kind)
     if (found != NULL) { *at = found->next; }
     (void)pthread_mutex_unlock(&lock);
     if (found == NULL) {
-        standin_complain("cublasLt: %p is destroyed twice, or was never made", pointer);
+        mock_complain("cublasLt: %p is destroyed twice, or was never made", pointer);
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     free(found);
@@ -175,7 +176,7 @@ EXPORT cublasStatus_t cublasLtCreate(cublasLtHandle_t *lightHandle)
     CUcontext context = NULL;
     if (lightHandle == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
     if (cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == NULL) {
-        standin_complain("cublasLtCreate: no context is current");
+        mock_complain("cublasLtCreate: no context is current");
         return CUBLAS_STATUS_NOT_INITIALIZED;
     }
     blas_object *const made = make(BLAS_HANDLE);
@@ -210,7 +211,7 @@ EXPORT const char *cublasLtGetStatusName(cublasStatus_t status)
 
 EXPORT const char *cublasLtGetStatusString(cublasStatus_t status)
 {
-    return status == CUBLAS_STATUS_SUCCESS ? "success" : "an error of the stand-in";
+    return status == CUBLAS_STATUS_SUCCESS ? "success" : "an error of the mock library";
 }
 
 EXPORT cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *matmulDesc, cublasComputeType_t computeType,
@@ -317,8 +318,8 @@ EXPORT cublasStatus_t cublasLtMatmulPreferenceGetAttribute(cublasLtMatmulPrefere
 }
 
 /** @return the number of objects that the program has not destroyed; for tests, found by dlsym(). */
-EXPORT size_t standin_cublaslt_alive(void);
-EXPORT size_t standin_cublaslt_alive(void)
+EXPORT size_t mock_cublaslt_alive(void);
+EXPORT size_t mock_cublaslt_alive(void)
 {
     size_t count = 0;
     (void)pthread_mutex_lock(&lock);

@@ -1,5 +1,5 @@
 /* The product itself, on the stream's thread: in double precision, rounded where the library rounds. */
-#include "tests/cuda/standin_cublaslt.h"
+#include "tests/cuda/mock_cublaslt.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -203,10 +203,10 @@ void blas_run(void *context)
     const blas_problem *const p = &job->problem;
     const size_t a = (size_t)(p->m * p->k), b = (size_t)(p->k * p->n), d = (size_t)(p->m * p->n + p->m);
     double *const memory = malloc((a + b + d) * sizeof *memory);
-    if (memory == NULL || !standin_is_device(job->a, blas_matrix_bytes(&p->a, p->batch)) ||
-        !standin_is_device(job->b, blas_matrix_bytes(&p->b, p->batch)) ||
-        !standin_is_device(job->d, blas_matrix_bytes(&p->d, p->batch))) {
-        standin_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "cublasLtMatmul: a matrix was freed before it was computed");
+    if (memory == NULL || !mock_is_device(job->a, blas_matrix_bytes(&p->a, p->batch)) ||
+        !mock_is_device(job->b, blas_matrix_bytes(&p->b, p->batch)) ||
+        !mock_is_device(job->d, blas_matrix_bytes(&p->d, p->batch))) {
+        mock_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "cublasLtMatmul: a matrix was freed before it was computed");
     } else {
         if (job->algorithm.workspace_bytes > 0) { memset(job->workspace, 0xA5, job->algorithm.workspace_bytes); }
         for (int64_t i = 0; i < p->batch; i++) { run_one(job, i, memory, memory + a, memory + a + b); }

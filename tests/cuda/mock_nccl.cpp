@@ -1,6 +1,6 @@
 // libnccl.so.2 for ranks of one machine without GPUs: see README.md. Written from nccl.h, the user guide and, for what
 // a non-blocking communicator does between calls, from how NCCL 2.28 behaves.
-#include "tests/cuda/standin_nccl.h"
+#include "tests/cuda/mock_nccl.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -13,9 +13,9 @@
 #include <thread>
 #include <unistd.h>
 
-using standin::Call;
-using standin::Kind;
-using standin::Room;
+using mock::Call;
+using mock::Kind;
+using mock::Room;
 
 struct ncclComm {
     int rank = 0, size = 0;
@@ -66,17 +66,17 @@ ncclResult_t fail(ncclResult_t code, const std::string &why)
     {
         static std::mutex lock;
         const std::lock_guard<std::mutex> locked(lock);
-        (void)snprintf(last_error, sizeof last_error, "stand-in: %s", why.c_str());
+        (void)snprintf(last_error, sizeof last_error, "mock library: %s", why.c_str());
     }
-    standin_complain("NCCL: %s", why.c_str());
+    mock_complain("NCCL: %s", why.c_str());
     return code;
 }
 
-// "STANDIN_NCCL_FAIL=RANK:N:CODE": the how many-th collective of that rank, of all communicators, fails on the device.
+// "MOCK_NCCL_FAIL=RANK:N:CODE": the how many-th collective of that rank, of all communicators, fails on the device.
 bool fails_now(const ncclComm *comm, int &code)
 {
     static std::atomic<long> calls{0};
-    const char *const text = getenv("STANDIN_NCCL_FAIL");
+    const char *const text = getenv("MOCK_NCCL_FAIL");
     int rank = 0;
     long number = 0;
     if (text == nullptr || sscanf(text, "%d:%ld:%d", &rank, &number, &code) != 3 || comm->rank != rank) {
@@ -121,7 +121,7 @@ template <class Work> ncclResult_t work_for(ncclComm *comm, ncclComm *shown, Wor
     }
     std::thread([=, &s] {
         (void)cuCtxSetCurrent(comm->context);
-        std::this_thread::sleep_for(std::chrono::microseconds(standin_random() % 2000));
+        std::this_thread::sleep_for(std::chrono::microseconds(mock_random() % 2000));
         const ncclResult_t result = work();
         const std::lock_guard<std::mutex> lock(s.lock);
         int before = ncclInProgress; // an error of the device is kept
@@ -210,7 +210,7 @@ void run_fused(void *context)
             comm->state = code;
             while (!comm->given_up) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); } // as kernels do
         }
-        runs = runs && !comm->given_up && standin::run_call(*comm->room, call, comm->given_up);
+        runs = runs && !comm->given_up && mock::run_call(*comm->room, call, comm->given_up);
     }
     const std::lock_guard<std::mutex> lock(state().lock);
     comm->queued--;
@@ -235,7 +235,7 @@ ncclResult_t launch(ncclComm *comm, CUstream stream, std::vector<Call> calls)
         call.grouped = calls.size();
     }
     const CUresult queued =
-        standin_stream_do(stream, "a collective of NCCL", run_fused, new Fused{comm, std::move(calls)});
+        mock_stream_do(stream, "a collective of NCCL", run_fused, new Fused{comm, std::move(calls)});
     if (queued == CUDA_SUCCESS) { return ncclSuccess; }
     const std::lock_guard<std::mutex> lock(s.lock);
     comm->queued--;
@@ -282,7 +282,7 @@ ncclResult_t end_group(ncclSimInfo_t *info)
         double bytes = 0.0;
         for (const Queued &q : calls) {
             const bool many = q.call.kind == Kind::reduce_scatter || q.call.kind == Kind::all_gather;
-            bytes += double(q.call.count) * double(standin::type_bytes(q.call.type)) * (many ? q.comm->size : 1);
+            bytes += double(q.call.count) * double(mock::type_bytes(q.call.type)) * (many ? q.comm->size : 1);
         }
         info->estimatedTime = float(7.0 + bytes / 1e5);
         return ncclSuccess;
@@ -319,7 +319,7 @@ ncclResult_t enqueue(ncclComm *comm, CUstream stream, const Call &call, const ch
         result = fail(ncclInvalidArgument, std::string(what) + ": invalid type");
     }
     if (result == ncclSuccess && call.op != ncclSum && call.op != ncclMax) {
-        result = fail(ncclInvalidArgument, std::string(what) + ": operation is not of the stand-in");
+        result = fail(ncclInvalidArgument, std::string(what) + ": operation is not of the mock library");
     }
     const bool writes = call.kind != Kind::reduce || (result == ncclSuccess && comm->rank == call.root);
     if (result == ncclSuccess && (call.send == nullptr || (writes && call.receive == nullptr))) {
@@ -372,7 +372,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
         number = ++state().ids;
     }
     memset(id, 0, sizeof *id);
-    (void)snprintf(id->internal, sizeof id->internal, "/standin-nccl-%ld-%u-%llx", long(getpid()), number,
+    (void)snprintf(id->internal, sizeof id->internal, "/mock-nccl-%ld-%u-%llx", long(getpid()), number,
                    static_cast<unsigned long long>(std::chrono::steady_clock::now().time_since_epoch().count()));
     return ncclSuccess;
 }

@@ -1,5 +1,5 @@
 // What kernels of NCCL do, through shared memory, slice by slice.
-#include "tests/cuda/standin_nccl.h"
+#include "tests/cuda/mock_nccl.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -9,13 +9,13 @@
 #include <thread>
 #include <unistd.h>
 
-namespace standin
+namespace mock
 {
 using std::chrono::steady_clock;
 
 static double patience_s()
 {
-    const char *const text = getenv("STANDIN_NCCL_TIMEOUT");
+    const char *const text = getenv("MOCK_NCCL_TIMEOUT");
     return text != nullptr ? strtod(text, nullptr) : 20.0;
 }
 
@@ -24,7 +24,7 @@ Room::Room(const std::string &wanted, int own_rank, int ranks) : name(wanted), r
     bytes = sizeof(Slot) * size_t(size);
     const int fd = shm_open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0 || ftruncate(fd, off_t(bytes)) != 0) {
-        standin_complain("NCCL: %s: no shared memory", name.c_str());
+        mock_complain("NCCL: %s: no shared memory", name.c_str());
         abort();
     }
     void *const map = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -179,9 +179,9 @@ static const char *name_of(Kind kind)
 // A fault of the device: the program sees it at its next call.
 static bool wrong(const Room &room, const Call &call, const char *why)
 {
-    standin_fault(CUDA_ERROR_LAUNCH_FAILED, "NCCL: %s #%llu of %llu elements, rank %d of %d: %s", name_of(call.kind),
-                  static_cast<unsigned long long>(call.number), static_cast<unsigned long long>(call.count), room.rank,
-                  room.size, why);
+    mock_fault(CUDA_ERROR_LAUNCH_FAILED, "NCCL: %s #%llu of %llu elements, rank %d of %d: %s", name_of(call.kind),
+               static_cast<unsigned long long>(call.number), static_cast<unsigned long long>(call.count), room.rank,
+               room.size, why);
     return false;
 }
 
@@ -208,8 +208,8 @@ static bool check_memory(const Room &room, const Call &call)
     const bool reads = call.kind != Kind::broadcast || room.rank == call.root;
     const bool writes = call.kind != Kind::reduce || room.rank == call.root;
     const size_t in_bytes = many_in ? n * bytes : bytes, out_bytes = many_out ? n * bytes : bytes;
-    if (reads && !standin_is_device(call.send, in_bytes)) { return wrong(room, call, "sendbuff is no device memory"); }
-    if (writes && !standin_is_device(call.receive, out_bytes)) {
+    if (reads && !mock_is_device(call.send, in_bytes)) { return wrong(room, call, "sendbuff is no device memory"); }
+    if (writes && !mock_is_device(call.receive, out_bytes)) {
         return wrong(room, call, "recvbuff is no device memory");
     }
     const char *const in = static_cast<const char *>(call.send), *const out = static_cast<char *>(call.receive);
@@ -285,4 +285,4 @@ bool run_call(Room &room, Call call, const std::atomic<bool> &given_up)
     }
     return true;
 }
-} // namespace standin
+} // namespace mock

@@ -1,13 +1,13 @@
 // libcuda.so.1 for machines without a GPU: see README.md. Written from cuda.h and the driver API's documentation. Here:
 // devices, contexts and memory.
-#include "tests/cuda/standin_driver.h"
+#include "tests/cuda/mock_driver.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
 
-using namespace standin;
+using namespace mock;
 
 namespace
 {
@@ -25,9 +25,9 @@ void forget_leaks(State &s, Context &c)
     if (open + c.device_memory.size() + c.host_memory.size() + c.events.size() + c.modules.size() + graphs == 0) {
         return;
     }
-    standin_complain("device %d is left with %zu streams, %zu events, %zu modules, %zu graphs, %zu + %zu allocations",
-                     c.device, open, c.events.size(), c.modules.size(), graphs, c.device_memory.size(),
-                     c.host_memory.size());
+    mock_complain("device %d is left with %zu streams, %zu events, %zu modules, %zu graphs, %zu + %zu allocations",
+                  c.device, open, c.events.size(), c.modules.size(), graphs, c.device_memory.size(),
+                  c.host_memory.size());
     if (!s.leaked) { (void)atexit(exit_with_leaks); }
     s.leaked = true;
     for (CUstream stream : c.streams) { stream->closing = true; }
@@ -104,7 +104,7 @@ CUresult cuDriverGetVersion(int *version)
     const std::lock_guard<std::mutex> lock(s.lock);
     const CUresult result = injected(s, "cuDriverGetVersion");
     if (result != CUDA_SUCCESS) { return result; }
-    *version = int(number_in("STANDIN_CUDA_VERSION", CUDA_VERSION));
+    *version = int(number_in("MOCK_CUDA_VERSION", CUDA_VERSION));
     return CUDA_SUCCESS;
 }
 
@@ -155,7 +155,7 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device)
     if (call.failed()) { return call.result; }
     if (length <= 0) { return CUDA_ERROR_INVALID_VALUE; }
     if (device < 0 || device >= call.s.devices) { return CUDA_ERROR_INVALID_DEVICE; }
-    (void)snprintf(name, size_t(length), "stand-in device");
+    (void)snprintf(name, size_t(length), "mock library device");
     return CUDA_SUCCESS;
 }
 
@@ -186,13 +186,13 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     if (device < 0 || device >= call.s.devices) { return CUDA_ERROR_INVALID_DEVICE; }
     switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-        *value = int(number_in("STANDIN_CUDA_CAPABILITY", 90) / 10);
+        *value = int(number_in("MOCK_CUDA_CAPABILITY", 90) / 10);
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-        *value = int(number_in("STANDIN_CUDA_CAPABILITY", 90) % 10);
+        *value = int(number_in("MOCK_CUDA_CAPABILITY", 90) % 10);
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        *value = int(number_in("STANDIN_CUDA_MULTIPROCESSORS", 132));
+        *value = int(number_in("MOCK_CUDA_MULTIPROCESSORS", 132));
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: *value = 49152; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 232448; return CUDA_SUCCESS;
@@ -206,7 +206,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: *value = 62914560; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING: *value = 1; return CUDA_SUCCESS;
     default:
-        standin_complain("attribute %d of a device is not known here", int(attribute));
+        mock_complain("attribute %d of a device is not known here", int(attribute));
         return CUDA_ERROR_INVALID_VALUE;
     }
 }
@@ -309,7 +309,7 @@ CUresult cuMemFree(CUdeviceptr address)
     if (address == 0) { return call.result; }
     const auto found = current->device_memory.find(address);
     if (found == current->device_memory.end()) {
-        standin_complain("cuMemFree of %#llx, which is no allocation", address);
+        mock_complain("cuMemFree of %#llx, which is no allocation", address);
         return CUDA_ERROR_INVALID_VALUE;
     }
     current->used_bytes -= found->second.bytes;
@@ -340,7 +340,7 @@ CUresult cuMemFreeHost(void *address)
     if (current == nullptr || call.result == CUDA_ERROR_CONTEXT_IS_DESTROYED) { return call.result; }
     const auto found = current->host_memory.find(uintptr_t(address));
     if (found == current->host_memory.end()) {
-        standin_complain("cuMemFreeHost of %p, which is no allocation", address);
+        mock_complain("cuMemFreeHost of %p, which is no allocation", address);
         return CUDA_ERROR_INVALID_VALUE;
     }
     quarantine(call.s, found->second);
@@ -358,7 +358,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
     if (bytes == 0) { return CUDA_SUCCESS; }
     const Kind to_kind = kind_of(current, to, bytes), from_kind = kind_of(current, from, bytes);
     if (to_kind == Kind::none || from_kind == Kind::none) {
-        standin_complain("cuMemcpyAsync of %zu bytes from %#llx to %#llx: not within an allocation", bytes, from, to);
+        mock_complain("cuMemcpyAsync of %zu bytes from %#llx to %#llx: not within an allocation", bytes, from, to);
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (stream->capture != nullptr && (to_kind == Kind::other || from_kind == Kind::other)) {
@@ -380,8 +380,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
             }
         }
         if (current->fault != CUDA_SUCCESS) {
-            standin_complain("a copy of %zu bytes from %#llx to %#llx was queued, then memory was freed", bytes, from,
-                             to);
+            mock_complain("a copy of %zu bytes from %#llx to %#llx was queued, then memory was freed", bytes, from, to);
             return;
         }
         memmove(reinterpret_cast<void *>(to), staged ? staged->data() : reinterpret_cast<const void *>(from), bytes);
@@ -405,13 +404,13 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUst
     if (bytes == 0) { return CUDA_SUCCESS; }
     const Kind kind = kind_of(current, to, bytes);
     if (kind != Kind::device && kind != Kind::pinned) {
-        standin_complain("cuMemsetD8Async of %zu bytes at %#llx: not within an allocation", bytes, to);
+        mock_complain("cuMemsetD8Async of %zu bytes at %#llx: not within an allocation", bytes, to);
         return CUDA_ERROR_INVALID_VALUE;
     }
     return push(call.s, stream,
                 {[=] {
-                     if (!standin_is_known(reinterpret_cast<void *>(to), bytes)) {
-                         standin_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "memory was freed before it was filled");
+                     if (!mock_is_known(reinterpret_cast<void *>(to), bytes)) {
+                         mock_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "memory was freed before it was filled");
                          return;
                      }
                      memset(reinterpret_cast<void *>(to), value, bytes);

@@ -1,4 +1,4 @@
-/* The stand-in for cuBLASLt against the library itself, as far as that goes without a GPU: which attributes its
+/* The mock library for cuBLASLt against the library itself, as far as that goes without a GPU: which attributes its
  * descriptors have, of which size, and what they are at first. */
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -90,33 +90,32 @@ static void attributes_are_the_librarys(void **state)
 {
     uint32_t compared = 0;
     /* In this order: the second has a path, so that its soname is not looked for among what is loaded. */
-    side standin = {.library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_LOCAL)};
+    side mock = {.library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_LOCAL)};
     side real = {.library = dlopen(REDCO_CUBLASLT, RTLD_NOW | RTLD_LOCAL)};
     (void)state;
     if (real.library == NULL) {
         print_message("skipped: %s\n", dlerror());
         skip();
     }
-    assert_non_null(standin.library);
-    assert_non_null(dlsym(standin.library, "standin_cublaslt_alive")); /* LD_LIBRARY_PATH leads to the stand-in */
-    assert_null(dlsym(real.library, "standin_cublaslt_alive"));
+    assert_non_null(mock.library);
+    assert_non_null(dlsym(mock.library, "mock_cublaslt_alive")); /* LD_LIBRARY_PATH leads to the mock library */
+    assert_null(dlsym(real.library, "mock_cublaslt_alive"));
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         create(&real, &kinds[k]);
-        create(&standin, &kinds[k]);
+        create(&mock, &kinds[k]);
         for (int i = 0; i < kinds[k].count; i++) {
             const int attribute = kinds[k].attributes[i];
             for (size_t size = 0; size <= 16; size++) {
                 unsigned char want[16] = {0}, have[16] = {0};
                 size_t wrote = 0, writes = 0;
                 const cublasStatus_t got = real.get(real.object, attribute, size > 0 ? want : NULL, size, &wrote);
-                const cublasStatus_t gets =
-                    standin.get(standin.object, attribute, size > 0 ? have : NULL, size, &writes);
+                const cublasStatus_t gets = mock.get(mock.object, attribute, size > 0 ? have : NULL, size, &writes);
                 if (got != gets || (got == CUBLAS_STATUS_SUCCESS && (wrote != writes || memcmp(want, have, 16) != 0))) {
                     fail_msg("%s attribute %d, %zu bytes: status %d instead of %d, or another value", kinds[k].name,
                              attribute, size, (int)gets, (int)got);
                 }
                 const cublasStatus_t did = real.set(real.object, attribute, want, size);
-                const cublasStatus_t does = standin.set(standin.object, attribute, want, size);
+                const cublasStatus_t does = mock.set(mock.object, attribute, want, size);
                 if (did != does) {
                     fail_msg("%s attribute %d set by %zu bytes: status %d instead of %d", kinds[k].name, attribute,
                              size, (int)does, (int)did);
@@ -125,7 +124,7 @@ static void attributes_are_the_librarys(void **state)
             }
         }
         destroy(&real, &kinds[k]);
-        destroy(&standin, &kinds[k]);
+        destroy(&mock, &kinds[k]);
     }
     print_message("%u pairs of attribute and size are alike\n", compared);
 }

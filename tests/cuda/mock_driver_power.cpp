@@ -1,11 +1,11 @@
-// What the stand-in's devices draw: a law by the name of what ran last. See README.md.
-#include "tests/cuda/standin_driver.h"
+// What the mock library's devices draw: a law by the name of what ran last. See README.md.
+#include "tests/cuda/mock_driver.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-namespace standin
+namespace mock
 {
 namespace
 {
@@ -26,12 +26,12 @@ double limit_w = 700.0, memory_mhz = 3201.0;
 Meter meters[most_devices];
 bool read = false;
 
-// STANDIN_NVML_LAW="limit:700,memory:3201,idle:129@1980,cublasLt:650@1500,:330@1980": watts and MHz by what runs.
+// MOCK_NVML_LAW="limit:700,memory:3201,idle:129@1980,cublasLt:650@1500,:330@1980": watts and MHz by what runs.
 void read_law()
 {
     if (read) { return; }
     read = true;
-    const char *const text = getenv("STANDIN_NVML_LAW");
+    const char *const text = getenv("MOCK_NVML_LAW");
     for (const char *at = text != nullptr ? text : "idle:100@1980,:300@1980"; *at != '\0';) {
         const char *const colon = strchr(at, ':');
         char *end = nullptr;
@@ -81,11 +81,11 @@ void note_power(int device, const char *name)
     go_on(device);
     meters[device].now = entry_of(name);
 }
-} // namespace standin
+} // namespace mock
 
-standin_watts standin_power(int device)
+mock_watts mock_power(int device)
 {
-    using namespace standin;
+    using namespace mock;
     const std::lock_guard<std::mutex> held(lock);
     read_law();
     go_on(device);

@@ -1,8 +1,8 @@
-/** @file standin_driver.h  Shared by the files of the stand-in for the driver. */
-#ifndef REDCO_TESTS_STANDIN_DRIVER_H
-#define REDCO_TESTS_STANDIN_DRIVER_H
+/** @file mock_driver.h  Shared by the files of the mock library for the driver. */
+#ifndef REDCO_TESTS_MOCK_DRIVER_H
+#define REDCO_TESTS_MOCK_DRIVER_H
 
-#include "tests/cuda/standin.h"
+#include "tests/cuda/mock.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace standin
+namespace mock
 {
 using std::chrono::steady_clock;
 
@@ -47,38 +47,38 @@ struct Capture {
     bool invalid = false;
 };
 
-} // namespace standin
+} // namespace mock
 
 struct CUstream_st {
-    standin::Context *context = nullptr;
-    std::deque<standin::Task> tasks;
+    mock::Context *context = nullptr;
+    std::deque<mock::Task> tasks;
     bool busy = false, closing = false;
     int priority = 0;
-    std::unique_ptr<standin::Capture> capture; // while it is captured
+    std::unique_ptr<mock::Capture> capture; // while it is captured
 };
 
 struct CUgraph_st {
-    std::vector<standin::Node> nodes;
+    std::vector<mock::Node> nodes;
 };
 
 struct CUgraphExec_st {
-    std::vector<standin::Node> nodes;
+    std::vector<mock::Node> nodes;
 };
 
 struct CUevent_st {
-    standin::Context *context = nullptr;
+    mock::Context *context = nullptr;
     bool timed = true;
-    std::shared_ptr<standin::Record> record;
+    std::shared_ptr<mock::Record> record;
 };
 
 struct CUmod_st {
-    standin::Context *context = nullptr;
+    mock::Context *context = nullptr;
     bool has_kernels = false;
     std::vector<std::unique_ptr<CUfunc_st>> functions;
 };
 
 struct CUfunc_st {
-    const standin_kernel *kernel = nullptr;
+    const mock_kernel *kernel = nullptr;
     CUmodule module = nullptr;
     uint32_t shared_allowed = 48 * 1024;
 };
@@ -86,7 +86,7 @@ struct CUfunc_st {
 struct CUctx_st {
 };
 
-namespace standin
+namespace mock
 {
 struct Block {
     uintptr_t map, map_bytes; // with guard pages
@@ -195,11 +195,11 @@ template <class Condition> inline CUresult wait_until(Call &call, Condition cond
     hide(c);
     return c->fault;
 }
-} // namespace standin
+} // namespace mock
 
 /** The power that a device draws; found by libnvidia-ml.so.1 in libcuda.so.1. */
-struct standin_watts {
+struct mock_watts {
     double energy_j, watts, limit_w, clock_mhz, memory_clock_mhz;
 };
-standin_watts standin_power(int device);
+mock_watts mock_power(int device);
 #endif

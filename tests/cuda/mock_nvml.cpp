@@ -1,6 +1,6 @@
-// libnvidia-ml.so.1 for machines without a GPU: watts by a law that is written down, of what the stand-in for the
+// libnvidia-ml.so.1 for machines without a GPU: watts by a law that is written down, of what the mock library for the
 // driver ran last. See README.md.
-#include "tests/cuda/standin_driver.h"
+#include "tests/cuda/mock_driver.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -14,13 +14,13 @@ enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, 
 struct Device {
     int number;
 };
-Device devices[standin::most_devices];
+Device devices[mock::most_devices];
 int started = 0;
 
-// STANDIN_NVML_LACKS=energy+power+uuid: what this GPU does not tell.
+// MOCK_NVML_LACKS=energy+power+uuid: what this GPU does not tell.
 bool lacks(const char *what)
 {
-    const char *const list = getenv("STANDIN_NVML_LACKS");
+    const char *const list = getenv("MOCK_NVML_LACKS");
     return list != nullptr && strstr(list, what) != nullptr;
 }
 
@@ -59,12 +59,12 @@ const char *nvmlErrorString(int code)
 }
 
 // NVML numbers all devices of the machine, whatever CUDA_VISIBLE_DEVICES shows. UUIDs are those of the driver's
-// stand-in.
+// mock library.
 int nvmlDeviceGetHandleByUUID(const char *uuid, Device **device)
 {
     if (started == 0) { return UNINITIALIZED; }
     if (uuid == nullptr || device == nullptr) { return INVALID_ARGUMENT; }
-    for (int i = 0; i < standin::most_devices && !lacks("uuid"); i++) {
+    for (int i = 0; i < mock::most_devices && !lacks("uuid"); i++) {
         char its[48];
         (void)snprintf(its, sizeof its, "GPU-5d5d5d5d-5d5d-5d5d-5d5d-5d5d5d5d5d%02x", unsigned(i));
         if (strcmp(its, uuid) != 0) { continue; }
@@ -79,7 +79,7 @@ int nvmlDeviceGetMigMode(Device *device, unsigned *current, unsigned *pending)
 {
     const int code = check(device, current);
     if (code != SUCCESS) { return code; }
-    *current = *pending = getenv("STANDIN_NVML_MIG") != nullptr ? 1 : 0;
+    *current = *pending = getenv("MOCK_NVML_MIG") != nullptr ? 1 : 0;
     return SUCCESS;
 }
 
@@ -88,7 +88,7 @@ int nvmlDeviceGetTotalEnergyConsumption(Device *device, unsigned long long *mill
     const int code = check(device, millijoules);
     if (code != SUCCESS) { return code; }
     if (lacks("energy")) { return NOT_SUPPORTED; }
-    *millijoules = (unsigned long long)(1e3 * standin_power(device->number).energy_j);
+    *millijoules = (unsigned long long)(1e3 * mock_power(device->number).energy_j);
     return SUCCESS;
 }
 
@@ -97,7 +97,7 @@ int nvmlDeviceGetPowerUsage(Device *device, unsigned *milliwatts)
     const int code = check(device, milliwatts);
     if (code != SUCCESS) { return code; }
     if (lacks("power")) { return NOT_SUPPORTED; }
-    *milliwatts = unsigned(1e3 * standin_power(device->number).watts + 0.5);
+    *milliwatts = unsigned(1e3 * mock_power(device->number).watts + 0.5);
     return SUCCESS;
 }
 
@@ -105,7 +105,7 @@ int nvmlDeviceGetEnforcedPowerLimit(Device *device, unsigned *milliwatts)
 {
     const int code = check(device, milliwatts);
     if (code != SUCCESS) { return code; }
-    *milliwatts = unsigned(1e3 * standin_power(device->number).limit_w + 0.5);
+    *milliwatts = unsigned(1e3 * mock_power(device->number).limit_w + 0.5);
     return SUCCESS;
 }
 
@@ -114,7 +114,7 @@ int nvmlDeviceGetClockInfo(Device *device, int kind, unsigned *mhz)
     const int code = check(device, mhz);
     if (code != SUCCESS) { return code; }
     if (kind != 1 && kind != 2) { return INVALID_ARGUMENT; } // multiprocessors, memory
-    const standin_watts now = standin_power(device->number);
+    const mock_watts now = mock_power(device->number);
     *mhz = unsigned(kind == 1 ? now.clock_mhz : now.memory_clock_mhz);
     return SUCCESS;
 }

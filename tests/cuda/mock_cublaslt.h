@@ -1,13 +1,13 @@
-/** @file standin_cublaslt.h  Shared by the files of the stand-in for libcublasLt.so.13.
+/** @file mock_cublaslt.h  Shared by the files of the mock library for libcublasLt.so.13.
  *
  *  Written from cublasLt.h and the documentation of cuBLAS, not from redco's calls. It computes in double precision,
  *  rounds where the library rounds (results, partial sums of algorithms that keep them in the result's type, TF32's
  *  factors), and checks what a call was given more strictly than a GPU does. What it cannot show: which algorithms the
  *  real heuristic returns for a product, how fast they are, and in which order tensor cores add. */
-#ifndef REDCO_TESTS_STANDIN_CUBLASLT_H
-#define REDCO_TESTS_STANDIN_CUBLASLT_H
+#ifndef REDCO_TESTS_MOCK_CUBLASLT_H
+#define REDCO_TESTS_MOCK_CUBLASLT_H
 
-#include "tests/cuda/standin.h"
+#include "tests/cuda/mock.h"
 
 #include <cublasLt.h>
 
