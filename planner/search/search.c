@@ -243,18 +243,6 @@ static int compare_bounds(const void *left, const void *right)
     return a->group == b->group ? 0 : (a->group < b->group ? -1 : 1);
 }
 
-/* Bytes of the fullest stage of a point, by the closed form. */
-static redco_status stage_bytes(const struct search *s, const redcoi_point *point, uint64_t *bytes_out,
-                                redco_error *err)
-{
-    redco_candidate candidate;
-    const redco_status st = redcoi_space_candidate(s->space, point->configuration, &point->answer, &candidate, err);
-    if (st != REDCO_OK) { return st; }
-    *bytes_out = candidate.closed_form.total_bytes;
-    free(candidate.assignments);
-    return REDCO_OK;
-}
-
 /* By a bound of its memory: what cannot fit need not be priced. */
 static bool may_fit(redcoi_space *space, redcoi_configuration *configuration)
 {
@@ -287,7 +275,6 @@ static redco_status list_by_stages(struct search *s, const redcoi_configuration 
     *ranked_out = false;
     problem->budget_bytes = configuration->roomy_bytes;
     for (int i = 0, k = 0; i < STAGE_TRIES && k < 2 && found; i++) {
-        uint64_t bytes = 0;
         st = solve_group(s, configuration, group, limit_s, point, &found, err);
         if (st != REDCO_OK || !found) { break; }
         const bool roomy = point->answer.bytes > configuration->budget_bytes;
@@ -296,7 +283,8 @@ static redco_status list_by_stages(struct search *s, const redcoi_configuration 
             *ranked_out = true;
             break;
         }
-        if ((st = stage_bytes(s, point, &bytes, err)) != REDCO_OK || bytes <= above_bytes) { break; }
+        const uint64_t bytes = redcoi_space_bytes(s->space, configuration, &point->answer);
+        if (bytes <= above_bytes) { break; }
         if (bytes <= ceilings[k]) { list_other(s, point, bytes <= configuration->capacity_bytes); }
         while (k < 2 && bytes <= ceilings[k]) { k++; }
         if (k == 2 || bytes - ceilings[k] >= point->answer.bytes) { break; }
