@@ -126,6 +126,7 @@ static redco_status weigh(const redco_inputs *inputs, redco_answer *answer, redc
     if (answer->beyond[0] == '\0') { return REDCO_OK; }
     inside.within = &answer->evidence->hull;
     inside.verify = false;
+    inside.brief = true;
     inside.top = 1;
     return ask_again(inputs, &inside, &answer->inside, err);
 }

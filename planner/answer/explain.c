@@ -144,6 +144,7 @@ static redco_status search_there(const redco_inputs *inputs, const redco_search_
     if (options->strategy != REDCO_STRATEGY_AMSP) { quick.limit_s = *step_s_out; }
     quick.above_bytes = (uint64_t)((double)capacity_bytes * (1.0 - redco_memory_ratio));
     quick.verify = false;
+    quick.brief = true;
     quick.top = 1;
     const redco_status st = redco_search_priced(inputs, &quick, &result, err);
     if (st != REDCO_OK) { return st; }
