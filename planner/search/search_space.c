@@ -440,7 +440,7 @@ static void set_budgets(const redcoi_space *space, redcoi_configuration *configu
 {
     const redco_search_options *const o = &space->options;
     const uint64_t taken = configuration->fixed_bytes + o->margin_bytes, capacity = configuration->capacity_bytes;
-    const uint64_t near = (uint64_t)(redco_memory_ratio * (double)capacity);
+    const uint64_t near = (uint64_t)(fmax(redco_memory_ratio, o->roomier_ratio) * (double)capacity);
     const uint64_t slack = configuration->parallelism.pp > 1 || o->slack_bytes < near ? o->slack_bytes : near;
     configuration->budget_bytes = capacity > taken ? capacity - taken : 0;
     configuration->roomy_bytes = capacity + slack > taken ? capacity + slack - taken : 0;
