@@ -31,7 +31,7 @@ typedef struct redco_help {
     double gain_ratio; /**< step before / step after - 1, simulated */
 } redco_help;
 
-/** How much more that is: as redco_search_options.roomier_ratio it spares redco_would_help() a search. */
+/** That 10 %; as redco_search_options.roomier_ratio it spares redco_would_help() a search. */
 extern const double redco_help_ratio;
 
 /** @param found  its first answer is explained, priced */

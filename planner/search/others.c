@@ -1,6 +1,6 @@
 #include "planner/search/others.h"
 
-#include "planner/search/solve.h"
+#include "planner/search/solve_group.h"
 
 #include <math.h>
 #include <stdlib.h>

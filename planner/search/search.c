@@ -5,7 +5,7 @@
 #include "planner/glpk/glpk_run.h"
 #include "planner/search/milp.h"
 #include "planner/search/others.h"
-#include "planner/search/solve.h"
+#include "planner/search/solve_group.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The problem of one group, and that of one configuration whose layers may differ: the exact methods, GLPK, local
  * search and the dynamic program, each where it is the fastest. */
-#include "planner/search/solve.h"
+#include "planner/search/solve_group.h"
 
 #include "planner/search/milp.h"
 

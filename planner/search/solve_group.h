@@ -1,6 +1,6 @@
-/** @file solve.h  Internal: the best answer of one group or one configuration. */
-#ifndef REDCO_SOLVE_H
-#define REDCO_SOLVE_H
+/** @file solve_group.h  Internal: the best answer of one group or one configuration. */
+#ifndef REDCO_SOLVE_GROUP_H
+#define REDCO_SOLVE_GROUP_H
 
 #include "planner/search/exact.h"
 #include "planner/search/ranking.h"
