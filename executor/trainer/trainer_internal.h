@@ -129,6 +129,9 @@ void redcoi_modules_free(redcoi_modules *modules);
  *  @param layout  replicated or split; fits @p whole */
 void redcoi_part_take(redco_tp_layout layout, const redco_tensor_type *whole, uint32_t ranks, uint32_t rank,
                       const void *data, void *part_out);
+/** Copies that part back to its place in the whole tensor. */
+void redcoi_part_put(redco_tp_layout layout, const redco_tensor_type *whole, uint32_t ranks, uint32_t rank,
+                     const void *part, void *data);
 
 /** Takes what products on the host need beside their operands, or says that there is none. */
 redco_status redcoi_room_for_products(redco_backend *backend, redco_error *err);
