@@ -51,7 +51,7 @@ elif kind == "extend":  # prompts and what was generated, of every length
             print(json.dumps({"tokens": l["example"]["tokens"] + made[:k], "made": made[k:k + 1], "ended": False}))
 PY
 data=$tests/data/models/oracle
-for model in t5 bart qwen2; do
+for model in t5 bart qwen2 phi3; do
     folder=$data/predictions/$model
     [ $model = qwen2 ] && folder=$data/saved
     plan one "$folder/config.json" --gpus 1 || exit 2

@@ -58,6 +58,12 @@ for from in two one two/model.safetensors.index.json one/model.safetensors; do
     python3 tensors.py one back || bad "$from: other tensors come back"
     trips=$((trips + 1))
 done
+# Fused matrices, which tensor parallelism cuts in the middle (data/models/oracle/save_predictions.py).
+saved=$tests/data/models/oracle/predictions/phi3
+plan phi3 "$saved/config.json" --gpus 4 --tp 2 --strategy zero3 || exit 2
+run phi3 --weights "$saved" --steps 0 --save-weights fused || bad "phi3: exit $?"
+python3 tensors.py "$saved" fused || bad 'phi3: other tensors come back'
+trips=$((trips + 1))
 grep -q '"torch_dtype": "bfloat16"' back/config.json || bad 'config.json says another type'
 
 # Between plans; f32 to f64 and back changes no bit.
