@@ -151,7 +151,7 @@ wrong shape fedavg 's/(const uint32_t\[\]){0}, false/(const uint32_t[]){0}, true
 wrong module lora 's/shape, "", REDCO_FROZEN/shape, "hidden.w", REDCO_FROZEN/' '"hidden.bias" is not frozen, but its module'
 wrong stepless fedavg 's/\.loss = loss,//; s/\.step = step,//' 'its redco_user_pipeline_table has no .loss'
 wrong none ddpg 's/BATCH = 64/BATCH = 0/' 'collect() added no example' 2
-wrong differs ddpg 's/^static double move/#include <unistd.h>\n&/; s/        s->total += reward;/        s->total += reward + 0 * (m->next[0] = getpid());/' 'collect() made other examples here than on rank 0' 2
+wrong differs ddpg 's/^static double move/#include <unistd.h>\n&/; s/        s->total += reward;/        s->total += reward + 0 * (m->next[0] = getpid());/' 'collect() made other examples on rank 1 than on rank 0' 2
 wrong words ddpg 's/"--learning-rate 0.002/"--steps 3 --learning-rate 0.002/' 'its .options has --steps' 2
 [ "$size" != full ] || {
     wrong vector ddpg 's/redco_mean_all(g, redco_mul(g, error, error))/redco_mul(g, error, error)/' 'must be a scalar'

@@ -98,14 +98,23 @@ wrong unresolved 's/redco_sub(/no_such_call(/; s/^#include.*/&\nredco_value no_s
 wrong twice 's/"line.bias"/"line.weight"/' 'describe(): "line.weight" is there already'
 wrong shape 's/redco_matmul(g, x, weight, false, false)/redco_matmul(g, x, weight, true, false)/' 'inner'
 wrong vector 's/redco_mean_all(g, \(.*\)), redco_dtype/\1, redco_dtype/' 'the loss is f32\[[38],1\]; it must be a scalar'
-wrong missing 's/"line.bias"));/"line.offset"));/' 'line.offset: the loss function asks for it'
+wrong missing 's/"line.bias"));/"line.offset"));/' 'line.offset: a function asks for it'
+wrong first 's/REDCO_INITIAL_NORMAL, 0.1/REDCO_INITIAL_NORMAL, -0.1/' 'describe(): "line.weight" has first values of no known kind, or of a deviation below 0'
 wrong none 's/redco_user_pipeline_parameter/(void)/' 'describe() gave no parameter'
 build nan 's/return redco_cast(g, redco_mean_all(g, /return redco_cast(g, redco_mean_all(g, redco_log(g, redco_neg(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error))))/'
 # shellcheck disable=SC2086
 refuse 1 'loss' $good --pipeline nan.so
 build predicts 's/\.predict = line/.predict = total/; s/^static redco_value loss/static redco_value total(redco_scope *scope)\n{\n    return redco_sum_all(scope->graph, line(scope));\n}\n\n&/'
 # shellcheck disable=SC2086
-refuse 2 'predict() gave f32\[\] for 3 examples; \[3, ...\] is needed' $good --pipeline predicts.so --steps 0 --predict first/train.jsonl
+refuse 2 'predict() gave f32\[\] for 3 examples; numbers of shape \[3, ...\] are needed' $good --pipeline predicts.so --steps 0 --predict first/train.jsonl
+# A prediction that is no number is none of a list's that is one shorter.
+build unfit 's/\.predict = line/.predict = unfit/; s/^static redco_value loss/static redco_value unfit(redco_scope *scope)\n{\n    const redco_value both[] = {line(scope), redco_log(scope->graph, redco_neg(scope->graph, redco_mul(scope->graph, line(scope), line(scope))))};\n    return redco_concat(scope->graph, both, 2, 1);\n}\n\n&/'
+# shellcheck disable=SC2086
+refuse 1 'train.jsonl: predict() gave example 1 a number that is not finite' $good --pipeline unfit.so --predict first/train.jsonl
+# Ranks whose functions build other graphs do not begin.
+pipeline_plan two good.so 6 3 --gpus 2
+build differs 's/^#include.*/&\n#include <unistd.h>/; s/return redco_cast(g, redco_mean_all(g, /&redco_scale(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error), getpid()))/'
+refuse 2 'first: its functions built another graph on rank 1 than on rank 0' redco-exec two.json --data first/train.jsonl --steps 3 --pipeline differs.so
 build quiet 's/,$/,/; s/\.predict = line/.predict = NULL/'
 # shellcheck disable=SC2086
 refuse 2 'quiet.so: has no .predict' $good --pipeline quiet.so --predict first/train.jsonl

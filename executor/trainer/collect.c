@@ -215,19 +215,6 @@ static redco_status read_weights(redco_trainer *t, redco_error *err)
     return st;
 }
 
-/* Ranks must have made the same. */
-static redco_status agree(redco_trainer *t, redco_error *err)
-{
-    const uint64_t own = redco_collector_digest(t->subject.collector);
-    uint64_t first = own;
-    redco_status st = redco_broadcast(t->replicas, REDCO_F64, &first, 1, 0, "collect", err);
-    if (st == REDCO_OK) { st = redco_broadcast(t->tp_host, REDCO_F64, &first, 1, 0, "collect", err); }
-    if (st != REDCO_OK || first == own) { return st; }
-    return redco_fail(err, REDCO_EVALUE, t->task->name,
-                      "collect() made other examples here than on rank 0; all it remembers must be in the run's state, "
-                      "all it draws from the collector");
-}
-
 redco_status redcoi_trainer_collect(redco_trainer *t, redco_error *err)
 {
     redco_user_collector *const collector = t->subject.collector;
@@ -238,5 +225,7 @@ redco_status redcoi_trainer_collect(redco_trainer *t, redco_error *err)
     }
     if (st == REDCO_OK && t->policy != NULL) { st = read_weights(t, err); }
     if (st == REDCO_OK) { st = redco_collector_collect(collector, t->step, redcoi_policy_predict, t->policy, err); }
-    return st == REDCO_OK ? agree(t, err) : st;
+    if (st != REDCO_OK) { return st; }
+    return redcoi_ranks_agree(t, redco_collector_digest(collector), "collect() made other examples",
+                              "all it remembers must be in the run's state, all it draws from the collector", err);
 }
