@@ -43,7 +43,9 @@ planned, predicted = run["measured"]["peak_memory_bytes"], run["predicted"]["pea
 assert abs(predicted / planned - 1) <= 0.03, (sys.argv[1], planned, predicted, run["measured"]["memory_bytes"], plan["predicted"]["memory_bytes"])
 PY
 }
-for pipeline in digits dates lora maml; do
+few='digits dates ddpg fedavg'
+[ "$size" != full ] || few="$few byte_model distillation dp_sgd dpo lora maml ppo regression"
+for pipeline in $few; do
     memory "$pipeline" --gpus 1 --global-batch 64 --micro-batch 64
     memory "$pipeline" --gpus 2 --global-batch 64 --micro-batch 16 --tp 1 --strategy zero3
     memory "$pipeline" --gpus 8 --global-batch 64 --micro-batch 8 --tp 2 --fix p=1x1,g=2x1,os=2x2
