@@ -37,7 +37,7 @@ typedef struct redco_workload {
     redco_engine engine;   /**< zeroed: see there */
 } redco_workload;
 
-/** Split of one step: degrees, schedule, micro-batches, the grid of states and the order of updates. */
+/** A way to split one step: degrees, schedule, micro-batches, the grid of states and the order of updates. */
 typedef struct redco_parallelism {
     uint32_t tp, pp, cp;
     uint32_t chunks;              /**< model chunks of a pipeline stage (interleaved 1F1B); 0 and 1, or pp = 1: one */

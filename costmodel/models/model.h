@@ -76,7 +76,7 @@ typedef enum redco_param_use {
     REDCO_USE_FFN_NORM,
     REDCO_USE_GATE, /**< goes through the activation and multiplies UP; without a gate UP goes through it */
     REDCO_USE_UP,
-    REDCO_USE_GATE_UP, /**< one matrix for both */
+    REDCO_USE_GATE_UP, /**< one matrix for both, the gate first */
     REDCO_USE_DOWN,
     REDCO_USE_ROUTER, /**< in a mixture of experts, which no family has yet */
     REDCO_USE_EXPERT_GATE,
