@@ -102,7 +102,8 @@ static void older_sample_is_read(void **state)
     assert_false(plan->engine.layer_units || plan->engine.plain_norm || plan->engine.stated != 0);
     assert_true(plan->closed_form.step_s == 0.0 && plan->predicted.step_s == 0.25);
     redco_plan_free(plan);
-    /* Of before the mesh named model chunks, sequence parallelism and the grid of experts, and all stages were listed.
+    /* A plan written before the mesh named model chunks, sequence parallelism and the grid of experts, and all stages
+     * were listed.
      */
     assert_int_equal(redco_plan_read(REDCO_TEST_DATA "/plans/v1-without-stages.json", &plan, &err), REDCO_OK);
     assert_int_equal(plan->pp_chunks, 1);
