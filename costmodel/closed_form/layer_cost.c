@@ -153,8 +153,8 @@ static double raw_s(const redcoi_job *job, redco_collective op, double size_byte
     return time.latency_s + time.wire_s;
 }
 
-/* Gradients of a rank, in buckets of U: those that fill during backward, and the last one, which is reduced when
- * backward is through. Counts are this layer's share. */
+/* Gradients of a rank, in buckets of U: those that fill during a pass, and its last one, which is reduced when the pass
+ * is through. Counts are this layer's share. */
 struct buckets {
     double bytes, count;           /* full ones before the last */
     double last_bytes, last_count; /* between 0 and U */
@@ -163,13 +163,14 @@ struct buckets {
     double last_left_ratio;        /* left of backward when the last but one is */
 };
 
-static struct buckets buckets_of(const redcoi_job *job)
+/* @param passes  through all layers of the rank, each of as many: a pass for each model chunk */
+static struct buckets buckets_of(const redcoi_job *job, double passes)
 {
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
-    const double rank_bytes = job->state_params * job->gradient_bytes / shards;
+    const double rank_bytes = job->state_params * job->gradient_bytes / shards / passes;
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     if (!(rank_bytes > 0.0)) { return (struct buckets){.full = 0.0}; }
-    const double share = (double)job->times->trained_params / job->state_params;
+    const double share = passes * (double)job->times->trained_params / job->state_params;
     const double full = ceil(rank_bytes / bucket_bytes) - 1.0;
     return (struct buckets){.bytes = bucket_bytes,
                             .count = share * full,
@@ -244,7 +245,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     const double last_s = forward->exposed_s + backward->exposed_s;
     double other_s = last_s;
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) { /* T_g: reduced in every micro-batch but the last */
-        const struct buckets buckets = buckets_of(job);
+        const struct buckets buckets = buckets_of(job, redco_parallelism_chunks(job->parallelism));
         const redco_group reduce = redcoi_group_of(job, shards->gradients, shards->parameters);
         const redco_collective op =
             job->parallelism->scheme == REDCO_INTRA_TENSOR ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
@@ -329,7 +330,7 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double 
     redco_costs *const costs = job->costs;
     const redco_group group = redcoi_replicas_of(job, job->shards.parameters);
     if (redco_mesh_ranks(group.mesh) <= 1) { return; }
-    const struct buckets buckets = buckets_of(job);
+    const struct buckets buckets = buckets_of(job, 1.0);
     const double once = job->stage.once;
     bool network = false;
     const double last_s = once * buckets.last_count * reduce_s(job, buckets.last_bytes, group, &network);
@@ -351,7 +352,8 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double 
     if (overlap) { cost->grad_window_s = as_least_contending(job, cost, kappa, full_s, cost->grad_window_s); }
 }
 
-/* Once a step: updated parameters to the ranks that share them. */
+/* Once a step: updated parameters to the ranks that share them. With several model chunks the first one's have its own
+ * first pass to hide behind, those of the others the passes of a group of micro-batches through the chunks before. */
 static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double window_s, struct traffic used)
 {
     redco_costs *const costs = job->costs;
@@ -369,8 +371,14 @@ static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double win
     cost->spread_comm_s = share * s;
     cost->exposed_s += share * calls * costs->calibration.launch_s;
     const double kappa = redcoi_contention_ratio(costs, network);
-    cost->spread_window_s = job->stage.once * window_left_s(job, window_s, used, network, kappa) /
-                            redco_parallelism_chunks(job->parallelism);
+    const redco_pipeline pipeline = redco_parallelism_pipeline(job->parallelism);
+    const double left_s = job->stage.once * window_left_s(job, window_s, used, network, kappa);
+    const double use = use_ratio(&costs->calibration, kappa), later = 1.0 - 1.0 / pipeline.chunks;
+    cost->spread_window_s = left_s / pipeline.chunks;
+    if (use > 0.0) {
+        cost->spread_window_s += later * fmin((1.0 - kappa - redcoi_hidden_residue_ratio) * cost->spread_comm_s / use,
+                                              pipeline.group * left_s);
+    }
     if ((costs->workload.overlap & REDCO_OVERLAP_BC) != 0) {
         cost->spread_window_s = as_least_contending(job, cost, kappa, cost->spread_comm_s, cost->spread_window_s);
     }
