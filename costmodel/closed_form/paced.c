@@ -118,6 +118,30 @@ static void without_stages(const struct part *parts, uint32_t count, const redco
     paced_out->least_s = fixed->scale * fmax(passes_s + closed->optimizer_s, m * stream_s) + fixed->overhead_s;
 }
 
+/* No less than the schedule takes: that of few micro-batches, and the slowest stage's passes of all others. */
+static redco_status least_span(redco_pipeline p, const redco_position_times *bare, double send_s, double *span_s_out)
+{
+    const uint32_t round = p.kind == REDCO_PIPELINE_INTERLEAVED ? p.group : 2 * p.stages;
+    const uint32_t few = 4 * round + p.micro_batches % round, all = p.micro_batches;
+    double slowest_s = 0.0;
+    if (p.kind == REDCO_PIPELINE_GPIPE || all <= few) {
+        return redco_pipeline_span_s(&p, bare, send_s, span_s_out, NULL);
+    }
+    p.micro_batches = few;
+    for (uint32_t stage = 0; stage < p.stages; stage++) {
+        double stage_s = 0.0;
+        for (uint32_t chunk = 0; chunk < p.chunks; chunk++) {
+            const uint32_t at = redco_pipeline_position(p.kind, p.stages, stage, chunk);
+            stage_s += bare[at].forward_s + bare[at].backward_s;
+        }
+        slowest_s = fmax(slowest_s, stage_s);
+    }
+    const redco_status st = redco_pipeline_span_s(&p, bare, send_s, span_s_out, NULL);
+    /* The two directions of DualPipe share the micro-batches between the copies of a position. */
+    *span_s_out += (all - few) * slowest_s / (p.kind == REDCO_PIPELINE_DUALPIPE ? 2.0 : 1.0);
+    return st;
+}
+
 static redco_status with_stages(redco_costs *costs, const redco_parallelism *parallelism, const struct part *parts,
                                 uint32_t count, const struct passes *passes, const redco_fixed_cost *fixed,
                                 const redco_prediction *closed, redco_paced *paced_out)
@@ -126,7 +150,7 @@ static redco_status with_stages(redco_costs *costs, const redco_parallelism *par
     const double send_s = redcoi_stage_transfer_s(costs, parallelism, NULL, NULL);
     double span_s = 0.0, bare_s = 0.0, once_s = 0.0;
     redco_status st = redcoi_span_of(p, passes->times, send_s, &span_s);
-    if (st == REDCO_OK) { st = redcoi_span_of(p, passes->bare, send_s, &bare_s); }
+    if (st == REDCO_OK) { st = least_span(p, passes->bare, send_s, &bare_s); }
     for (uint32_t i = 0; i < count; i++) { once_s += parts[i].assignment->layers * parts[i].cost.once_s; }
     once_s += closed->optimizer_s + closed->grad_reduce_exposed_s + closed->spread_exposed_s;
     paced_out->step_s = fixed->scale * (span_s + once_s) + fixed->overhead_s;

@@ -34,7 +34,7 @@ static const struct effort {
                {48, 4, 12, 1 << 15, 1 << 18}}; /* an answer; one of many: options.brief */
 
 /* Layouts whose recurrence is no further above the best simulated step are likely to be faster. */
-static const double likely_ratio = 0.025;
+static const double likely_ratio = 0.01;
 static const double look_ratio = 0.04;
 /* The share by which no other layout shall be faster: layouts that may be are simulated while there are operators left.
  */
@@ -397,6 +397,23 @@ static bool too_much(const struct pricing *p, uint32_t count, uint64_t operators
     return count > 0 && p->operators + p->operators / count > operators;
 }
 
+/* The first layout that may be faster than the answer by more than the aim, if there are operators for all such:
+ * simulating some of them would not bring the answer nearer to the others. @return waiting_count: none */
+static uint32_t next_doubtful(const struct pricing *p, uint32_t count, double least_s)
+{
+    const struct effort *const effort = &efforts[p->options->brief ? 1 : 0];
+    uint32_t next = p->waiting_count, doubtful = 0;
+    for (uint32_t i = p->waiting_count; i-- > 0;) {
+        if (!(p->waiting[i].least_s < least_s)) { continue; }
+        next = i;
+        doubtful++;
+    }
+    const uint64_t each = count > 0 ? p->operators / count : 0;
+    const bool all =
+        count + doubtful <= p->asked + effort->simulated && p->operators + doubtful * each <= effort->few_operators;
+    return all ? next : p->waiting_count;
+}
+
 /* Which layout to simulate next, the likeliest first: the search's own, then what is likely to be faster than the
  * answers at hand, then what may be. @return waiting_count: none */
 static uint32_t next_of(const struct pricing *p, uint32_t count)
@@ -404,7 +421,6 @@ static uint32_t next_of(const struct pricing *p, uint32_t count)
     const struct effort *const effort = &efforts[p->options->brief ? 1 : 0];
     const double limit_s = p->options->limit_s > 0.0 ? p->options->limit_s : (double)INFINITY;
     const double last_s = fmin(last_wanted_s(p), limit_s);
-    uint32_t next = 0;
     if (!p->simulates || p->waiting_count == 0) { return 0; }
     for (uint32_t i = 0; i < p->waiting_count; i++) {
         if (p->waiting[i].candidate.assignments == p->own) { return i; }
@@ -416,9 +432,7 @@ static uint32_t next_of(const struct pricing *p, uint32_t count)
     if (!(p->waiting[0].paced_s > last_s * (1.0 + likely_ratio)) && (count < p->asked + effort->likely || few)) {
         return 0;
     }
-    if (p->asked > 1 || isfinite(limit_s) || !few) { return p->waiting_count; }
-    while (next < p->waiting_count && !(p->waiting[next].least_s < last_s * (1.0 - aim_ratio))) { next++; }
-    return next;
+    return p->asked > 1 || isfinite(limit_s) ? p->waiting_count : next_doubtful(p, count, last_s * (1.0 - aim_ratio));
 }
 
 static redco_status price_waiting(struct pricing *p, const redco_search_options *searched, redco_error *err)
