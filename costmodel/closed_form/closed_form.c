@@ -63,6 +63,7 @@ double redcoi_fragmentation_ratio(const redco_costs *costs)
 static void use_calibration(redco_costs *costs, const redco_calibration *calibration)
 {
     costs->calibration = *calibration;
+    costs->calibrated++;
     if (redcoi_fragmentation_ratio(costs) > 0.0) {
         costs->calibration.reserve_bytes = redco_context_bytes;
         costs->calibration.usable_memory_ratio = 1.0;
@@ -121,7 +122,6 @@ static void forget_ranks(redco_costs *costs)
 {
     for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) { redcoi_rank_clear(&costs->ranks[i]); }
     for (uint32_t i = 0; i < REDCOI_PACES_CACHED; i++) { costs->paces[i].tp = 0; }
-    for (uint32_t i = 0; i < REDCOI_PRICES_CACHED; i++) { costs->prices[i].step_s = -1.0; }
     redcoi_memo_clear(costs);
 }
 

@@ -12,8 +12,8 @@ enum {
     REDCOI_TIMES_CACHED = 127, /* a prime: places are by remainder */
     REDCOI_TIMES_NEAR = 8,
     REDCOI_OWNERS_CACHED = 64,
-    REDCOI_PRICES_CACHED = 1024,
-    REDCOI_ROOMS_CACHED = 64,
+    REDCOI_PRICES_CACHED = 4096,
+    REDCOI_ROOMS_CACHED = 512,
     REDCOI_PACES_CACHED = 8
 };
 
@@ -104,7 +104,8 @@ typedef struct redcoi_price {
     redco_collective op;
     redco_group group;
     redco_comm_time time;
-    double step_s; /**< redcoi_comm_s(); below 0: not asked for yet */
+    double step_s;       /**< redcoi_comm_s() */
+    uint32_t calibrated; /**< redco_costs.calibrated when step_s was found; 0: it was not yet */
 } redcoi_price;
 
 /** Bytes of one communicator (nccl_buffers.h). */
@@ -192,6 +193,7 @@ struct redco_costs {
     redcoi_rank ranks[REDCOI_TIMES_CACHED];
     redcoi_owners owners[REDCOI_OWNERS_CACHED];
     redcoi_price prices[REDCOI_PRICES_CACHED];
+    uint32_t calibrated; /**< calibrations so far: what was found with one before is found again */
     redcoi_nccl_room rooms[REDCOI_ROOMS_CACHED];
     redcoi_pace paces[REDCOI_PACES_CACHED];
     uint32_t next_pace;

@@ -54,13 +54,13 @@ static redcoi_price *price_of(redco_costs *costs, redco_collective op, double si
            ((uint64_t)group.stride << 8) ^ ((uint64_t)group.tp << 32) ^ ((uint64_t)group.node_stride << 24) ^
            group.groups_per_node;
     key *= UINT64_C(0x9e3779b97f4a7c15); /* Fibonacci hashing: the high bits mix all of the key */
-    redcoi_price *const slot = &costs->prices[key >> 54];
+    redcoi_price *const slot = &costs->prices[key >> 52];
     if (!price_matches(slot, op, size_bytes, group)) {
-        *slot = (redcoi_price){size_bytes, op, group, redco_comm_price(costs->comm, op, size_bytes, group), -1.0};
+        *slot = (redcoi_price){size_bytes, op, group, redco_comm_price(costs->comm, op, size_bytes, group), 0.0, 0};
     }
     return slot;
 }
-_Static_assert(REDCOI_PRICES_CACHED == 1024, "the hash keeps 10 bits");
+_Static_assert(REDCOI_PRICES_CACHED == 4096, "the hash keeps 12 bits");
 
 redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group)
 {
@@ -125,10 +125,11 @@ double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes,
     redcoi_price *price = price_of(costs, op, size_bytes, group);
     if (network_out != NULL) { *network_out = price != NULL && price->time.network; }
     if (price == NULL) { return 0.0; }
-    if (price->step_s < 0.0) {
+    if (price->calibrated != costs->calibrated) {
         const double seconds = step_s(costs, op, size_bytes, group, price->time);
         price = price_of(costs, op, size_bytes, group); /* prices of other collectives share its slot */
         price->step_s = seconds;
+        price->calibrated = costs->calibrated;
     }
     return price->step_s;
 }

@@ -243,7 +243,7 @@ static uint64_t find(redco_costs *costs, const redcoi_nccl_communicator *c)
     const uint64_t key = ((uint64_t)c->group.mesh.gpus << 40) ^ ((uint64_t)c->group.mesh.nodes << 16) ^
                          ((uint64_t)c->group.stride << 8) ^ ((uint64_t)c->calls << 32) ^ ((uint64_t)c->norm << 7) ^
                          c->most_channels;
-    redcoi_nccl_room *const slot = &costs->rooms[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 58]; /* Fibonacci hashing */
+    redcoi_nccl_room *const slot = &costs->rooms[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 55]; /* Fibonacci hashing */
     const bool kept = same_group(&slot->group, &c->group) && slot->calls == c->calls && slot->norm == c->norm &&
                       slot->most_channels == c->most_channels;
     if (!kept) {
@@ -252,7 +252,7 @@ static uint64_t find(redco_costs *costs, const redcoi_nccl_communicator *c)
     }
     return slot->bytes;
 }
-_Static_assert(REDCOI_ROOMS_CACHED == 64, "the hash keeps 6 bits");
+_Static_assert(REDCOI_ROOMS_CACHED == 512, "the hash keeps 9 bits");
 
 /* redco-exec on processors exchanges through memory or sockets, also where it stands in for a cluster of GPUs. */
 static bool uses_nccl(const redco_costs *costs)

@@ -33,8 +33,9 @@ static const struct effort {
 } efforts[] = {{192, 24, 96, 1 << 18, 1 << 22},
                {48, 4, 12, 1 << 15, 1 << 18}}; /* an answer; one of many: options.brief */
 
-/* Layouts whose recurrence is no further above the best simulated step are likely to be faster. */
-static const double likely_ratio = 0.01;
+/* Layouts whose recurrence is no further above the best simulated step are likely to be faster; of several answers that
+ * are asked for, those no further above the last. */
+static const double likely_ratio = 0.01, listed_ratio = 0.025;
 static const double look_ratio = 0.04;
 /* The share by which no other layout shall be faster: layouts that may be are simulated while there are operators left.
  */
@@ -429,7 +430,8 @@ static uint32_t next_of(const struct pricing *p, uint32_t count)
         return p->waiting_count;
     }
     const bool few = !too_much(p, count, effort->few_operators);
-    if (!(p->waiting[0].paced_s > last_s * (1.0 + likely_ratio)) && (count < p->asked + effort->likely || few)) {
+    const double near_ratio = p->asked > 1 ? listed_ratio : likely_ratio;
+    if (!(p->waiting[0].paced_s > last_s * (1.0 + near_ratio)) && (count < p->asked + effort->likely || few)) {
         return 0;
     }
     return p->asked > 1 || isfinite(limit_s) ? p->waiting_count : next_doubtful(p, count, last_s * (1.0 - aim_ratio));
