@@ -5,6 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* The recurrence of so many rounds of micro-batches is gone through for a bound. */
+enum { LEAST_ROUNDS = 6 };
+
 static bool is_block(redco_class_kind kind)
 {
     return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
@@ -118,28 +121,28 @@ static void without_stages(const struct part *parts, uint32_t count, const redco
     paced_out->least_s = fixed->scale * fmax(passes_s + closed->optimizer_s, m * stream_s) + fixed->overhead_s;
 }
 
-/* No less than the schedule takes: that of few micro-batches, and the slowest stage's passes of all others. */
+/* No less than the schedule takes: of few micro-batches its recurrence; else a stage does all of its own passes, not
+ * before the stages ahead of it have handed the first micro-batch on, nor after they take the last one's gradient back
+ * (pipeline_bound_s() in closed_form.c). */
 static redco_status least_span(redco_pipeline p, const redco_position_times *bare, double send_s, double *span_s_out)
 {
     const uint32_t round = p.kind == REDCO_PIPELINE_INTERLEAVED ? p.group : 2 * p.stages;
-    const uint32_t few = 4 * round + p.micro_batches % round, all = p.micro_batches;
-    double slowest_s = 0.0;
-    if (p.kind == REDCO_PIPELINE_GPIPE || all <= few) {
-        return redco_pipeline_span_s(&p, bare, send_s, span_s_out, NULL);
-    }
-    p.micro_batches = few;
+    double before_s = 0.0, most_s = 0.0;
+    if (p.micro_batches / LEAST_ROUNDS <= round) { return redco_pipeline_span_s(&p, bare, send_s, span_s_out, NULL); }
     for (uint32_t stage = 0; stage < p.stages; stage++) {
-        double stage_s = 0.0;
+        double work_s = 0.0;
         for (uint32_t chunk = 0; chunk < p.chunks; chunk++) {
-            const uint32_t at = redco_pipeline_position(p.kind, p.stages, stage, chunk);
-            stage_s += bare[at].forward_s + bare[at].backward_s;
+            const redco_position_times *const at = &bare[redco_pipeline_position(p.kind, p.stages, stage, chunk)];
+            const double batches = redco_pipeline_last_batch(&p, chunk) - redco_pipeline_first_batch(&p, chunk) + 1.0;
+            work_s += batches * (at->forward_s + at->backward_s);
         }
-        slowest_s = fmax(slowest_s, stage_s);
+        most_s = fmax(most_s, before_s + work_s);
+        if (!redco_pipeline_splits_backward(p.kind)) {
+            before_s += bare[stage].forward_s + bare[stage].backward_s + 2.0 * send_s;
+        }
     }
-    const redco_status st = redco_pipeline_span_s(&p, bare, send_s, span_s_out, NULL);
-    /* The two directions of DualPipe share the micro-batches between the copies of a position. */
-    *span_s_out += (all - few) * slowest_s / (p.kind == REDCO_PIPELINE_DUALPIPE ? 2.0 : 1.0);
-    return st;
+    *span_s_out = most_s;
+    return REDCO_OK;
 }
 
 static redco_status with_stages(redco_costs *costs, const redco_parallelism *parallelism, const struct part *parts,

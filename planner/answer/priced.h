@@ -21,8 +21,9 @@ redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidat
  *  - of one answer asked for, those join that are near the best or may be faster at their gap (gaps.h), also such that
  *    the search counts up to a fifth of the memory too large and whose fullest stage, by the closed form, is not;
  *  - what is likely to be faster than the answers at hand is simulated, by the recurrence of its schedule
- *    (redco_cost_paced()), then what may be by more than 1.5 %, while there are operators left for it. One that cannot
- *    be laid out is left out;
+ *    (redco_cost_paced()), then what may be by more than 1.5 %, where there are operators for all of that. One that
+ *    cannot be laid out is left out;
+ *  - with options->roomier_ratio the fastest layout with so much more memory is simulated, too (roomier_s);
  *  - of one answer asked for the fastest by the simulator leads unless the search's own is within 0.1 % of it
  *    (by_simulation says which); of several the simulated step orders all (equal ones, to 1e-9, keep their order);
  *  - where the simulator finds the search's own answer too large for the memory, a leaner one is searched for; others

@@ -17,14 +17,21 @@ struct question {
     redco_costs *costs;
 };
 
-static void open_question(struct question *q, const char *cluster, const char *model, redco_search_options options)
+/* @param engine  NULL: the cluster's */
+static void open_question_of(struct question *q, const char *engine, const char *cluster, const char *model,
+                             redco_search_options options)
 {
-    const redco_input_names names = {.model = model, .cluster = cluster};
+    const redco_input_names names = {.model = model, .cluster = cluster, .engine = engine};
     redco_error err = {.status = REDCO_OK};
     *q = (struct question){.options = options};
     if (redco_inputs_read(&names, 64, &q->inputs, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
     redco_inputs_use_engine(&q->inputs, &q->options);
     assert_int_equal(redco_costs_of(&q->inputs, &q->options, &q->costs, NULL), REDCO_OK);
+}
+
+static void open_question(struct question *q, const char *cluster, const char *model, redco_search_options options)
+{
+    open_question_of(q, NULL, cluster, model, options);
 }
 
 static void close_question(struct question *q)
@@ -231,24 +238,24 @@ static void amsp_keeps_its_order(void **state)
     close_question(&q);
 }
 
-/* Interleaved stages reduce gradients in every micro-batch; of the best few by the closed form another is faster. */
+/* Stages that reduce gradients in every micro-batch do so beside the turns of others: of the best few by the closed
+ * form another is faster. */
 static void a_slow_answer_is_looked_beyond(void **state)
 {
     struct question q;
     redco_search_options options = standard();
-    options.tp = 2;
-    options.pp = 4;
-    options.chunks = 3;
+    options.tp = 1;
+    options.pp = 2;
+    options.chunks = REDCO_DEGREE_AUTO;
     (void)state;
-    open_question(&q, "a800-hdr", "llama-30b", options);
+    open_question_of(&q, "megatron-bridge", "dgx-h100", "llama-13b", options);
     redco_search_result *const closed = by_closed_form(&q);
     redco_search_result *const priced = by_simulator(&q);
     const redco_prediction first = simulated(&q, &closed->ranked[0]);
-    assert_true(first.step_s > 1.03 * closed->ranked[0].closed_form.step_s);
     assert_int_equal(priced->ranked_count, 1);
     assert_priced(&q, &priced->ranked[0]);
     assert_true(fits(&priced->ranked[0].prediction));
-    assert_true(priced->ranked[0].prediction.step_s < first.step_s);
+    assert_true(priced->ranked[0].prediction.step_s < 0.999 * first.step_s);
     assert_true(priced->by_simulation);
     /* The proof was the closed form's: what it says of this answer. */
     const double bound_s = closed->ranked[0].closed_form.step_s * (1.0 - closed->gap_ratio);
