@@ -180,6 +180,8 @@ reaches() {
     resumed maml 8 3 $sines
     resumed fedavg 8 3 $clients
     resumed dp_sgd 4 1 $private
+    train tp_zero3 dp_sgd --steps 2 --dtype bf16 --check --quiet $private # lengths and noise are of 32 bits
+    grep -q 'the same' out || bad 'dp_sgd: not as one rank in 16 bits'
     resumed ddpg 8 3
     # Finn, Abbeel, Levine, figure 3, K = 10: 0.4 to 0.5 behind one step, as read from the picture.
     reaches maml 'e["loss"] <= 0.5' $sines --schedule cosine --warmup 100 --steps 6000 --evaluate sines-test.jsonl
