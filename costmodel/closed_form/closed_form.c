@@ -102,6 +102,8 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     if (workload->engine.moment_bytes == 2 && workload->precision != REDCO_FP32) {
         costs->state_bytes.optimizer -= 4; /* two moments of two bytes less */
     }
+    const redco_graph_work *const work = redco_model_graph_work(costs->model);
+    if (work != NULL) { costs->state_bytes.optimizer -= 4 * (2 - work->optimizer_states); }
     if (workload->engine.gradient_bytes > 0) { costs->state_bytes.gradient = workload->engine.gradient_bytes; }
     for (uint32_t i = 0; i < costs->class_count; i++) {
         if (is_block(costs->classes[i].kind)) { costs->blocks += costs->classes[i].layers; }
