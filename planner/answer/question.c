@@ -133,6 +133,7 @@ static redco_status find_lacking(const redco_question *question, const redco_inp
     *lacking_out = 0;
     redco_inputs_use_engine(inputs, &options);
     options.verify = false;
+    options.brief = true;
     options.top = 1;
     const redco_status st = redco_search_priced(inputs, &options, &found, &why);
     if (st == REDCO_EVALUE) { return REDCO_OK; } /* the answer tells */
