@@ -41,7 +41,7 @@ row() { # NODE-TYPE MODEL RANKS TP RECOMPUTE OPTION...
 
 : >rows
 models='llama gpt2' policies='none full'
-[ "$size" = all ] && policies='none selective full' && models='llama mistral qwen2 qwen3 gpt2 gptj gpt_neox opt gemma internlm2 bloom mpt t5 mt5 bart'
+[ "$size" = all ] && policies='none selective full' && models='llama mistral qwen2 qwen3 gpt2 gptj gpt_neox opt gemma phi3 internlm2 bloom mpt t5 mt5 bart'
 for model in $models; do
     sed 's/"\(n_layers\{0,1\}\|[a-z_]*_layers\)": [0-9]*/"\1": 4/' "$tests/data/models/medium/$model.json" >"$model.json"
     if [ "$size" = quick ]; then

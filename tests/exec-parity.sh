@@ -52,7 +52,7 @@ triples() { # MODEL: on 4 nodes of 2
 
 cp "$tests/data/models/oracle/qwen3.json" . # norms of heads, which tensor parallelism deals out
 try quad qwen3 2 2 4 f64 --sequence-parallel
-for model in gemma internlm2 bloom mpt t5 mt5 bart; do
+for model in gemma phi3 internlm2 bloom mpt t5 mt5 bart; do
     cp "$tests/data/models/oracle/$model.json" .
     try quad $model 2 1 4 f64 --strategy zero3
     try quad $model 4 2 4 f64 --recompute full --strategy zero3

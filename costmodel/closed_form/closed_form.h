@@ -37,7 +37,7 @@ typedef struct redco_workload {
     redco_engine engine;   /**< zeroed: see there */
 } redco_workload;
 
-/** How one step is split: degrees, schedule, micro-batches, the grid of states and the order of updates. */
+/** A way to split one step: degrees, schedule, micro-batches, the grid of states and the order of updates. */
 typedef struct redco_parallelism {
     uint32_t tp, pp, cp;
     uint32_t chunks;              /**< model chunks of a pipeline stage (interleaved 1F1B); 0 and 1, or pp = 1: one */
@@ -208,6 +208,12 @@ redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_parallelism *p
  *  largest of their transient buffers. */
 redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                   const redco_layer_config *config);
+/** The same without AMSP's T_comm: gather_s to amsp_s are 0. */
+redco_layer_cost redco_cost_layer_step(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                                       const redco_layer_config *config);
+/** redco_prediction.total_bytes of redco_cost_step(), alone. */
+uint64_t redco_cost_bytes(redco_costs *costs, const redco_parallelism *parallelism, const redco_assignment *assignments,
+                          uint32_t count);
 /** Sums @p count assignments that together hold every layer exactly once. */
 redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *parallelism,
                                  const redco_assignment *assignments, uint32_t count);

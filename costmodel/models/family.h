@@ -14,6 +14,7 @@
     ROW(mistral)                                                                                                       \
     ROW(qwen2)                                                                                                         \
     ROW(qwen3)                                                                                                         \
+    ROW(phi3)                                                                                                          \
     ROW(internlm2)                                                                                                     \
     ROW(gemma)                                                                                                         \
     ROW(gpt2)                                                                                                          \
@@ -114,6 +115,13 @@ typedef struct redcoi_settings {
     bool residual_from_norm;        /**< BLOOM: sums begin with the output of the norm, not with its input */
 } redcoi_settings;
 
+/** The order of one matrix for queries, keys and values. */
+typedef enum redcoi_qkv_order {
+    REDCOI_QKV_BY_GROUP, /**< for each group of heads its queries, its key, its value */
+    REDCOI_QKV_BY_HEAD,  /**< for each head its query, its key, its value */
+    REDCOI_QKV_BY_KIND   /**< all queries, all keys, all values */
+} redcoi_qkv_order;
+
 struct redco_language_model {
     const redco_model *model;
     const redco_model_dims *dims;
@@ -122,7 +130,8 @@ struct redco_language_model {
     redco_task task;
     redco_task_parameter *parameters; /**< owns names and layers */
     redco_task_input inputs[2];
-    char *prefix; /**< before all names of parameters; NULL: nothing */
+    redcoi_qkv_order qkv; /**< the family's; at probe sizes as frameworks store it */
+    char *prefix;         /**< before all names of parameters; NULL: nothing */
 };
 
 /** One forward pass that is being built. */
@@ -196,13 +205,6 @@ typedef struct redcoi_layer_modules {
     const redcoi_module *modules; /**< NULL: the family has no such class */
 } redcoi_layer_modules;
 
-/** The order of one matrix for queries, keys and values. */
-typedef enum redcoi_qkv_order {
-    REDCOI_QKV_BY_GROUP, /**< for each group of heads its queries, its key, its value */
-    REDCOI_QKV_BY_HEAD,  /**< for each head its query, its key, its value */
-    REDCOI_QKV_IN_THIRDS /**< all queries, all keys, all values */
-} redcoi_qkv_order;
-
 /** A key that switches the biases of some uses on or off. */
 typedef struct redcoi_bias_key {
     const char *key;
@@ -265,6 +267,9 @@ const char *redcoi_family_names(bool to_train, char buffer[REDCOI_FAMILY_NAMES_S
 
 /** LINEAR, TABLE or LAYER_NORM: the kind of module that has a tensor of this use. */
 redco_param_role redcoi_use_kind(redco_param_use use);
+/** Equal parts of a weight's outputs, each of which tensor parallelism cuts: 3 of all queries, all keys and all values,
+ * 2 of gate and up in one matrix; else 1. Queries that are more than keys make unequal parts: 1. */
+uint32_t redcoi_use_blocks(const redco_model *model, redco_param_use use);
 
 /* family_parameters.c: sizes and tensors */
 
@@ -278,8 +283,9 @@ const char *redcoi_param_name(const redco_param *param, uint32_t layer, char nam
 
 /** Facts that a program tells about a tensor. */
 typedef struct redcoi_tensor_kind {
-    bool table;  /**< rows of it are looked up */
-    bool frozen; /**< it is not trained */
+    bool table;                   /**< rows of it are looked up */
+    bool frozen;                  /**< it is not trained */
+    uint8_t gradient_in; /**< redco_param's */
 } redcoi_tensor_kind;
 
 /** A tensor of any shape and name, which the model's layers are known to use in no particular way. */

@@ -112,12 +112,15 @@ struct attention {
 static void split_qkv(redcoi_pass *p, redco_value product, redco_value qkv[3])
 {
     const uint64_t heads = p->dims->heads, kv_heads = p->dims->kv_heads, size = p->dims->head_dim;
-    switch (p->lm->family->qkv) {
-    case REDCOI_QKV_IN_THIRDS:
+    switch (p->lm->qkv) {
+    case REDCOI_QKV_BY_KIND: {
+        const uint64_t count[3] = {heads, kv_heads, kv_heads}, first[3] = {0, heads, heads + kv_heads};
         for (uint32_t i = 0; i < 3; i++) {
-            qkv[i] = redcoi_lm_heads(p, redco_slice_axis(p->g, product, 2, i * heads * size, heads * size), heads);
+            const redco_value part = redco_slice_axis(p->g, product, 2, first[i] * size, count[i] * size);
+            qkv[i] = redcoi_lm_heads(p, part, count[i]);
         }
         break;
+    }
     case REDCOI_QKV_BY_HEAD: {
         const redco_value by_head =
             redco_reshape(p->g, product, 4, (const uint64_t[]){p->batch, p->length, heads, 3 * size});
@@ -217,8 +220,15 @@ static redco_value activate(redcoi_pass *p, redco_value x)
 
 static redco_value feed_forward(redcoi_pass *p, redco_value y)
 {
-    const redco_value gate = p->dims->gated ? redcoi_lm_product(p, REDCO_USE_GATE, y) : REDCO_NO_VALUE;
-    const redco_value up = redcoi_lm_product(p, REDCO_USE_UP, y);
+    redco_value gate = REDCO_NO_VALUE, up = REDCO_NO_VALUE;
+    if (has(p, REDCO_USE_GATE_UP)) {
+        const redco_value both = redcoi_lm_product(p, REDCO_USE_GATE_UP, y);
+        gate = redco_slice_axis(p->g, both, 2, 0, p->dims->ffn);
+        up = redco_slice_axis(p->g, both, 2, p->dims->ffn, p->dims->ffn);
+    } else {
+        if (p->dims->gated) { gate = redcoi_lm_product(p, REDCO_USE_GATE, y); }
+        up = redcoi_lm_product(p, REDCO_USE_UP, y);
+    }
     const redco_value active = p->dims->gated ? redco_mul(p->g, activate(p, gate), up) : activate(p, up);
     return redcoi_lm_product(p, REDCO_USE_DOWN, active);
 }

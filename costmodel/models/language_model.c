@@ -44,14 +44,13 @@ static bool add_parameter(redco_language_model *lm, const redco_layer_class *cla
                           uint32_t layer)
 {
     char name[REDCOI_MODEL_NAME_SIZE], place[40];
-    const bool thirds = param->use == REDCO_USE_QKV && lm->family->qkv == REDCOI_QKV_IN_THIRDS;
     redco_task_parameter *const p = &lm->parameters[lm->task.parameter_count++];
     (void)snprintf(place, sizeof place, "%s.%u", class->name, layer);
     *p = (redco_task_parameter){.name = strdup(redcoi_param_name(param, layer, name)),
                                 .layer = strdup(place),
                                 .rank = param->rank,
                                 .transposed = param->role == REDCO_PARAM_LINEAR,
-                                .blocks = thirds ? 3 : 1,
+                                .blocks = redcoi_use_blocks(lm->model, param->use),
                                 .initial = initial_of(lm, param)};
     for (uint32_t i = 0; i < param->rank; i++) { p->dim[i] = param->shape[p->transposed ? param->rank - 1 - i : i]; }
     return p->name != NULL && p->layer != NULL;
@@ -317,7 +316,8 @@ redco_status redco_language_model_create(const redco_model *model, uint32_t micr
     if (family->untrained) { return not_built(model, err); }
     redco_language_model *lm = calloc(1, sizeof *lm);
     if (lm == NULL) { return redco_fail(err, REDCO_ENOMEM, redco_model_name(model), "no memory for it"); }
-    *lm = (redco_language_model){.model = model, .dims = redco_model_get_dims(model), .family = family};
+    *lm = (redco_language_model){
+        .model = model, .dims = redco_model_get_dims(model), .family = family, .qkv = family->qkv};
     redcoi_build reader = {.config = redco_json_wrap(redco_model_config(model), redco_model_name(model)), .err = err};
     redcoi_settings_read(&reader, family, lm->dims, &lm->set);
     redco_status st = reader.status;

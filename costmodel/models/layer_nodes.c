@@ -125,11 +125,8 @@ static void add_product(struct list *l, const redco_op *op)
     const uint32_t input = read_node(l, op->inputs[0]), param = redcoi_probe_param(l->probe, op->inputs[1]);
     const uint32_t at =
         add_node(l, REDCO_NODE_PRODUCT, bit(op->role), redcoi_probe_columns(l->probe, op->first_output), 1, &input);
-    const redco_param *const weight = &l->probe->model.params[param];
     l->nodes[at].params[l->nodes[at].param_count++] = param;
-    if (weight->use == REDCO_USE_QKV && l->probe->model.family->qkv == REDCOI_QKV_IN_THIRDS) {
-        l->nodes[at].blocks = 3;
-    }
+    l->nodes[at].blocks = redcoi_use_blocks(&l->probe->model, l->probe->model.params[param].use);
     set_node(&l->origins[op->first_output], at);
 }
 

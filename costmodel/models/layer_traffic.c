@@ -16,18 +16,17 @@ static void add_input(struct inputs *inputs, const char *name, redco_tp_layout l
     }
 }
 
-/* The dimension of a tensor that is cut, as the graph has it, of one or of three parts. */
+/* The dimension of a tensor that is cut, as the graph has it, in one block or several. */
 static void add_param(const redcoi_probe *probe, uint32_t id, struct inputs *inputs)
 {
     const redco_value value = probe->values.params[id];
     const redco_param *const param = &probe->model.params[id];
     const redco_tensor_type *const type = redco_value_type(probe->g, value);
-    const bool thirds = param->use == REDCO_USE_QKV && probe->model.family->qkv == REDCOI_QKV_IN_THIRDS;
+    const uint32_t blocks = redcoi_use_blocks(&probe->model, param->use);
     for (uint32_t d = 0; d < type->rank; d++) {
         const redco_extent extent = redcoi_probe_extent(probe, type->dim[d]);
         if (redco_extent_split(&extent) == REDCO_AXIS_COUNT) { continue; }
-        add_input(inputs, redco_value_name(probe->g, value), (redco_tp_layout){REDCO_TP_SPLIT, d, thirds ? 3 : 1},
-                  false);
+        add_input(inputs, redco_value_name(probe->g, value), (redco_tp_layout){REDCO_TP_SPLIT, d, blocks}, false);
         return;
     }
 }

@@ -76,7 +76,7 @@ typedef enum redco_param_use {
     REDCO_USE_FFN_NORM,
     REDCO_USE_GATE, /**< goes through the activation and multiplies UP; without a gate UP goes through it */
     REDCO_USE_UP,
-    REDCO_USE_GATE_UP, /**< one matrix for both */
+    REDCO_USE_GATE_UP, /**< one matrix for both, the gate first */
     REDCO_USE_DOWN,
     REDCO_USE_ROUTER, /**< in a mixture of experts, which no family has yet */
     REDCO_USE_EXPERT_GATE,
@@ -101,9 +101,10 @@ typedef struct redco_param {
     uint32_t rank; /**< 1 to 4 */
     uint64_t shape[4];
     uint32_t class_index;
-    uint32_t count; /**< members of its class */
-    bool joined;    /**< it is gathered with the tensor before it: biases, and what a pipeline's module has more */
-    bool frozen;    /**< it is not trained: no gradient, no optimizer state */
+    uint32_t count;      /**< members of its class */
+    bool joined;         /**< it is gathered with the tensor before it: biases, and what a pipeline's module has more */
+    bool frozen;         /**< it is not trained: no gradient, no optimizer state */
+    uint8_t gradient_in; /**< redco_passes of a user's graph that make its gradient or read that */
     /** Where tensor parallelism of 2^i ranks does otherwise than cut matrices and leave vectors whole, bit i. */
     uint32_t odd_degrees;
 } redco_param;

@@ -13,6 +13,7 @@ static const struct {
     redco_op_role role;
     redco_param_role kind;
     unsigned out, in;
+    uint32_t stacked; /* matrices in one, whose outputs stand behind one another; 0 is taken for 1 */
 } uses[REDCO_USES] = {
     [REDCO_USE_TABLE] = {TABLE(VOCAB, TABLE_WIDTH)},
     [REDCO_USE_POSITIONS] = {TABLE(POSITIONS, HIDDEN)},
@@ -38,7 +39,7 @@ static const struct {
     [REDCO_USE_FFN_NORM] = {NORM(FFN_NORM, HIDDEN)},
     [REDCO_USE_GATE] = {LINEAR(FFN_IN, AXIS(FFN), AXIS(HIDDEN))},
     [REDCO_USE_UP] = {LINEAR(FFN_IN, AXIS(FFN), AXIS(HIDDEN))},
-    [REDCO_USE_GATE_UP] = {.role = REDCO_OP_ROLE_FFN_IN},
+    [REDCO_USE_GATE_UP] = {LINEAR(FFN_IN, AXIS(FFN), AXIS(HIDDEN)), .stacked = 2},
     [REDCO_USE_DOWN] = {LINEAR(FFN_OUT, AXIS(HIDDEN), AXIS(FFN))},
     [REDCO_USE_ROUTER] = {.role = REDCO_OP_ROLE_ROUTER},
     [REDCO_USE_EXPERT_GATE] = {.role = REDCO_OP_ROLE_EXPERT_IN},
@@ -63,6 +64,13 @@ redco_param_role redcoi_use_kind(redco_param_use use)
     return uses[use].kind;
 }
 
+uint32_t redcoi_use_blocks(const redco_model *model, redco_param_use use)
+{
+    const bool equal = model->dims.heads == model->dims.kv_heads;
+    if (use == REDCO_USE_QKV) { return model->family->qkv == REDCOI_QKV_BY_KIND && equal ? 3 : 1; }
+    return uses[use].stacked > 1 ? uses[use].stacked : 1;
+}
+
 static redco_extent extent_of(unsigned axes)
 {
     redco_extent extent = {.factor = 1};
@@ -73,6 +81,7 @@ static redco_extent extent_of(unsigned axes)
 void redco_param_maps(const redco_param *param, redco_extent *out_out, redco_extent *in_out)
 {
     *out_out = extent_of(uses[param->use].out);
+    if (uses[param->use].stacked > 1) { out_out->factor = uses[param->use].stacked; }
     *in_out = extent_of(uses[param->use].in);
 }
 

@@ -102,6 +102,7 @@ static const char *const use_words[REDCO_USES] = {[REDCO_USE_TABLE] = "tokens",
                                                   [REDCO_USE_CROSS_OUTPUT] = "cross o",
                                                   [REDCO_USE_GATE] = "gate",
                                                   [REDCO_USE_UP] = "up",
+                                                  [REDCO_USE_GATE_UP] = "gate up",
                                                   [REDCO_USE_DOWN] = "down",
                                                   [REDCO_USE_PROJECT_OUT] = "project out",
                                                   [REDCO_USE_HEAD] = "head"};
@@ -219,9 +220,9 @@ static redco_tp_rule rule_of(const redco_model *model, const redco_layer_node *n
     if (option->split == REDCOI_TP_REPLICATE) { return rule; }
     redco_param_maps(param, &out, &in);
     rule.dim = column == outputs_first ? 0 : 1;
+    if (column) { rule.parts = node->blocks; }
     if ((column ? out : in).power[REDCO_AXIS_HEAD_DIM] == 0) { return rule; }
     rule.unit = dims->head_dim;
-    if (column) { rule.parts = node->blocks; }
     /* Each group of heads has its queries, its key and its value. */
     if (param->use == REDCO_USE_QKV && rule.parts == 1) { rule.unit *= dims->heads / dims->kv_heads + 2; }
     return rule;

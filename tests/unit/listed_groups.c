@@ -97,7 +97,8 @@ static void add_block(struct list *list, const redco_model *model, uint32_t clas
     if (cross) { add_cross(list, dims->post_norm); }
     if (!dims->parallel_block && !dims->post_norm) { add_norm(list, REDCO_OP_ROLE_FFN_NORM, AXIS(HIDDEN), 0); }
     redco_layer_group *const in = add_product(list, REDCO_OP_ROLE_FFN_IN, AXIS(HIDDEN));
-    for (uint32_t i = 0; i < (dims->gated ? 2 : 1); i++) { add_part(in, 1, AXIS(FFN)); }
+    const bool fused = redco_model_find(model, class_index, REDCO_USE_GATE_UP, false) != REDCO_NO_PARAM;
+    for (uint32_t i = 0; i < (dims->gated && !fused ? 2 : 1); i++) { add_part(in, fused ? 2 : 1, AXIS(FFN)); }
     add_part(add(list, REDCO_OP_ROLE_ACTIVATION, REDCO_GROUP_MEMORY), 1, TOKENS | AXIS(FFN));
     add_part(add_product(list, REDCO_OP_ROLE_FFN_OUT, AXIS(FFN)), 1, AXIS(HIDDEN));
     if (dims->post_norm) { add_norm(list, REDCO_OP_ROLE_FFN_NORM, AXIS(HIDDEN), 0); }

@@ -175,9 +175,9 @@ static redco_model *random_model(const char *type, uint64_t *seed)
 
 static void random_configs_have_the_listed_operators(void **state)
 {
-    static const char *const types[] = {"llama", "mistral", "qwen2",    "qwen3",  "internlm2", "gemma",
-                                        "gpt2",  "gptj",    "gpt_neox", "opt",    "bloom",     "mpt",
-                                        "t5",    "mt5",     "bart",     "generic"};
+    static const char *const types[] = {"llama", "mistral", "qwen2", "qwen3",    "internlm2", "gemma",
+                                        "phi3",  "gpt2",    "gptj",  "gpt_neox", "opt",       "bloom",
+                                        "mpt",   "t5",      "mt5",   "bart",     "generic"};
     uint64_t seed = 16;
     (void)state;
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
@@ -235,6 +235,8 @@ static void backward_reads(void **state)
         {"gpt-j-6b", 1, T * (2 * 4096 + 4 * 4096 + 2 * 16384), T * (2 + 16), T * (4096 + 16), 0},
         {"gemma-7b", 1, T * (4 * 3072 + 4 * 4096 + 4 * 24576), T * (2 + 16), T * (4096 + 16), T * 24576},
         {"internlm2-7b", 1, T * (4 * 4096 + 2 * 4096 + 2 * 1024 + 4 * 14336), T * (2 + 32), T * (4096 + 32), T * 14336},
+        {"phi-3-mini", 1, T * (4 * 3072 + 4 * 3072 + 4 * 8192), T * (2 + 32), T * (3072 + 32), T * 8192},
+        {"phi-4", 1, T * (4 * 5120 + 2 * 5120 + 2 * 1280 + 4 * 17920), T * (2 + 40), T * (5120 + 40), T * 17920},
         {"bloom-7b1", 1, T * (4 * 4096 + 4 * 4096 + 2 * 16384), T * (4 + 32), T * (4096 + 32), 0},
         {"mpt-7b", 1, T * (4 * 4096 + 4 * 4096 + 2 * 16384), T * (4 + 32), T * (4096 + 32), 0},
         /* encoders, and decoders with a second attention and a third norm: the encoder's output is not a layer's own */
@@ -318,6 +320,8 @@ static void collectives_are_those_of_pairs(void **state)
         {"bloom-7b1", 1, 4096, llama, llama_rows}, /* by head */
         {"mpt-7b", 1, 4096, llama, llama_rows},
         {"internlm2-7b", 1, 4096, llama, llama_rows}, /* by group */
+        {"phi-3-mini", 1, 3072, llama, llama_rows},   /* gate and up of one matrix: in halves */
+        {"phi-4", 1, 5120, llama, llama_rows},
         {"gpt-j-6b", 1, 4096, "qkv b+ out ! ffn_out f+!", "qkv f<  b> out ! ffn_out f>  b<!"},
         {"gpt-neox-20b", 1, 6144, "qkv b+ out ! ffn_in b+ ffn_out f+!",
          "qkv f<  b> out ! ffn_in f<  b> ffn_out f>  b<!"},

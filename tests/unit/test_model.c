@@ -19,7 +19,9 @@ struct count_row {
 
 /* Sums over named_parameters() of HuggingFace transformers 4.48.0 for the same dimensions (PyTorch's meta device); T5,
  * OPT-66B, GPT-J and LLaMA-7B also by redco 0.4.23 on the Flax models.
- * internlm2-7b by hand: 2 x 92544 x 4096 + 4096 + 32 x (6144 x 4096 + 4096^2 + 3 x 14336 x 4096 + 2 x 4096). */
+ * internlm2-7b by hand: 2 x 92544 x 4096 + 4096 + 32 x (6144 x 4096 + 4096^2 + 3 x 14336 x 4096 + 2 x 4096);
+ * phi-3-mini: 2 x 32064 x 3072 + 3072 + 32 x (9216 x 3072 + 3072^2 + 3 x 8192 x 3072 + 2 x 3072); phi-4: 2 x 100352 x
+ * 5120 + 5120 + 40 x (7680 x 5120 + 5120^2 + 3 x 17920 x 5120 + 2 x 5120). */
 static const struct count_row counts[] = {
     {"llama-7b", 6738415616},      {"llama-13b", 13015864320},   {"llama-30b", 32528943616},
     {"llama-65b", 65285660672},    {"amsp-30b", 27573049344},    {"llama-2-70b", 68976648192},
@@ -31,7 +33,7 @@ static const struct count_row counts[] = {
     {"gpt-neox-20b", 20554567680}, {"opt-125m", 125239296},      {"opt-13b", 12853473280},
     {"opt-66b", 65719701504},      {"bloom-560m", 559214592},    {"bloom-7b1", 7069016064},
     {"bloom-176b", 176247271424},  {"mpt-7b", 6649286656},       {"t5-11b", 11307321344},
-    {"bart-large", 406291456},
+    {"bart-large", 406291456},     {"phi-3-mini", 3821079552},   {"phi-4", 14659507200},
 };
 
 static uint64_t elements_of(const redco_param *param)
@@ -104,7 +106,7 @@ static const struct default_row defaults[] = {
     {"llama", 6738415616}, {"mistral", 7241732096},   {"qwen2", 12049846272}, {"qwen3", 12049461248},
     {"gemma", 8537680896}, {"gpt2", 124439808},       {"gptj", 6050882784},   {"opt", 125239296},
     {"bloom", 16156544},   {"gpt_neox", 20554567680}, {"mpt", 1311213568},    {"t5", 60506624},
-    {"mt5", 300176768},    {"bart", 406291456},
+    {"mt5", 300176768},    {"bart", 406291456},       {"phi3", 3821079552},
 };
 
 static redco_status read_text(const char *text, redco_model **model_out, redco_error *err)
@@ -252,7 +254,8 @@ static const struct bad_row bad[] = {
     {"{}", "config.json:/model_type", "is missing; one of: llama, mistral"},
     {"{\"model_type\":7}", "config.json:/model_type", "is a number; a string is needed"},
     {"{\"model_type\":\"mixtral\"}", "config.json:/model_type",
-     "\"mixtral\" is not a model type that redco knows; known: llama, mistral, qwen2, qwen3, internlm2, gemma, gpt2, "
+     "\"mixtral\" is not a model type that redco knows; known: llama, mistral, qwen2, qwen3, phi3, internlm2, gemma, "
+     "gpt2, "
      "gptj, "
      "gpt_neox, opt, bloom, mpt, t5, mt5, bart, generic"},
     {"{\"model_type\":\"generic\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":4,\"vocab_size\":"

@@ -21,7 +21,7 @@
 static const char *const configs[] = {"llama", "llama-scaled", "mistral",   "qwen2",    "qwen3",
                                       "gpt2",  "gpt2-variant", "gptj",      "gpt_neox", "gpt_neox-sequential",
                                       "opt",   "gemma",        "internlm2", "bloom",    "mpt",
-                                      "t5",    "mt5",          "bart"};
+                                      "t5",    "mt5",          "bart",      "phi3",     "phi3-grouped"};
 enum { CONFIGS = sizeof configs / sizeof configs[0] };
 
 static const redco_task_options training = {
@@ -238,12 +238,16 @@ static void what_is_not_built_is_refused(void **state)
            "must be even, at least 2 and at most the size of a head");
     expect(refusal("gpt_neox", "rotary_pct", "0.01", 12), "c.json:/rotary_pct",
            "must make an even number of elements of a head, at least 2");
+    expect(refusal("phi3", "partial_rotary_factor", "0.1", 12), "c.json:/partial_rotary_factor",
+           "must leave two elements of a head");
+    expect(refusal("phi3", "rope_scaling", "{\"type\":\"longrope\"}", 12), "c.json:/rope_scaling/type",
+           "\"longrope\" is not a scaling that the executor has: default, linear, llama3");
     expect(refusal("gpt2", NULL, NULL, 17), "c.json", "sequences of 17 tokens; its table has 16 positions");
     expect(refusal("gpt2", NULL, NULL, 0), "c.json", "a micro-batch of 2 sequences of 0 tokens is empty");
-    expect(
-        refusal("llama", "model_type", "\"generic\"", 12), "c.json",
-        "is of type \"generic\", which the executor does not build; it builds llama, mistral, qwen2, qwen3, internlm2, "
-        "gemma, gpt2, gptj, gpt_neox, opt, bloom, mpt, t5, mt5, bart");
+    expect(refusal("llama", "model_type", "\"generic\"", 12), "c.json",
+           "is of type \"generic\", which the executor does not build; it builds llama, mistral, qwen2, qwen3, phi3, "
+           "internlm2, "
+           "gemma, gpt2, gptj, gpt_neox, opt, bloom, mpt, t5, mt5, bart");
     expect(refusal("mpt", "attn_config", "{\"clip_qkv\":8.0}", 12), "c.json:/attn_config/clip_qkv",
            "is set; the executor builds MPT without it");
     expect(refusal("mpt", "attn_config", "{\"alibi\":false}", 12), "c.json:/attn_config",
@@ -322,7 +326,7 @@ static void errors_of_a_users_task_are_told(void **state)
     redco_error err = {0};
     (void)state;
     assert_int_equal(redco_task_build(&task, &options, &built, &err), REDCO_EVALUE);
-    expect(err, "line.bias", "the loss function asks for it; the task has no parameter and no input of that name");
+    expect(err, "line.bias", "a function asks for it; the task has no parameter and no input of that name");
     redco_error_clear(&err);
     task = line_task(inputs, "line.kernel"); /* x is [2,3], the kernel [2,1] */
     assert_int_equal(redco_task_build(&task, &options, &built, &err), REDCO_EVALUE);

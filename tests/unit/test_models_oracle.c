@@ -237,7 +237,8 @@ static void compare(const char *name, redco_dtype dtype, const errors *bound)
 static const char *const names[] = {"llama",         "llama-scaled",  "mistral", "qwen2",     "qwen3",
                                     "gpt2",          "gpt2-variant",  "gptj",    "gpt_neox",  "gpt_neox-sequential",
                                     "opt",           "opt-post-norm", "gemma",   "internlm2", "bloom",
-                                    "bloom-variant", "mpt",           "t5",      "mt5",       "bart"};
+                                    "bloom-variant", "mpt",           "t5",      "mt5",       "bart",
+                                    "phi3",          "phi3-grouped"};
 
 /* Bounds: 53 bits of significand, some 1e2 roundings behind each other and sums of some 1e3 parts: 1e-13 of a gradient.
  * AdamW divides by the root of the second moment, so that the first steps turn rounding of a gradient g into steps of

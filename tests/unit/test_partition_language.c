@@ -67,7 +67,8 @@ static void test_models(void **state)
                                           "gemma",        "internlm2",
                                           "bloom",        "mpt",
                                           "t5",           "mt5",
-                                          "bart"};
+                                          "bart",         "phi3",
+                                          "phi3-grouped"};
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) { check_model(*state, configs[i]); }
 }
 

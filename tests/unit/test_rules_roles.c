@@ -131,7 +131,7 @@ static void every_preset_is_known(void **state)
 {
     static const char *const presets[] = {"llama-2-70b", "mistral-7b", "qwen2-7b",     "internlm2-7b", "gemma-2b",
                                           "gpt2",        "gpt-j-6b",   "gpt-neox-20b", "opt-125m",     "bloom-560m",
-                                          "mpt-7b",      "t5-11b",     "bart-large"};
+                                          "mpt-7b",      "t5-11b",     "bart-large",   "phi-4"};
     (void)state;
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
         redco_model *model = NULL;

@@ -90,7 +90,7 @@ const redcoi_family redcoi_family_mpt = {
         {[REDCOI_SIZE_VOCAB] = 50368, [REDCOI_SIZE_HIDDEN] = 2048, [REDCOI_SIZE_LAYERS] = 24, [REDCOI_SIZE_HEADS] = 16},
     .dropout_key = "resid_pdrop",
     .layers = layers,
-    .qkv = REDCOI_QKV_IN_THIRDS,
+    .qkv = REDCOI_QKV_BY_KIND,
     .epsilon = {"layer_norm_epsilon", 1e-5},
     .deviation = {"initializer_range", 0.02},
     .active = {NULL, REDCOI_ACTIVATION_GELU}, /* every MPT has it; its config has no key */

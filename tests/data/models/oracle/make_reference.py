@@ -38,8 +38,8 @@ def number(stream, count):
 def weight(stream, name, shape):
     """Matrices and tables 0.4 wide, vectors 0.2; gains of norms around 1."""
     norm = len(shape) == 1 and name.endswith("weight")
-    spread = 0.4 if len(shape) > 1 else 0.2
-    values = (1.0 if norm else 0.0) + spread * (number(stream, int(numpy.prod(shape))) - 0.5)
+    width = 0.4 if len(shape) > 1 else 0.2
+    values = (1.0 if norm else 0.0) + width * (number(stream, int(numpy.prod(shape))) - 0.5)
     return torch.from_numpy(values.reshape(shape))
 
 
