@@ -1,8 +1,8 @@
 #!/bin/sh
 # generation.sh TOOLS_DIR [REPEATS]: ratios of what generated tokens cost on one rank of this machine: a token behind few others
 # and behind many, and eight prompts together against one. Keys and values are kept where they lie, so that a token costs
-# a + b x (tokens before it): attention alone reads what was before. Processor time of one thread, without that of starting; the least of REPEATS runs each (3 by default). It is no test, as times depend on the
-# machine.
+# a + b x (tokens before it): attention alone reads what was before. Processor time of one thread, without that of starting;
+# the least of REPEATS runs each (3 by default). It is no test, as times depend on the machine.
 set -eu
 PATH=$(cd "$1" && pwd):$PATH
 repeats=${2:-3}
