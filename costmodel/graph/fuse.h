@@ -36,12 +36,6 @@ redco_status redco_graph_fuse(const redco_graph *graph, const redco_value *outpu
                               const redco_fuse_options *options, redco_graph **graph_out, redco_value *outputs_out,
                               redco_error *err);
 
-/** Bytes that elementwise operators read and write for @p outputs: each operator its inputs, once each, and its
- *  outputs. Fusing never makes it more.
- *  @param choose   asked for each such operator whether it counts; NULL: all do */
-uint64_t redco_graph_elementwise_bytes(const redco_graph *graph, const redco_value *outputs, uint32_t output_count,
-                                       bool (*choose)(void *context, const redco_op *op), void *context);
-
 #ifdef __cplusplus
 }
 #endif
