@@ -2,6 +2,7 @@
  * the simulator itself says about them. */
 #include "cost_fixture.h"
 #include "costmodel/simulator/simulate.h"
+#include "memory_file.h"
 #include "traces/compare/compare.h"
 
 #include <math.h>
@@ -502,7 +503,10 @@ static void simulated(uint32_t pp)
     check_ok(redco_simulate(b.costs, &parallelism, all, n, NULL, &simulation, &err), &err);
     check_ok(redco_simulate_trace(b.costs, &parallelism, all, n, NULL, &predicted, &err), &err);
     check_ok(redco_trace_text(predicted, &text, &size, &err), &err);
-    check_ok(redco_trace_parse(text, size, "trace", NULL, &measured, &report, &err), &err);
+    char path[MEMORY_FILE_PATH_BYTES];
+    FILE *const file = memory_file(text, size, path);
+    check_ok(redco_trace_load(path, NULL, &measured, &report, &err), &err);
+    (void)fclose(file);
     assert_int_equal(report.ignored + report.unpaired + report.duplicates, 0);
     const redco_compare_source sources[] = {{predicted, "prediction"}, {measured, "trace"}};
     check_ok(redco_trace_compare(&sources[0], &sources[1], 1, works, NULL, &c, &err), &err);
