@@ -5,19 +5,12 @@
 # Lists of words and names of our own; "a && b || bad" is meant; kill is no file.
 # shellcheck disable=SC2086,SC2012,SC2015,SC2238,SC2046,SC2010
 set -u
-tests=$(cd "$(dirname "$0")" && pwd) || exit 2
-PATH=$(cd "$1" && pwd):$PATH
+# shellcheck source=tests/exec-common.sh
+. "$(dirname "$0")/exec-common.sh"
 size=$2
 pipelines=$(cd "$3" && pwd) || exit 2
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
-failures=0 resumed=0 damaged=0
-bad() {
-    echo "$*"
-    cat out err
-    failures=$((failures + 1))
-}
+resumed=0 damaged=0
 plan() { # NAME MODEL OPTION...
     name=$1 model=$2
     shift 2

@@ -6,39 +6,11 @@
 # Checks are "all of these, or report": the report never runs after a success.
 # shellcheck disable=SC2015,SC2086,SC2012
 set -u
-tests=$(cd "$(dirname "$0")" && pwd) || exit 2
-PATH=$(cd "$1" && pwd):$PATH
+# shellcheck source=tests/exec-common.sh
+. "$(dirname "$0")/exec-common.sh"
 pipelines=$(cd "$2" && pwd) || exit 2
 compiler=$3 size=${4:-full}
-command -v python3 >/dev/null || { echo 'skipped: no python3' && exit 77; }
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
-failures=0 runs=0 refused=0
-bad() {
-    echo "$*"
-    tail -n 5 out err
-    failures=$((failures + 1))
-}
-run() { # OPTION...: quietly, into out and err
-    runs=$((runs + 1))
-    redco-exec "$@" >out 2>err
-}
-refuse() { # CODE TEXT OPTION...
-    want=$1 text=$2
-    shift 2
-    refused=$((refused + 1))
-    redco-exec "$@" >out 2>err
-    got=$?
-    [ $got -eq "$want" ] && [ "$(wc -l <err)" -eq 1 ] && grep -q -e "$text" err && ! grep -q '^step' out ||
-        bad "$*: exit $got, not $want with \"$text\""
-}
-plan() { # NAME LIBRARY GLOBAL MICRO OPTION...
-    name=$1 library=$2 global=$3 micro=$4
-    shift 4
-    redco-plan --quiet --pipeline "$library" --cluster "$tests/data/exec/quad.json" --global-batch "$global" \
-        --micro-batch "$micro" --precision fp32 "$@" -o "$name.json" >out 2>err || bad "plan $name"
-}
 said() { # EXPRESSION: of the document in out
     python3 -c "import json; d = json.load(open('out')); assert $1, $2" || bad "$1"
 }
@@ -47,11 +19,10 @@ said() { # EXPRESSION: of the document in out
 digits=$pipelines/digits.so data=$tests/../executor/pipelines/data
 head -n 90 "$data/digits-train.jsonl" >train.jsonl
 head -n 37 "$data/digits-test.jsonl" >test.jsonl
-plan one "$digits" 16 4 --gpus 1
-plan zero3 "$digits" 16 4 --gpus 4 --strategy zero3
+pipeline_plan one "$digits" 16 4 --gpus 1
+pipeline_plan zero3 "$digits" 16 4 --gpus 4 --strategy zero3
 train="--pipeline $digits --data train.jsonl --dtype f64"
-run zero3.json $train --epochs 3 --evaluate test.jsonl --checkpoint ck --keep 1 --keep-best metric --log log --json --learning-rate 0.03 ||
-    bad "epochs: exit $?"
+run redco-exec zero3.json $train --epochs 3 --evaluate test.jsonl --checkpoint ck --keep 1 --keep-best metric --log log --json --learning-rate 0.03
 cp out epochs.json
 said 'len(d["steps"]) == 17 and [e["step"] for e in d["evaluations"]] == [6, 12, 17]' 'd["evaluations"]'
 said 'd["epoch_examples"] == 90 and abs(d["evaluations"][0]["epoch"] - 96 / 90) < 1e-15' 'd'
@@ -65,19 +36,18 @@ assert kept == sorted({"step-%010d" % best["step"], "step-%010d" % 17}), kept
 PY
 # Evaluations between steps change no bit, and batches, ranks and what is left over no loss.
 for name in one zero3; do
-    run $name.json $train --steps 17 --learning-rate 0.03 --save-weights $name.w --quiet || bad "$name"
+    run redco-exec $name.json $train --steps 17 --learning-rate 0.03 --save-weights $name.w --quiet
 done
-run zero3.json $train --steps 17 --evaluate test.jsonl --evaluate-every 4 --learning-rate 0.03 --save-weights evaluated.w --json ||
-    bad 'evaluate-every'
+run redco-exec zero3.json $train --steps 17 --evaluate test.jsonl --evaluate-every 4 --learning-rate 0.03 --save-weights evaluated.w --json
 said '[e["step"] for e in d["evaluations"]] == [4, 8, 12, 16, 17]' 'd["evaluations"]'
 cmp zero3.w/model.safetensors evaluated.w/model.safetensors || bad 'an evaluation changes what is learned'
 batches='1 5 37 64'
 [ "$size" = full ] || batches=5
 for batch in $batches; do
-    run one.json --pipeline "$digits" --dtype f64 --steps 0 --weights zero3.w --evaluate test.jsonl --batch $batch --json || bad "batch $batch"
+    run redco-exec one.json --pipeline "$digits" --dtype f64 --steps 0 --weights zero3.w --evaluate test.jsonl --batch $batch --json
     cp out batch$batch.json
 done
-run zero3.json --pipeline "$digits" --dtype f64 --steps 0 --weights zero3.w --evaluate test.jsonl --json || bad 'batch of ranks'
+run redco-exec zero3.json --pipeline "$digits" --dtype f64 --steps 0 --weights zero3.w --evaluate test.jsonl --json
 python3 - <<'PY' || bad 'evaluations of other batches are others'
 import json
 import glob
@@ -87,11 +57,11 @@ PY
 
 # Broken off inside of an epoch, under a schedule, with evaluations: the same bits as without.
 course="$train --epochs 3 --schedule cosine --warmup 3 --evaluate test.jsonl --evaluate-every 5 --keep-best loss --checkpoint-every 4 --keep 9"
-run zero3.json $course --checkpoint whole --log whole.log --save-weights whole.w --quiet || bad whole
+run redco-exec zero3.json $course --checkpoint whole --log whole.log --save-weights whole.w --quiet
 cp -r whole broken && cp -r whole.log broken.log
 rm -rf broken/step-0000000012 broken/step-0000000015 broken/step-0000000016 broken/step-0000000017 broken/step-0000000010
 printf '{"step": 18, "lo' >>broken.log/metrics.jsonl
-run zero3.json $course --checkpoint broken --log broken.log --resume --save-weights resumed.w --quiet || bad resumed
+run redco-exec zero3.json $course --checkpoint broken --log broken.log --resume --save-weights resumed.w --quiet
 cmp whole.w/model.safetensors resumed.w/model.safetensors || bad 'resumed: other weights'
 python3 - <<'PY' || bad 'resumed: another log'
 import json
@@ -150,7 +120,7 @@ if [ -x /usr/bin/jsonschema ]; then
 fi
 
 # Ignored targets and padding, weighed over ranks and micro-batches: by hand.
-"$compiler" -std=c11 -shared -fPIC -I"$tests/.." "$tests/training/bigrams.c" -o bigrams.so >out 2>err || bad bigrams.c
+compile bigrams "$tests/training/bigrams.c" ''
 python3 - >bigrams.jsonl <<'PY'
 import json
 for i in range(13):
@@ -164,16 +134,16 @@ for plan in 'b1 8 4 --gpus 1' 'b2 8 1 --gpus 2' 'b3 8 2 --gpus 4 --strategy zero
     name=$1
     [ "$size" = full ] || [ $name != b2 ] || continue
     shift
-    plan $name ./bigrams.so "$@"
-    [ -e b.w ] || run $name.json --pipeline ./bigrams.so --steps 0 --save-weights b.w || bad 'first weights'
-    run $name.json --pipeline ./bigrams.so --data bigrams.jsonl --order file --dtype f64 --weights b.w --steps 1 --json || bad "$name"
+    pipeline_plan $name ./bigrams.so "$@"
+    [ -e b.w ] || run redco-exec $name.json --pipeline ./bigrams.so --steps 0 --save-weights b.w
+    run redco-exec $name.json --pipeline ./bigrams.so --data bigrams.jsonl --order file --dtype f64 --weights b.w --steps 1 --json
     python3 "$tests/training/bigrams.py" first b.w/model.safetensors bigrams.jsonl out 8 || bad "$name: first step"
     for batch in 4 1; do
         [ "$size" = full ] || [ $batch -eq 4 ] || continue
-        run $name.json --pipeline ./bigrams.so --dtype f64 --weights b.w --steps 0 --evaluate bigrams.jsonl --batch $batch --json || bad "$name"
+        run redco-exec $name.json --pipeline ./bigrams.so --dtype f64 --weights b.w --steps 0 --evaluate bigrams.jsonl --batch $batch --json
         python3 "$tests/training/bigrams.py" evaluation b.w/model.safetensors bigrams.jsonl out || bad "$name: evaluation"
     done
-    run $name.json --pipeline ./bigrams.so --data bigrams.jsonl --dtype f64 --steps 5 --check --quiet && grep -q 'the same' out || bad "$name: check"
+    run redco-exec $name.json --pipeline ./bigrams.so --data bigrams.jsonl --dtype f64 --steps 3 --check --quiet && grep -q 'the same' out || bad "$name: check"
 done
 # The same of language models: a step's loss is that of an evaluation of its examples.
 python3 - >lm.jsonl <<'PY'
@@ -189,14 +159,14 @@ for model in llama t5; do
         [ "$size" = full ] || [ "$model ${options%% --m*}" = 't5 --gpus 4 --tp 2' ] || continue
         redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/$model.json" --seq 12 \
             --global-batch 8 --precision fp32 $options -o lm.json >out 2>err || bad "plan $model $options"
-        run lm.json --data lm.jsonl --order file --dtype f64 --steps 1 --json && cp out step.json || bad "$model $options"
-        run lm.json --evaluate lm8.jsonl --dtype f64 --steps 0 --json || bad "$model $options"
+        run redco-exec lm.json --data lm.jsonl --order file --dtype f64 --steps 1 --json && cp out step.json
+        run redco-exec lm.json --evaluate lm8.jsonl --dtype f64 --steps 0 --json
         python3 - <<'PY' || bad "$model $options: a step's loss is not that of its targets"
 import json
 a, b = json.load(open("step.json")), json.load(open("out"))
 assert abs(a["steps"][0]["loss"] / b["evaluation"]["loss"] - 1) < 1e-12, (a["steps"], b["evaluation"])
 PY
-        run lm.json --data lm.jsonl --dtype f64 --steps 3 --check --quiet && grep -q 'the same' out || bad "$model $options: check"
+        run redco-exec lm.json --data lm.jsonl --dtype f64 --steps 2 --check --quiet && grep -q 'the same' out || bad "$model $options: check"
     done
 done
 
@@ -233,8 +203,9 @@ open("torn.npy", "wb").write(b"\x93NUMPY\x01\x00\xff\xff{   ")
 PY
 redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/llama.json" --seq 12 \
     --global-batch 4 --precision fp32 --gpus 2 -o ids.json >out 2>err || bad 'plan of ids'
-redco-exec --new-pipeline first >out 2>err && "$compiler" -std=c11 -shared -fPIC -I"$tests/.." first/first.c -o first.so || bad first
-plan points first.so 6 3 --gpus 2
+run redco-exec --new-pipeline first
+compile first first/first.c ''
+pipeline_plan points first.so 6 3 --gpus 2
 same='import json, sys; a, b = (json.load(open(f)) for f in sys.argv[1:3]); assert [s["loss"] for s in a["steps"]] == [s["loss"] for s in b["steps"]] and len(a["steps"]) > 1'
 for data in 'points points --pipeline first.so' 'b3 pairs --pipeline ./bigrams.so' 'ids texts'; do
     set -- $data
@@ -242,36 +213,34 @@ for data in 'points points --pipeline first.so' 'b3 pairs --pipeline ./bigrams.s
     [ "$size" = full ] || [ "$name" = pairs ] || continue
     shift 2
     for kind in '' .jsonl; do
-        run $plan.json "$@" --data $name$kind --steps 6 --evaluate $name$kind --json && cp out of.$name$kind.json || bad "$name$kind"
+        run redco-exec $plan.json "$@" --data $name$kind --steps 6 --evaluate $name$kind --json && cp out of.$name$kind.json
     done
     python3 -c "$same; assert a['evaluation']['loss'] == b['evaluation']['loss']" of.$name.json of.$name.jsonl.json || bad "$name: arrays are not their lines"
 done
 if [ "$size" = full ]; then
 for file in ids.bin ids.npy rows.npy; do
-    run ids.json --data $file --steps 4 --evaluate $file --json && cp out $file.json || bad $file
+    run redco-exec ids.json --data $file --steps 4 --evaluate $file --json && cp out $file.json
 done
 python3 -c "$same" ids.bin.json ids.npy.json && python3 -c "$same" ids.bin.json rows.npy.json || bad 'ids in arrays are others'
 python3 -c 'import json; e = [json.load(open(f + ".json"))["evaluation"] for f in ("ids.bin", "ids.npy", "rows.npy")]; assert e[0]["loss"] == e[1]["loss"] == e[2]["loss"] and e[2]["targets"] == 108, e' ||
     bad 'evaluations of arrays are others'
 # In the order of the file: the first step is an evaluation of the first examples, in every epoch the same.
 head -n 16 train.jsonl >first.jsonl
-run zero3.json --pipeline "$digits" --data train.jsonl --order file --dtype f64 --steps 1 --json && cp out file.json || bad 'order file'
-run zero3.json --pipeline "$digits" --dtype f64 --steps 0 --evaluate first.jsonl --json || bad first
+run redco-exec zero3.json --pipeline "$digits" --data train.jsonl --order file --dtype f64 --steps 1 --json && cp out file.json
+run redco-exec zero3.json --pipeline "$digits" --dtype f64 --steps 0 --evaluate first.jsonl --json
 python3 -c 'import json; a, b = json.load(open("file.json")), json.load(open("out")); assert abs(a["steps"][0]["loss"] / b["evaluation"]["loss"] - 1) < 1e-12' ||
     bad 'the order is not that of the file'
 fi
 
 # Dropout: its numbers are of seed and example, not of ranks; evaluation has none.
-sed 's/const redco_value x = redco_scope_weight(scope, "x")/const redco_value whole = redco_scope_weight(scope, "x"), x = scope->training ? redco_dropout(g, whole, 0.5, scope->key, 1, NULL) : whole/; s/"first"/"drops"/' \
-    first/first.c >drops.c
-"$compiler" -std=c11 -shared -fPIC -I"$tests/.." drops.c -o drops.so >out 2>err || bad drops.c
+compile drops first/first.c 's/const redco_value x = redco_scope_weight(scope, "x")/const redco_value whole = redco_scope_weight(scope, "x"), x = scope->training ? redco_dropout(g, whole, 0.5, scope->key, 1, NULL) : whole/; s/"first"/"drops"/'
 drops="drops.json --pipeline ./drops.so --data points.jsonl --dtype f64 --epochs 5 --evaluate points.jsonl --json"
 if [ "$size" = full ]; then
 for ranks in 1 2 4; do
-    plan drops ./drops.so 12 3 --gpus $ranks --strategy "$([ $ranks -eq 4 ] && echo zero3 || echo ddp)"
-    run $drops && cp out drops.$ranks.out || bad "dropout on $ranks ranks"
+    pipeline_plan drops ./drops.so 12 3 --gpus $ranks --strategy "$([ $ranks -eq 4 ] && echo zero3 || echo ddp)"
+    run redco-exec $drops && cp out drops.$ranks.out
 done
-run $drops --seed 2 && cp out drops.seed.out || bad 'dropout: seed'
+run redco-exec $drops --seed 2 && cp out drops.seed.out
 python3 - <<'PY' || bad 'dropout depends on ranks'
 import json
 one, two, four, other = (json.load(open(f"drops.{n}.out")) for n in (1, 2, 4, "seed"))
@@ -320,48 +289,45 @@ assert p.stderr == b"" and b"\r" not in p.stdout
 PY
 
 # An evaluation that fails: among the first examples before any step, later with what was trained saved.
-sed 's/^const redco_user_pipeline redco/static double judge(const json_t *example, const json_t *prediction)\n{\n    (void)prediction;\n    return 0.0 \/ json_number_value(json_object_get(example, "x"));\n}\n\n&/; s/\.predict = line/.predict = line, .metric = judge/' \
-    first/first.c >judged.c
-"$compiler" -std=c11 -shared -fPIC -I"$tests/.." judged.c -o judged.so >out 2>err || bad judged.c
+compile judged first/first.c 's/^const redco_user_pipeline redco/static double judge(const json_t *example, const json_t *prediction)\n{\n    (void)prediction;\n    return 0.0 \/ json_number_value(json_object_get(example, "x"));\n}\n\n&/; s/\.predict = line/.predict = line, .metric = judge/'
 yes '{"x": 1, "y": 1}' | head -n 7 >late.jsonl
 echo '{"x": 0, "y": 1}' | cat - late.jsonl >early.jsonl && echo '{"x": 0, "y": 1}' >>late.jsonl
-plan judged ./judged.so 6 3 --gpus 2
-refuse 1 'early.jsonl: the metric is not a finite number' judged.json --pipeline ./judged.so --data late.jsonl --evaluate early.jsonl --steps 3 --checkpoint early.ck
-run judged.json --pipeline ./judged.so --data late.jsonl --evaluate late.jsonl --steps 3 --checkpoint late.ck
+pipeline_plan judged ./judged.so 6 3 --gpus 2
+refuse 1 'early.jsonl: the metric is not a finite number' redco-exec judged.json --pipeline ./judged.so --data late.jsonl --evaluate early.jsonl --steps 3 --checkpoint early.ck
+redco-exec judged.json --pipeline ./judged.so --data late.jsonl --evaluate late.jsonl --steps 3 --checkpoint late.ck >out 2>err
 [ $? -eq 1 ] && grep -q 'late.jsonl: the metric is not a finite number' err && [ -e late.ck/step-0000000003/checkpoint.json ] ||
     bad 'an evaluation that fails behind the last step'
 
 # Bad input.
-refuse 2 '--epochs: and --steps' one.json $train --epochs 2 --steps 3
-refuse 2 '--epochs: needs --data' ids.json --epochs 2
-refuse 2 '--epochs: 1000000 epochs of 9 examples are 2250000 steps; 1000000 are possible' ids.json --epochs 1000000 --data ids.bin
-refuse 2 '--evaluate-every: needs' one.json $train --evaluate-every 2
-refuse 2 '--keep-best: needs' one.json $train --keep-best loss --evaluate test.jsonl
-refuse 2 '--keep-best: language models' ids.json --keep-best metric --evaluate ids.bin --checkpoint new
-refuse 2 'has no .metric' b1.json --pipeline ./bigrams.so --data bigrams.jsonl --evaluate bigrams.jsonl --checkpoint new --keep-best metric
-refuse 2 'log/metrics.jsonl: is there already' zero3.json $train --log log
-refuse 2 'cannot make the folder' zero3.json $train --log no/where
+refuse 2 '--epochs: and --steps' redco-exec one.json $train --epochs 2 --steps 3
+refuse 2 '--epochs: needs --data' redco-exec ids.json --epochs 2
+refuse 2 '--epochs: 1000000 epochs of 9 examples are 2250000 steps; 1000000 are possible' redco-exec ids.json --epochs 1000000 --data ids.bin
+refuse 2 '--evaluate-every: needs' redco-exec one.json $train --evaluate-every 2
+refuse 2 '--keep-best: needs' redco-exec one.json $train --keep-best loss --evaluate test.jsonl
+refuse 2 '--keep-best: language models' redco-exec ids.json --keep-best metric --evaluate ids.bin --checkpoint new
+refuse 2 'has no .metric' redco-exec b1.json --pipeline ./bigrams.so --data bigrams.jsonl --evaluate bigrams.jsonl --checkpoint new --keep-best metric
+refuse 2 'log/metrics.jsonl: is there already' redco-exec zero3.json $train --log log
+refuse 2 'cannot make the folder' redco-exec zero3.json $train --log no/where
 printf 'x\n' >whole.log/metrics.jsonl
-refuse 2 'metrics.jsonl:1: is no line of metrics' zero3.json $course --checkpoint whole --log whole.log --resume
+refuse 2 'metrics.jsonl:1: is no line of metrics' redco-exec zero3.json $course --checkpoint whole --log whole.log --resume
 [ "$(cat whole.log/metrics.jsonl)" = x ] || bad 'what was no log is gone'
-refuse 2 "are shuffled (--order shuffled); here they are in the order" zero3.json $course --order file --checkpoint whole --resume
-refuse 2 'turned/pixels.npy: is in Fortran' one.json --pipeline "$digits" --data turned
-refuse 2 'complex/pixels.npy: has elements of type <c8' one.json --pipeline "$digits" --data complex
-refuse 2 'short/pixels.npy: has 100 bytes of elements; its shape needs 25600' one.json --pipeline "$digits" --data short
-refuse 2 'uneven: pixels.npy has 3 rows, digit.npy 4' one.json --pipeline "$digits" --data uneven
-refuse 2 'nan, row 0: pixels.npy has what is no number' one.json --pipeline "$digits" --data nan
+refuse 2 "are shuffled (--order shuffled); here they are in the order" redco-exec zero3.json $course --order file --checkpoint whole --resume
+refuse 2 'turned/pixels.npy: is in Fortran' redco-exec one.json --pipeline "$digits" --data turned
+refuse 2 'complex/pixels.npy: has elements of type <c8' redco-exec one.json --pipeline "$digits" --data complex
+refuse 2 'short/pixels.npy: has 100 bytes of elements; its shape needs 25600' redco-exec one.json --pipeline "$digits" --data short
+refuse 2 'uneven: pixels.npy has 3 rows, digit.npy 4' redco-exec one.json --pipeline "$digits" --data uneven
+refuse 2 'nan, row 0: pixels.npy has what is no number' redco-exec one.json --pipeline "$digits" --data nan
 mkdir empty
-refuse 2 'empty: has no KEY.npy' one.json --pipeline "$digits" --data empty
-refuse 2 'wide.npy: has rows of 14 ids; sequences of 12' ids.json --data wide.npy
-refuse 2 'large.npy: id [0-9]* is 40000000' ids.json --data large.npy
-refuse 2 'torn.npy: has a header of 65535 bytes' ids.json --data torn.npy
+refuse 2 'empty: has no KEY.npy' redco-exec one.json --pipeline "$digits" --data empty
+refuse 2 'wide.npy: has rows of 14 ids; sequences of 12' redco-exec ids.json --data wide.npy
+refuse 2 'large.npy: id [0-9]* is 40000000' redco-exec ids.json --data large.npy
+refuse 2 'torn.npy: has a header of 65535 bytes' redco-exec ids.json --data torn.npy
 printf '{"tokens": [1, 2, 3]}\n{"tokens": [1, "x"]}\n' >bad.jsonl
-refuse 2 'bad.jsonl:2: "tokens" item 2' ids.json --data bad.jsonl
-run ids.json --data bad.jsonl --skip-bad --steps 1 && grep -q 'warning: bad.jsonl: 1 bad lines are left out' err || bad 'skip-bad of a language model'
+refuse 2 'bad.jsonl:2: "tokens" item 2' redco-exec ids.json --data bad.jsonl
+run redco-exec ids.json --data bad.jsonl --skip-bad --steps 1 && grep -q 'warning: bad.jsonl: 1 bad lines are left out' err || bad 'skip-bad of a language model'
 # A log that cannot be written ends no run: its results are there, and what failed is told behind them.
 (ulimit -f 4 && { redco-exec one.json $train --steps 40 --log full 2>err || echo "exit $?"; }) | cat >out
 [ "$(tail -n 1 out)" = 'exit 3' ] && [ "$(grep -c '^step' out)" -eq 40 ] && [ "$(wc -l <err)" -eq 1 ] &&
     grep -q 'full/[^ ]*: cannot write: File too large$' err || bad 'a log on a full disk'
 python3 -c 'import json; [json.loads(line) for line in open("full/metrics.jsonl")]' || bad 'a line of metrics is torn'
-echo "$runs runs, $refused refused, $failures failures"
-exit $((failures > 0))
+finish

@@ -1,7 +1,7 @@
 #!/bin/sh
 # tests/exec-examples.sh TOOLS PIPELINES [few|full]: the examples of executor/pipelines about text, numbers and other models.
-# Each has the losses and weights of one rank under ZeRO-3 of four ranks, an AMSP plan of 2x2 and tp 2 (f64); with "full" each
-# reaches the figure that its README states, on one rank and on four.
+# Each has the losses and weights of one rank under tp 2 with ZeRO-3 of two; with "full" under tp 2, ZeRO-3 of four and an
+# AMSP plan of 2x2, too (f64), and each reaches the figure that its README states, on one rank and on four.
 set -u
 # shellcheck source=tests/exec-common.sh
 . "$(dirname "$0")/exec-common.sh"
@@ -13,25 +13,15 @@ python3 "$data/make_friedman.py" . && python3 "$data/make_preferences.py" . || e
 head -n 200 "$data/digits-train.jsonl" >few-digits.jsonl
 sed 's/}$/, "alone": true}/' few-digits.jsonl >alone.jsonl
 
-# plans NAME GLOBAL MICRO: one rank, ZeRO-3 of four, AMSP's meshes on two nodes of two, two tensor-parallel ranks.
+sharded='tp_zero3'
+[ "$size" = few ] || sharded='zero3 amsp tp tp_zero3'
+whole=one
+[ "$size" = few ] || whole='one zero3'
+# plans NAME GLOBAL MICRO: those of this test.
 plans() {
-    pipeline_plan "$1_one" "$pipelines/$1.so" "$2" "$3" --gpus 1
-    pipeline_plan "$1_zero3" "$pipelines/$1.so" "$2" "$3" --gpus 4 --strategy zero3
-    pipeline_plan "$1_amsp" "$pipelines/$1.so" "$2" "$3" --gpus 4 --cluster "$tests/data/exec/pair.json" \
-        --fix p=2x1,g=2x2,os=2x2
-    pipeline_plan "$1_tp" "$pipelines/$1.so" "$2" "$3" --gpus 2 --tp 2
+    # shellcheck disable=SC2086 # words
+    example_plans "$@" one $sharded
 }
-# same NAME OPTION...: two steps on each plan are those of one rank.
-same() {
-    name=$1
-    shift
-    for under in $sharded; do
-        run redco-exec "${name}_$under.json" --pipeline "$pipelines/$name.so" --steps 2 --dtype f64 --check --quiet "$@"
-        grep -q 'the same' out || bad "$name $under: not as one rank"
-    done
-}
-sharded='amsp tp'
-[ "$size" = few ] || sharded='zero3 amsp tp'
 # learns FIGURE NAME PLAN OPTION...: what an evaluation says, as an expression of loss and metric.
 learns() {
     figure=$1 name=$2 under=$3
@@ -44,18 +34,16 @@ assert eval(sys.argv[1], {"loss": e["loss"], "metric": e["metric"]}), e
 print(f"{sys.argv[2]}: loss {e['loss']:.4f}, metric {e['metric']}, wanted {sys.argv[1]}")
 PY
 }
-whole=one
-[ "$size" = few ] || whole='one zero3'
 
 plans regression 64 16
-same regression --data friedman-train.jsonl
+same_losses regression 2 "$sharded" --data friedman-train.jsonl
 for under in $whole; do # the noise has variance 1, y one of 25
     learns 'metric < 1.2' regression "$under" --data friedman-train.jsonl --evaluate friedman-test.jsonl --steps 1500 \
         --learning-rate 0.01 --schedule cosine --warmup 50 --weight-decay 0.01
 done
 
 plans byte_model 8 2
-same byte_model --data "$data/alice-train.jsonl"
+same_losses byte_model 2 "$sharded" --data "$data/alice-train.jsonl"
 if [ "$size" = full ]; then
     printf '{"text": "Alice was "}\n' >prompt.jsonl
     for under in $whole; do
@@ -86,10 +74,10 @@ options='--weights lm --dtype f64 --predict prompts.jsonl --max-new-tokens 12 --
 
 # A student of 32 units and a frozen teacher of 256, on 200 images.
 plans distillation 40 10
-pipeline_plan digits "$pipelines/digits.so" 64 16 --gpus 1
-run redco-exec digits.json --pipeline "$pipelines/digits.so" --data "$data/digits-train.jsonl" --steps 800 --quiet \
+example_plans digits 64 16 one
+run redco-exec digits_one.json --pipeline "$pipelines/digits.so" --data "$data/digits-train.jsonl" --steps 800 --quiet \
     --save-weights teacher
-same distillation --data few-digits.jsonl --weights-of teacher.=teacher
+same_losses distillation 2 "$sharded" --data few-digits.jsonl --weights-of teacher.=teacher
 train="--steps 600 --learning-rate 0.002 --weights-of teacher.=teacher --evaluate $data/digits-test.jsonl"
 for under in $whole; do
     # shellcheck disable=SC2086 # words
@@ -118,7 +106,7 @@ PY
 plans dpo 8 2
 copies='--weights-of policy.=lm --weights-of reference.=lm'
 # shellcheck disable=SC2086 # words
-same dpo --data preferences-train.jsonl $copies
+same_losses dpo 2 "$sharded" --data preferences-train.jsonl $copies
 [ "$size" = few ] || for under in $whole; do
     # shellcheck disable=SC2086
     learns 'metric > 0.95' dpo "$under" --data preferences-train.jsonl --evaluate preferences-test.jsonl $copies \

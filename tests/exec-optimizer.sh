@@ -4,18 +4,9 @@
 # Checks are "all of these, or report": the report never runs after a success.
 # shellcheck disable=SC2015
 set -u
-tests=$(cd "$(dirname "$0")" && pwd) || exit 2
-PATH=$(cd "$1" && pwd):$PATH
-command -v python3 >/dev/null || { echo 'skipped: no python3' && exit 77; }
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
+# shellcheck source=tests/exec-common.sh
+. "$(dirname "$0")/exec-common.sh"
 cd "$scratch" || exit 2
-failures=0 runs=0
-bad() {
-    echo "$*"
-    tail -n 5 out err
-    failures=$((failures + 1))
-}
 plan() { # NAME OPTION...
     name=$1
     shift

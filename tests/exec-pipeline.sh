@@ -6,27 +6,12 @@
 # Checks are "all of these, or report": the report never runs after a success.
 # shellcheck disable=SC2015
 set -u
-tests=$(cd "$(dirname "$0")" && pwd) || exit 2
-PATH=$(cd "$1" && pwd):$PATH
+# shellcheck source=tests/exec-common.sh
+. "$(dirname "$0")/exec-common.sh"
 pipelines=$(cd "$2" && pwd) || exit 2
 compiler=$3
 size=${4:-few}
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
-failures=0 refused=0 runs=0
-bad() {
-    echo "$*"
-    cat out err
-    failures=$((failures + 1))
-}
-plan() { # NAME LIBRARY GLOBAL MICRO OPTION...
-    name=$1 library=$2 global=$3 micro=$4
-    shift 4
-    redco-plan --quiet --pipeline "$library" --cluster "$tests/data/exec/quad.json" --global-batch "$global" \
-        --micro-batch "$micro" --precision fp32 "$@" -o "$name.json" >out 2>err || bad "plan $name"
-}
-
 # A newcomer's three commands.
 redco-exec --new-pipeline first >out 2>err || bad 'new pipeline'
 if command -v cmake >/dev/null; then
@@ -35,21 +20,19 @@ if command -v cmake >/dev/null; then
 fi
 
 digits=$pipelines/digits.so data=$tests/../executor/pipelines/data
-plan one "$digits" 64 16 --gpus 1
-plan ddp "$digits" 64 16 --gpus 4 --strategy ddp
-plan zero3 "$digits" 64 16 --gpus 4 --strategy zero3
-plan amsp "$digits" 64 16 --gpus 8 --fix p=2x1,g=2x2,os=4x2 --micro-batch 8
+pipeline_plan one "$digits" 64 16 --gpus 1
+pipeline_plan ddp "$digits" 64 16 --gpus 4 --strategy ddp
+pipeline_plan zero3 "$digits" 64 16 --gpus 4 --strategy zero3
+pipeline_plan amsp "$digits" 64 16 --gpus 8 --fix p=2x1,g=2x2,os=4x2 --micro-batch 8
 for name in ddp zero3 amsp; do
-    runs=$((runs + 1))
-    redco-exec $name.json --pipeline "$digits" --data "$data/digits-train.jsonl" --steps 40 --dtype f64 --check --quiet >out 2>err &&
-        grep -q 'the same' out || bad "$name: not as one rank"
+    run redco-exec $name.json --pipeline "$digits" --data "$data/digits-train.jsonl" --steps 20 --dtype f64 --check --quiet
+    grep -q 'the same' out || bad "$name: not as one rank"
 done
 for name in one zero3; do
-    runs=$((runs + 1))
-    redco-exec $name.json --pipeline "$digits" --data "$data/digits-train.jsonl" --steps 800 \
-        --evaluate "$data/digits-test.jsonl" --json >$name.out 2>err || bad "$name: exit $?"
+    run redco-exec $name.json --pipeline "$digits" --data "$data/digits-train.jsonl" --steps 800 \
+        --evaluate "$data/digits-test.jsonl" --json
+    cp out $name.out
 done
-tail -n 12 one.out zero3.out >out
 python3 - <<'PY' || bad 'digits are not told apart, or not alike'
 import json
 a, b = (json.load(open(f))["evaluation"] for f in ("one.out", "zero3.out"))
@@ -80,44 +63,32 @@ redco-exec ddp.json $train --steps 0 --weights whole --save-weights again >out 2
 # Dates: some steps against one rank; with "full" until they are read, on one rank and on four.
 dates=$pipelines/dates.so
 python3 "$data/make_dates.py" . 4000 || bad 'no dates'
-plan dates_one "$dates" 64 16 --gpus 1
-plan dates_zero3 "$dates" 64 16 --gpus 4 --strategy zero3
-plan dates_amsp "$dates" 64 8 --gpus 8 --fix p=2x1,g=2x2,os=4x2
+pipeline_plan dates_one "$dates" 64 16 --gpus 1
+pipeline_plan dates_zero3 "$dates" 64 16 --gpus 4 --strategy zero3
+pipeline_plan dates_amsp "$dates" 64 8 --gpus 8 --fix p=2x1,g=2x2,os=4x2
 for name in dates_zero3 dates_amsp; do
-    runs=$((runs + 1))
-    redco-exec $name.json --pipeline "$dates" --data dates-train.jsonl --steps 2 --dtype f64 --check --quiet >out 2>err &&
-        grep -q 'the same' out || bad "$name: not as one rank"
+    run redco-exec $name.json --pipeline "$dates" --data dates-train.jsonl --steps 2 --dtype f64 --check --quiet
+    grep -q 'the same' out || bad "$name: not as one rank"
 done
 for name in dates_one dates_zero3; do
     [ "$size" = full ] || continue
-    runs=$((runs + 1))
-    redco-exec $name.json --pipeline "$dates" --data dates-train.jsonl --steps 600 --learning-rate 0.002 --schedule cosine \
-        --warmup 50 --evaluate dates-test.jsonl --json >out 2>err || bad "$name: exit $?"
+    run redco-exec $name.json --pipeline "$dates" --data dates-train.jsonl --steps 600 --learning-rate 0.002 --schedule cosine \
+        --warmup 50 --evaluate dates-test.jsonl --json
     python3 -c 'import json; e = json.load(open("out"))["evaluation"]; assert e["metric"] >= 0.99, e' || bad "$name: not read"
 done
 
-refuse() { # CODE TEXT COMMAND...
-    want=$1 text=$2
-    shift 2
-    refused=$((refused + 1))
-    "$@" >out 2>err
-    got=$?
-    [ $got -eq "$want" ] && [ "$(wc -l <err)" -eq 1 ] && grep -q -e "$text" err && ! grep -q '^step' out ||
-        bad "$*: exit $got, not $want with \"$text\""
-}
 redco-plan --quiet --pipeline "$digits" --gpus 1 --global-batch 6 --micro-batch 3 -o digits.json >/dev/null
 build() { # NAME SED: of the new pipeline's source
-    sed "$2" first/first.c >"$1.c"
-    "$compiler" -std=c11 -shared -fPIC -I"$tests/.." "$1.c" -o "$1.so" >out 2>err || bad "$1 does not compile"
+    compile "$1" first/first.c "$2"
 }
 build good ''
-plan good good.so 6 3 --gpus 1
-run="redco-exec good.json --data first/train.jsonl --steps 3"
+pipeline_plan good good.so 6 3 --gpus 1
+good="redco-exec good.json --data first/train.jsonl --steps 3"
 wrong() { # NAME SED TEXT: seen when it is planned and when it is run
     build "$1" "$2"
     refuse 2 "$3" redco-plan --pipeline "$1.so" --gpus 1
     # shellcheck disable=SC2086
-    refuse 2 "$3" $run --pipeline "$1.so"
+    refuse 2 "$3" $good --pipeline "$1.so"
 }
 wrong abi 's/REDCO_USER_PIPELINE_ABI/99/' 'abi.so: is of pipeline ABI 99; this redco has 2'
 wrong symbol 's/redco_user_pipeline_table/another_table/' 'symbol.so: has no symbol redco_user_pipeline_table'
@@ -127,24 +98,33 @@ wrong unresolved 's/redco_sub(/no_such_call(/; s/^#include.*/&\nredco_value no_s
 wrong twice 's/"line.bias"/"line.weight"/' 'describe(): "line.weight" is there already'
 wrong shape 's/redco_matmul(g, x, weight, false, false)/redco_matmul(g, x, weight, true, false)/' 'inner'
 wrong vector 's/redco_mean_all(g, \(.*\)), redco_dtype/\1, redco_dtype/' 'the loss is f32\[[38],1\]; it must be a scalar'
-wrong missing 's/"line.bias"));/"line.offset"));/' 'line.offset: the loss function asks for it'
+wrong missing 's/"line.bias"));/"line.offset"));/' 'line.offset: a function asks for it'
+wrong first 's/REDCO_INITIAL_NORMAL, 0.1/REDCO_INITIAL_NORMAL, -0.1/' 'describe(): "line.weight" has first values of no known kind, or of a deviation below 0'
 wrong none 's/redco_user_pipeline_parameter/(void)/' 'describe() gave no parameter'
 build nan 's/return redco_cast(g, redco_mean_all(g, /return redco_cast(g, redco_mean_all(g, redco_log(g, redco_neg(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error))))/'
 # shellcheck disable=SC2086
-refuse 1 'loss' $run --pipeline nan.so
+refuse 1 'loss' $good --pipeline nan.so
 build predicts 's/\.predict = line/.predict = total/; s/^static redco_value loss/static redco_value total(redco_scope *scope)\n{\n    return redco_sum_all(scope->graph, line(scope));\n}\n\n&/'
 # shellcheck disable=SC2086
-refuse 2 'predict() gave f32\[\] for 3 examples; \[3, ...\] is needed' $run --pipeline predicts.so --steps 0 --predict first/train.jsonl
+refuse 2 'predict() gave f32\[\] for 3 examples; numbers of shape \[3, ...\] are needed' $good --pipeline predicts.so --steps 0 --predict first/train.jsonl
+# A prediction that is no number is none of a list's that is one shorter.
+build unfit 's/\.predict = line/.predict = unfit/; s/^static redco_value loss/static redco_value unfit(redco_scope *scope)\n{\n    const redco_value both[] = {line(scope), redco_log(scope->graph, redco_neg(scope->graph, redco_mul(scope->graph, line(scope), line(scope))))};\n    return redco_concat(scope->graph, both, 2, 1);\n}\n\n&/'
+# shellcheck disable=SC2086
+refuse 1 'train.jsonl: predict() gave example 1 a number that is not finite' $good --pipeline unfit.so --predict first/train.jsonl
+# Ranks whose functions build other graphs do not begin.
+pipeline_plan two good.so 6 3 --gpus 2
+build differs 's/^#include.*/&\n#include <unistd.h>/; s/return redco_cast(g, redco_mean_all(g, /&redco_scale(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error), getpid()))/'
+refuse 2 'first: its functions built another graph on rank 1 than on rank 0' redco-exec two.json --data first/train.jsonl --steps 3 --pipeline differs.so
 build quiet 's/,$/,/; s/\.predict = line/.predict = NULL/'
 # shellcheck disable=SC2086
-refuse 2 'quiet.so: has no .predict' $run --pipeline quiet.so --predict first/train.jsonl
+refuse 2 'quiet.so: has no .predict' $good --pipeline quiet.so --predict first/train.jsonl
 # shellcheck disable=SC2086
 {
     refuse 2 'is a plan for other parameters' redco-exec digits.json --data first/train.jsonl --pipeline good.so
-    refuse 2 'give its library with --pipeline' $run
+    refuse 2 'give its library with --pipeline' $good
     refuse 2 '--data: is missing' redco-exec good.json --pipeline good.so
-    refuse 2 'nowhere.so: cannot be loaded' $run --pipeline nowhere.so
-    refuse 2 'train.jsonl: cannot be loaded' $run --pipeline first/train.jsonl
+    refuse 2 'nowhere.so: cannot be loaded' $good --pipeline nowhere.so
+    refuse 2 'train.jsonl: cannot be loaded' $good --pipeline first/train.jsonl
     refuse 2 '--model: is the pipeline' redco-plan --gpus 1 --pipeline good.so --model llama-7b
     refuse 2 'is no name' redco-exec --new-pipeline ../x
     refuse 2 'first: cannot make the folder' redco-exec --new-pipeline first
@@ -156,5 +136,4 @@ refuse 2 'quiet.so: has no .predict' $run --pipeline quiet.so --predict first/tr
     redco-exec good.json --pipeline good.so --data mixed.jsonl --skip-bad --steps 2 >out 2>err || bad 'skip-bad'
     grep -q 'warning: mixed.jsonl: 3 bad lines are left out' err && [ "$(grep -c ^step out)" -eq 2 ] || bad 'bad lines are not counted'
 }
-echo "$runs runs, $refused refused, $failures failures"
-exit $((failures > 0))
+finish

@@ -6,19 +6,10 @@
 # Checks are "all of these, or report": the report never runs after a success.
 # shellcheck disable=SC2015
 set -u
-tests=$(cd "$(dirname "$0")" && pwd) || exit 2
-PATH=$(cd "$1" && pwd):$PATH
+# shellcheck source=tests/exec-common.sh
+. "$(dirname "$0")/exec-common.sh"
 size=${2:-few}
-command -v python3 >/dev/null || { echo 'skipped: no python3' && exit 77; }
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
-failures=0 runs=0 refused=0
-bad() {
-    echo "$*"
-    cat out err
-    failures=$((failures + 1))
-}
 plan() { # NAME MODEL OPTION...
     name=$1 file=$2
     shift 2
@@ -146,5 +137,4 @@ refuse 'need --predict FILE' --top-k 3
 refuse 'goes with --predict only if --predictions' --json --predict prompts.jsonl
 refuse '--top-p' --predict prompts.jsonl --top-p 0
 
-echo "$runs runs, $refused refused, $failures failures"
-exit $((failures > 0))
+finish

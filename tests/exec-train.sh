@@ -4,19 +4,10 @@
 # Checks are "all of these, or report": the report never runs after a success.
 # shellcheck disable=SC2015
 set -u
-tests=$(cd "$(dirname "$0")" && pwd) || exit 2
-PATH=$(cd "$1" && pwd):$PATH
+# shellcheck source=tests/exec-common.sh
+. "$(dirname "$0")/exec-common.sh"
 compiler=$2
-command -v python3 >/dev/null || { echo "skipped: no python3" && exit 77; }
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
-failures=0 runs=0
-bad() {
-    echo "$*"
-    cat out err
-    failures=$((failures + 1))
-}
 run() { # OPTION...: quietly, into out and err
     runs=$((runs + 1))
     redco-exec "$@" >out 2>err
@@ -29,7 +20,7 @@ refuse() { # CODE TEXT OPTION...
     [ $got -eq "$want" ] && [ "$(wc -l <err)" -eq 1 ] && grep -q -e "$text" err && ! grep -q '^step' out ||
         bad "$*: exit $got, not $want with \"$text\""
 }
-"$compiler" -std=c11 -shared -fPIC -I"$tests/.." "$tests/training/plain.c" -o plain.so >out 2>err || bad 'plain.c'
+compile plain "$tests/training/plain.c" ''
 plan() { # NAME OPTION...
     name=$1
     shift

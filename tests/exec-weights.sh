@@ -5,19 +5,11 @@
 # Checks are "all of these, or report": the report never runs after a success.
 # shellcheck disable=SC2015
 set -u
-tests=$(cd "$(dirname "$0")" && pwd) || exit 2
-PATH=$(cd "$1" && pwd):$PATH
+# shellcheck source=tests/exec-common.sh
+. "$(dirname "$0")/exec-common.sh"
 size=${2:-few}
-command -v python3 >/dev/null || { echo 'skipped: no python3' && exit 77; }
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
-failures=0 trips=0 refused=0
-bad() {
-    echo "$*"
-    cat out err
-    failures=$((failures + 1))
-}
+trips=0
 plan() { # NAME MODEL OPTION...
     name=$1 file=$2
     shift 2

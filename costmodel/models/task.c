@@ -36,7 +36,7 @@ redco_value redco_scope_value(redco_scope *scope, const char *name)
     const redco_value value = redco_graph_find_input(scope->graph, name);
     if (value == REDCO_NO_VALUE && redco_graph_status(scope->graph, NULL) == REDCO_OK) {
         (void)redco_fail(&scope->error, REDCO_EVALUE, name,
-                         "the loss function asks for it; the task has no parameter "
+                         "a function asks for it; the task has no parameter "
                          "and no input of that name");
     }
     return value;

@@ -4,6 +4,7 @@
 #include "executor/pipeline/pipeline_models.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,10 @@ void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char 
         return;
     }
     if (!good_shape(shape, name, rank, dim)) { return; }
+    if (initial.kind > REDCO_INITIAL_NORMAL || !isfinite(initial.deviation) || initial.deviation < 0.0) {
+        refuse(shape, name, "has first values of no known kind, or of a deviation below 0");
+        return;
+    }
     add_parameter(
         shape, name,
         &(redco_task_parameter){.rank = rank,

@@ -1,11 +1,8 @@
-/* Classification: handwritten digits of 8 x 8 pixels by a network of one hidden layer. Examples are
- * {"pixels": "aagq...", "digit": 3}: 64 letters from a (white) to q (black); data/README.md says where they are from.
+/* Classification: handwritten digits of 8 x 8 pixels by a network of one hidden layer. Examples are those of digits.h.
  */
-#include "executor/pipeline/user_pipeline.h"
+#include "executor/pipelines/digits.h"
 
-#include <string.h>
-
-enum { PIXELS = 64, HIDDEN = 256, DIGITS = 10 };
+enum { HIDDEN = 256 };
 
 static void describe(redco_user_pipeline_shape *shape)
 {
@@ -23,19 +20,11 @@ static redco_status collate(const json_t *const *examples, uint32_t count, void 
 {
     float *const pixels = data[0];
     int32_t *const digits = data[1];
-    for (uint32_t i = 0; i < count; i++) {
-        const json_t *const digit = json_object_get(examples[i], "digit");
-        const char *const text = json_string_value(json_object_get(examples[i], "pixels"));
-        if (text == NULL || strspn(text, "abcdefghijklmnopq") != PIXELS || strlen(text) != PIXELS) {
-            return redco_fail(err, REDCO_EVALUE, "", "\"pixels\" is no text of %d letters from a to q", PIXELS);
-        }
-        for (uint32_t p = 0; p < PIXELS; p++) { pixels[i * PIXELS + p] = (float)(text[p] - 'a') / 16.0F; }
-        digits[i] = (int32_t)json_integer_value(digit); /* 0 where none is given */
-        if (digit != NULL && (!json_is_integer(digit) || digits[i] < 0 || digits[i] >= DIGITS)) {
-            return redco_fail(err, REDCO_EVALUE, "", "\"digit\" is no whole number from 0 to 9");
-        }
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        st = read_digit(examples[i], pixels + (size_t)i * PIXELS, digits + i, err);
     }
-    return REDCO_OK;
+    return st;
 }
 
 static redco_value layer(redco_scope *scope, redco_value x, const char *weight, const char *bias)
@@ -59,19 +48,6 @@ static redco_value loss(redco_scope *scope, const void *context)
     return redco_mean_all(scope->graph, redco_cross_entropy(scope->graph, logits(scope), digits, false));
 }
 
-static json_t *likeliest(const json_t *example, const double *values, uint32_t count)
-{
-    uint32_t best = 0;
-    (void)example;
-    for (uint32_t i = 1; i < count; i++) { best = values[i] > values[best] ? i : best; }
-    return json_integer(best);
-}
-
-static double accuracy(const json_t *example, const json_t *prediction)
-{
-    return json_equal(json_object_get(example, "digit"), prediction) ? 1.0 : 0.0;
-}
-
 const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELINE_ABI,
                                                        .name = "digits",
                                                        .describe = describe,
@@ -79,4 +55,4 @@ const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELIN
                                                        .loss = loss,
                                                        .predict = logits,
                                                        .output = likeliest,
-                                                       .metric = accuracy};
+                                                       .metric = is_digit};

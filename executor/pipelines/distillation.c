@@ -1,12 +1,11 @@
 /* Distillation (Hinton et al., arXiv 1503.02531): a student with 32 hidden units learns what digits.c's network, the
- * frozen teacher (--weights-of teacher.=DIR), says of the images. Examples are digits.c's; where one has "alone": true,
- * the student learns its digit and not from the teacher, so that both can be compared. */
-#include "executor/pipeline/user_pipeline.h"
+ * frozen teacher (--weights-of teacher.=DIR), says of the images. Examples are those of digits.h; where one has
+ * "alone": true, the student learns its digit and not from the teacher, so that both can be compared. */
+#include "executor/pipelines/digits.h"
 
 #include <stdio.h>
-#include <string.h>
 
-enum { PIXELS = 64, TEACHER = 256, STUDENT = 32, DIGITS = 10 };
+enum { TEACHER = 256, STUDENT = 32 };
 static const double temperature = 3.0;
 
 static void network(redco_user_pipeline_shape *shape, const char *who, uint64_t hidden)
@@ -43,20 +42,12 @@ static redco_status collate(const json_t *const *examples, uint32_t count, void 
 {
     float *const pixels = data[0], *const taught = data[2];
     int32_t *const digits = data[1];
-    for (uint32_t i = 0; i < count; i++) {
-        const json_t *const digit = json_object_get(examples[i], "digit");
-        const char *const text = json_string_value(json_object_get(examples[i], "pixels"));
-        if (text == NULL || strspn(text, "abcdefghijklmnopq") != PIXELS || strlen(text) != PIXELS) {
-            return redco_fail(err, REDCO_EVALUE, "", "\"pixels\" is no text of %d letters from a to q", PIXELS);
-        }
-        for (uint32_t p = 0; p < PIXELS; p++) { pixels[i * PIXELS + p] = (float)(text[p] - 'a') / 16.0F; }
-        digits[i] = (int32_t)json_integer_value(digit); /* 0 where none is given */
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        st = read_digit(examples[i], pixels + (size_t)i * PIXELS, digits + i, err);
         taught[i] = json_is_true(json_object_get(examples[i], "alone")) ? 0.0F : 1.0F;
-        if (digit != NULL && (!json_is_integer(digit) || digits[i] < 0 || digits[i] >= DIGITS)) {
-            return redco_fail(err, REDCO_EVALUE, "", "\"digit\" is no whole number from 0 to 9");
-        }
     }
-    return REDCO_OK;
+    return st;
 }
 
 static redco_value layer(redco_scope *scope, redco_value x, const char *who, const char *part)
@@ -96,19 +87,6 @@ static redco_value loss(redco_scope *scope, const void *context)
     return redco_cast(g, redco_mean_all(g, both), redco_dtype_statistic(scope->compute));
 }
 
-static json_t *likeliest(const json_t *example, const double *values, uint32_t count)
-{
-    uint32_t best = 0;
-    (void)example;
-    for (uint32_t i = 1; i < count; i++) { best = values[i] > values[best] ? i : best; }
-    return json_integer(best);
-}
-
-static double accuracy(const json_t *example, const json_t *prediction)
-{
-    return json_equal(json_object_get(example, "digit"), prediction) ? 1.0 : 0.0;
-}
-
 const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELINE_ABI,
                                                        .name = "distillation",
                                                        .describe = describe,
@@ -116,4 +94,4 @@ const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELIN
                                                        .loss = loss,
                                                        .predict = students,
                                                        .output = likeliest,
-                                                       .metric = accuracy};
+                                                       .metric = is_digit};

@@ -1,15 +1,14 @@
-/* Differentially private SGD (Abadi et al., arXiv 1607.00133): handwritten digits, as digits.c has them. In every step
+/* Differentially private SGD (Abadi et al., arXiv 1607.00133): handwritten digits, as digits.h has them. In every step
  * each example takes part with probability SAMPLED / examples, alone (Poisson sampling); its gradient is cut to length
  * CLIP, and normal noise of deviation NOISE x CLIP is added to their sum. A step's global batch must be all examples:
  * the share of them that takes part is drawn from the key. epsilon is that of the sampled Gaussian mechanism by Renyi
  * differential privacy: Mironov, Talwar, Zhang, arXiv 1908.10530, section 3.3, integer orders; Mironov, arXiv
  * 1702.07476, proposition 3. */
-#include "executor/pipeline/user_pipeline.h"
+#include "executor/pipelines/digits.h"
 
 #include <math.h>
-#include <string.h>
 
-enum { PIXELS = 64, HIDDEN = 32, DIGITS = 10, WEIGHTS = 4, SAMPLED = 128, ORDERS = 64 };
+enum { HIDDEN = 32, WEIGHTS = 4, SAMPLED = 128, ORDERS = 64 };
 static const double clip = 1.0, noise = 2.0, delta = 1e-4;
 /* The share that takes part, of 1,408 examples: known before the data is, as the graph is. */
 static const double sampled_ratio = SAMPLED / 1408.0;
@@ -28,17 +27,11 @@ static void describe(redco_user_pipeline_shape *shape)
 
 static redco_status collate(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        const json_t *const digit = json_object_get(examples[i], "digit");
-        const char *const text = json_string_value(json_object_get(examples[i], "pixels"));
-        if (text == NULL || strlen(text) != PIXELS || json_integer_value(digit) < 0 ||
-            json_integer_value(digit) >= DIGITS) {
-            return redco_fail(err, REDCO_EVALUE, "", "is no digit: \"pixels\" has 64 letters, \"digit\" is 0 to 9");
-        }
-        for (uint32_t p = 0; p < PIXELS; p++) { ((float *)data[0])[i * PIXELS + p] = (float)(text[p] - 'a') / 16.0F; }
-        ((int32_t *)data[1])[i] = (int32_t)json_integer_value(digit);
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        st = read_digit(examples[i], (float *)data[0] + (size_t)i * PIXELS, (int32_t *)data[1] + i, err);
     }
-    return REDCO_OK;
+    return st;
 }
 
 /* x [examples, 1, pixels], weights [examples, in, out] or [in, out] */
@@ -117,16 +110,6 @@ static json_t *report(const redco_user_run *run)
     return json_pack("{s:f, s:f, s:f, s:f}", "epsilon", best, "delta", delta, "noise", noise, "sampled", sampled_ratio);
 }
 
-static double accuracy(const json_t *example, const json_t *prediction)
-{
-    size_t best = 0;
-    for (size_t d = 1; d < DIGITS; d++) {
-        const double value = json_number_value(json_array_get(prediction, d));
-        best = value > json_number_value(json_array_get(prediction, best)) ? d : best;
-    }
-    return json_integer_value(json_object_get(example, "digit")) == (json_int_t)best ? 1.0 : 0.0;
-}
-
 const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELINE_ABI,
                                                        .name = "dp_sgd",
                                                        .describe = describe,
@@ -134,7 +117,7 @@ const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELIN
                                                        .loss = loss,
                                                        .step = step,
                                                        .predict = logits,
-                                                       .metric = accuracy,
+                                                       .metric = is_digit,
                                                        .report = report,
                                                        .options =
                                                            "--learning-rate 0.015 --clip-norm 0 --weight-decay 0"};

@@ -2,11 +2,9 @@
  * {"digits": [{"pixels": "...", "digit": 3}, ...]}, which no one else sees. A client goes a few steps of gradient
  * descent on them from the server's weights, and sends the way that it went; the server goes the mean way. Train with
  * SGD of rate 1 and no clipping: then new weights are the mean of the clients'. */
-#include "executor/pipeline/user_pipeline.h"
+#include "executor/pipelines/digits.h"
 
-#include <string.h>
-
-enum { PIXELS = 64, HIDDEN = 64, DIGITS = 10, WEIGHTS = 4, LOCAL = 20, LOCAL_STEPS = 5 };
+enum { HIDDEN = 64, WEIGHTS = 4, LOCAL = 20, LOCAL_STEPS = 5 };
 static const double local_rate = 0.5;
 static const char *const names[WEIGHTS] = {"hidden.weight", "hidden.bias", "out.weight", "out.bias"};
 static const uint64_t shapes[WEIGHTS][2] = {{PIXELS, HIDDEN}, {1, HIDDEN}, {HIDDEN, DIGITS}, {1, DIGITS}};
@@ -23,25 +21,18 @@ static void describe(redco_user_pipeline_shape *shape)
 
 static redco_status collate(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err)
 {
-    for (uint32_t i = 0; i < count; i++) {
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
         const json_t *const digits = json_object_get(examples[i], "digits");
         if (json_array_size(digits) != LOCAL) {
             return redco_fail(err, REDCO_EVALUE, "", "\"digits\" is no list of %d", LOCAL);
         }
-        for (uint32_t k = 0; k < LOCAL; k++) {
-            const json_t *const one = json_array_get(digits, k);
-            const json_t *const digit = json_object_get(one, "digit");
-            const char *const text = json_string_value(json_object_get(one, "pixels"));
-            float *const pixels = (float *)data[0] + (size_t)(i * LOCAL + k) * PIXELS;
-            if (text == NULL || strlen(text) != PIXELS || json_integer_value(digit) < 0 ||
-                json_integer_value(digit) >= DIGITS) {
-                return redco_fail(err, REDCO_EVALUE, "", "digit %u of a client is no digit", k);
-            }
-            for (uint32_t p = 0; p < PIXELS; p++) { pixels[p] = (float)(text[p] - 'a') / 16.0F; }
-            ((int32_t *)data[1])[i * LOCAL + k] = (int32_t)json_integer_value(digit);
+        for (uint32_t k = i * LOCAL; k < (i + 1) * LOCAL && st == REDCO_OK; k++) {
+            st = read_digit(json_array_get(digits, k % LOCAL), (float *)data[0] + (size_t)k * PIXELS,
+                            (int32_t *)data[1] + k, err);
         }
     }
-    return REDCO_OK;
+    return st;
 }
 
 /* x [clients, digits, pixels], weights [clients, in, out] or [in, out] */

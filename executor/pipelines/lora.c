@@ -1,11 +1,9 @@
 /* LoRA (Hu et al., arXiv 2106.09685): a network that digits.c has trained learns to read digits in a mirror. Its
  * weights are frozen, and may be sharded; to each matrix W [in, out] two thin ones are added, W + scale (B A)^T, which
- * alone are trained. Their names and shapes are those of PEFT, which loads them. Examples are those of digits.c. */
-#include "executor/pipeline/user_pipeline.h"
+ * alone are trained. Their names and shapes are those of PEFT, which loads them. Examples are those of digits.h. */
+#include "executor/pipelines/digits.h"
 
-#include <string.h>
-
-enum { SIDE = 8, PIXELS = 64, HIDDEN = 256, DIGITS = 10, RANK = 8, ALPHA = 16 };
+enum { HIDDEN = 256, RANK = 8, ALPHA = 16 };
 
 static void describe(redco_user_pipeline_shape *shape)
 {
@@ -29,24 +27,16 @@ static void describe(redco_user_pipeline_shape *shape)
 
 static redco_status collate(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err)
 {
-    float *const pixels = data[0];
+    float *const mirrored = data[0], pixels[PIXELS];
     int32_t *const digits = data[1];
-    for (uint32_t i = 0; i < count; i++) {
-        const json_t *const digit = json_object_get(examples[i], "digit");
-        const char *const text = json_string_value(json_object_get(examples[i], "pixels"));
-        if (text == NULL || strspn(text, "abcdefghijklmnopq") != PIXELS || strlen(text) != PIXELS) {
-            return redco_fail(err, REDCO_EVALUE, "", "\"pixels\" is no text of %d letters from a to q", PIXELS);
-        }
-        for (uint32_t p = 0; p < PIXELS; p++) {
-            const uint32_t mirrored = p / SIDE * SIDE + SIDE - 1 - p % SIDE;
-            pixels[i * PIXELS + p] = (float)(text[mirrored] - 'a') / 16.0F;
-        }
-        digits[i] = (int32_t)json_integer_value(digit); /* 0 where none is given */
-        if (digit != NULL && (!json_is_integer(digit) || digits[i] < 0 || digits[i] >= DIGITS)) {
-            return redco_fail(err, REDCO_EVALUE, "", "\"digit\" is no whole number from 0 to 9");
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        st = read_digit(examples[i], pixels, digits + i, err);
+        for (uint32_t p = 0; p < PIXELS && st == REDCO_OK; p++) {
+            mirrored[i * PIXELS + p] = pixels[p / SIDE * SIDE + SIDE - 1 - p % SIDE];
         }
     }
-    return REDCO_OK;
+    return st;
 }
 
 /* x W + bias + scale (x A^T) B^T */
@@ -77,21 +67,11 @@ static redco_value loss(redco_scope *scope, const void *context)
     return redco_mean_all(scope->graph, redco_cross_entropy(scope->graph, logits(scope), digits, false));
 }
 
-static double accuracy(const json_t *example, const json_t *prediction)
-{
-    size_t best = 0;
-    for (size_t i = 1; i < json_array_size(prediction); i++) {
-        const double value = json_number_value(json_array_get(prediction, i));
-        best = value > json_number_value(json_array_get(prediction, best)) ? i : best;
-    }
-    return json_integer_value(json_object_get(example, "digit")) == (json_int_t)best ? 1.0 : 0.0;
-}
-
 const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELINE_ABI,
                                                        .name = "lora",
                                                        .describe = describe,
                                                        .collate = collate,
                                                        .loss = loss,
                                                        .predict = logits,
-                                                       .metric = accuracy,
+                                                       .metric = is_digit,
                                                        .options = "--learning-rate 0.003"};

@@ -165,58 +165,67 @@ redco_status redcoi_policy_predict(void *context, uint32_t count, void *const *i
     return st;
 }
 
-/* Weights as training has them. */
-static redco_status read_weights(redco_trainer *t, redco_error *err)
+/* A tensor as the policy has it. @param ranks  a module of @p stride elements of each tensor-parallel rank */
+static redco_status put_tensor(redco_trainer *t, uint32_t tensor, const unsigned char *ranks, uint64_t stride,
+                               redco_error *err)
 {
-    const redco_layout *const layout = redco_states_layout(t->states);
-    const size_t element_bytes = redco_dtype_bytes(t->options.dtype);
-    redco_status st = redcoi_weights_gather(t, err);
-    unsigned char *const room = malloc(redco_layout_sizes(layout).whole * element_bytes + 1);
-    if (st == REDCO_OK && room == NULL) { st = no_memory(t->policy, err); }
-    for (uint32_t m = 0; m < t->modules.model.module_count && st == REDCO_OK; m++) {
-        const redco_state_module *const module = &t->modules.modules[m];
-        st = redcoi_weights_read(t, m, room, err);
-        for (uint32_t i = module->first_tensor; i < module->first_tensor + module->tensor_count && st == REDCO_OK;
-             i++) {
-            const uint64_t count = t->modules.tensors[i].elements;
-            const unsigned char *const from = room + redco_layout_tensor_at(layout, i) * element_bytes;
-            double *const wide = malloc(count * sizeof *wide);
-            if (wide == NULL) { st = no_memory(t->policy, err); }
-            if (st != REDCO_OK) { break; }
-            redcoi_load(t->options.dtype, from, count, wide);
-            redcoi_store(t->policy->dtype, wide, count, redcoi_policy_weights(t->policy, i));
-            free(wide);
-        }
+    const redco_tensor_type type = redco_task_parameter_type(&t->task->parameters[tensor], t->options.dtype);
+    const uint64_t count = redco_type_elements(&type),
+                   at = redco_layout_tensor_at(redco_states_layout(t->states), tensor);
+    const bool split = t->layouts[tensor].kind == REDCO_TP_SPLIT;
+    void *const whole = malloc(redco_type_bytes(&type));
+    double *const wide = malloc(count * sizeof *wide);
+    const redco_status st = whole == NULL || wide == NULL ? no_memory(t->policy, err) : REDCO_OK;
+    /* A tensor that is not split is rank 0's, so that all ranks predict with the same bits. */
+    for (uint32_t r = 0; st == REDCO_OK && r < (split ? t->mesh.tp : 1); r++) {
+        redcoi_part_put(t->layouts[tensor], &type, t->mesh.tp, r,
+                        ranks + (r * stride + at) * redco_dtype_bytes(t->options.dtype), whole);
     }
-    free(room);
+    if (st == REDCO_OK) {
+        redcoi_load(t->options.dtype, whole, count, wide);
+        redcoi_store(t->policy->dtype, wide, count, redcoi_policy_weights(t->policy, tensor));
+    }
+    free(whole);
+    free(wide);
     return st;
 }
 
-/* Ranks must have made the same. */
-static redco_status agree(redco_trainer *t, redco_error *err)
+/* Weights as training has them, of all tensor-parallel ranks. */
+static redco_status read_weights(redco_trainer *t, redco_error *err)
 {
-    const uint64_t own = redco_collector_digest(t->subject.collector);
-    uint64_t first = own;
-    const redco_status st = redco_broadcast(t->replicas, REDCO_F64, &first, 1, 0, "collect", err);
-    if (st != REDCO_OK || first == own) { return st; }
-    return redco_fail(err, REDCO_EVALUE, t->task->name,
-                      "collect() made other examples here than on rank 0; all it remembers must be in the run's state, "
-                      "all it draws from the collector");
+    const redco_layout *const layout = redco_states_layout(t->states);
+    const size_t most_bytes = redco_layout_sizes(layout).whole * redco_dtype_bytes(t->options.dtype);
+    redco_status st = redcoi_weights_gather(t, err);
+    unsigned char *const own = malloc(most_bytes + 1), *const ranks = malloc(t->mesh.tp * most_bytes + 1);
+    if (st == REDCO_OK && (own == NULL || ranks == NULL)) { st = no_memory(t->policy, err); }
+    for (uint32_t m = 0; m < t->modules.model.module_count && st == REDCO_OK; m++) {
+        const redco_state_module *const module = &t->modules.modules[m];
+        const uint64_t stride = redco_layout_module(layout, m)->whole;
+        st = redcoi_weights_read(t, m, own, err);
+        if (st == REDCO_OK) {
+            st = redco_all_gather(t->tp_host, t->options.dtype, own, ranks, stride, "collect/weights", err);
+        }
+        for (uint32_t i = module->first_tensor; i < module->first_tensor + module->tensor_count && st == REDCO_OK;
+             i++) {
+            st = put_tensor(t, i, ranks, stride, err);
+        }
+    }
+    free(own);
+    free(ranks);
+    return st;
 }
 
 redco_status redcoi_trainer_collect(redco_trainer *t, redco_error *err)
 {
     redco_user_collector *const collector = t->subject.collector;
     if (collector == NULL || t->replay || !redco_collector_due(collector, t->step)) { return REDCO_OK; }
-    if (t->mesh.tp > 1) {
-        return redco_fail(err, REDCO_EVALUE, t->place,
-                          "tp %u: a pipeline that collects runs without tensor parallelism", t->mesh.tp);
-    }
     redco_status st = REDCO_OK;
     if (t->policy == NULL && redco_user_pipeline_of(t->options.pipeline)->predict != NULL) {
         st = redcoi_policy_create(t->options.pipeline, t->task, t->options.dtype, &t->policy, err);
     }
     if (st == REDCO_OK && t->policy != NULL) { st = read_weights(t, err); }
     if (st == REDCO_OK) { st = redco_collector_collect(collector, t->step, redcoi_policy_predict, t->policy, err); }
-    return st == REDCO_OK ? agree(t, err) : st;
+    if (st != REDCO_OK) { return st; }
+    return redcoi_ranks_agree(t, redco_collector_digest(collector), "collect() made other examples",
+                              "all it remembers must be in the run's state, all it draws from the collector", err);
 }

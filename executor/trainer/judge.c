@@ -58,7 +58,8 @@ static redco_status check_results(struct judging *j, const redco_graph *g, const
         }
         j->predicted_type = type;
         if (type.rank == 0 || type.dim[0] != batch || type.dtype == REDCO_BOOL) {
-            return redco_fail(err, REDCO_EVALUE, j->task.name, "predict() gave %s for %u examples; [%u, ...] is needed",
+            return redco_fail(err, REDCO_EVALUE, j->task.name,
+                              "predict() gave %s for %u examples; numbers of shape [%u, ...] are needed",
                               redco_type_text(&type, text), batch, batch);
         }
     }

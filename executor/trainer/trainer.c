@@ -110,6 +110,10 @@ static redco_status build(redco_trainer *t, redco_error *err)
     t->outputs = calloc(count + 1, sizeof *t->outputs);
     if (t->outputs == NULL) { return no_memory(t, err); }
     redco_status st = redco_task_build(t->task, &options, &built, err);
+    if (st == REDCO_OK && t->options.pipeline != NULL) {
+        st = redcoi_ranks_agree(t, redcoi_graph_digest(built.graph), "its functions built another graph",
+                                "what they build must depend on their arguments alone", err);
+    }
     t->output_count = 1;
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
         if (built.gradients[i] != REDCO_NO_VALUE) { t->outputs[t->output_count++] = built.gradients[i]; }

@@ -129,6 +129,9 @@ void redcoi_modules_free(redcoi_modules *modules);
  *  @param layout  replicated or split; fits @p whole */
 void redcoi_part_take(redco_tp_layout layout, const redco_tensor_type *whole, uint32_t ranks, uint32_t rank,
                       const void *data, void *part_out);
+/** Copies that part back to its place in the whole tensor. */
+void redcoi_part_put(redco_tp_layout layout, const redco_tensor_type *whole, uint32_t ranks, uint32_t rank,
+                     const void *part, void *data);
 
 /** Takes what products on the host need beside their operands, or says that there is none. */
 redco_status redcoi_room_for_products(redco_backend *backend, redco_error *err);
@@ -139,6 +142,13 @@ redco_checkpoint_states redcoi_checkpoint_states(const redco_trainer *trainer);
 /** The same part, where it is drawn. */
 redco_drawn_part redcoi_part_drawn(redco_tp_layout layout, const redco_task_parameter *parameter, uint32_t ranks,
                                    uint32_t rank);
+
+/** A digest of operators, shapes and constants. */
+uint64_t redcoi_graph_digest(const redco_graph *graph);
+/** Compares something that a pipeline's functions made with rank 0's.
+ *  @param made, rule  of the error of a rank that has another digest: "MADE on rank 3 than on rank 0; RULE" */
+redco_status redcoi_ranks_agree(redco_trainer *trainer, uint64_t digest, const char *made, const char *rule,
+                                redco_error *err);
 
 /** The rank's graph as its device does it. */
 redco_status redcoi_trainer_fuse(redco_trainer *trainer, redco_error *err);

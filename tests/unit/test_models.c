@@ -326,7 +326,7 @@ static void errors_of_a_users_task_are_told(void **state)
     redco_error err = {0};
     (void)state;
     assert_int_equal(redco_task_build(&task, &options, &built, &err), REDCO_EVALUE);
-    expect(err, "line.bias", "the loss function asks for it; the task has no parameter and no input of that name");
+    expect(err, "line.bias", "a function asks for it; the task has no parameter and no input of that name");
     redco_error_clear(&err);
     task = line_task(inputs, "line.kernel"); /* x is [2,3], the kernel [2,1] */
     assert_int_equal(redco_task_build(&task, &options, &built, &err), REDCO_EVALUE);

@@ -81,6 +81,15 @@ static void parts_hold_what_their_layout_says(void **state)
     }
     redcoi_part_take(redco_tp_replicated(), &type, 2, 1, whole, part);
     assert_memory_equal(part, whole, sizeof whole);
+    const redco_tp_layout layouts[] = {redco_tp_split(0), redco_tp_split(1), {REDCO_TP_SPLIT, 2, 2}};
+    for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) { /* and back */
+        float again[4][6][8] = {{{0}}};
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            redcoi_part_take(layouts[l], &type, 2, rank, whole, part);
+            redcoi_part_put(layouts[l], &type, 2, rank, part, again);
+        }
+        assert_memory_equal(again, whole, sizeof whole);
+    }
 }
 
 /* Layouts */

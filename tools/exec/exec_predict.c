@@ -98,27 +98,47 @@ struct lines {
     uint64_t count;
 };
 
-static json_t *pipeline_output(const struct exec_args *args, const json_t *record, const redco_judgement *j,
-                               uint64_t number)
+/* @param place  of errors; @param output_out  a new reference */
+static redco_status pipeline_output(const struct exec_args *args, const json_t *record, const redco_judgement *j,
+                                    uint64_t number, const char *place, json_t **output_out, redco_error *err)
 {
     const redco_user_pipeline *const table = redco_user_pipeline_of(args->pipeline);
     const double *const values = j->predictions + number * j->values;
-    if (table->output != NULL) { return table->output(record, values, j->values); }
-    if (j->values == 1) { return json_real(values[0]); }
-    json_t *const list = json_array();
-    for (uint32_t i = 0; i < j->values; i++) { (void)json_array_append_new(list, json_real(values[i])); }
-    return list;
+    if (record == NULL) { return redco_fail(err, REDCO_ENOMEM, place, "no memory for predictions"); }
+    if (table->output != NULL) {
+        *output_out = table->output(record, values, j->values);
+        return *output_out != NULL ? REDCO_OK
+                                   : redco_fail(err, REDCO_EVALUE, place, "output() gave nothing for example %llu",
+                                                (unsigned long long)number + 1);
+    }
+    for (uint32_t i = 0; i < j->values; i++) {
+        if (isfinite(values[i])) { continue; }
+        return redco_fail(err, REDCO_EINFEASIBLE, place, "predict() gave example %llu a number that is not finite",
+                          (unsigned long long)number + 1);
+    }
+    *output_out = j->values == 1 ? json_real(values[0]) : json_array();
+    for (uint32_t i = 0; i < j->values && j->values > 1; i++) {
+        (void)json_array_append_new(*output_out, json_real(values[i]));
+    }
+    return *output_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, place, "no memory for predictions");
 }
 
-static json_t *line_at(const struct lines *l, uint64_t number)
+static redco_status line_at(const struct lines *l, uint64_t number, const char *place, json_t **line_out,
+                            redco_error *err)
 {
     if (l->judgement == NULL) {
         const redco_example example = redco_examples_get(l->files->prompts, number);
-        return line_of(&example, l->predictions, number);
+        *line_out = line_of(&example, l->predictions, number);
+    } else {
+        json_t *const record = redco_records_get(l->records, number), *output = NULL;
+        const redco_status st = pipeline_output(l->args, record, l->judgement, number, place, &output, err);
+        if (st != REDCO_OK) {
+            json_decref(record);
+            return st;
+        }
+        *line_out = json_pack("{s:o, s:o}", "example", record, "prediction", output);
     }
-    json_t *const record = redco_records_get(l->records, number);
-    return json_pack("{s:o, s:o}", "example", record, "prediction",
-                     pipeline_output(l->args, record, l->judgement, number));
+    return *line_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, place, "no memory for predictions");
 }
 
 /* @param file  NULL: they are made and not written */
@@ -126,12 +146,11 @@ static redco_status write_lines(const struct lines *l, FILE *file, const char *n
 {
     redco_status st = REDCO_OK;
     for (uint64_t i = 0; i < l->count && st == REDCO_OK; i++) {
-        json_t *const line = line_at(l, i);
-        char *const text = line != NULL ? json_dumps(line, JSON_COMPACT) : NULL;
-        if (text == NULL) {
-            st = redco_fail(err, REDCO_EVALUE, name, "the prediction of example %llu is no JSON (output() gave %s)",
-                            (unsigned long long)i + 1, line == NULL ? "nothing" : "a number that is none");
-        } else if (file != NULL && (fputs(text, file) == EOF || fputc('\n', file) == EOF)) {
+        json_t *line = NULL;
+        st = line_at(l, i, name, &line, err);
+        char *const text = st == REDCO_OK ? json_dumps(line, JSON_COMPACT) : NULL;
+        if (st == REDCO_OK && text == NULL) { st = redco_fail(err, REDCO_ENOMEM, name, "no memory for predictions"); }
+        if (st == REDCO_OK && file != NULL && (fputs(text, file) == EOF || fputc('\n', file) == EOF)) {
             st = redco_fail(err, REDCO_ESYSTEM, name, "cannot write: %s", strerror(errno));
         }
         free(text);
@@ -203,11 +222,11 @@ static redco_status measure(const struct exec_args *args, const redco_judgement 
     if (table->metric == NULL) { return REDCO_OK; }
     for (uint64_t i = 0; i < j->examples; i++) {
         json_t *const record = redco_records_get(args->evaluated, i);
-        json_t *const output = record != NULL ? pipeline_output(args, record, j, i) : NULL;
-        if (output == NULL) {
+        json_t *output = NULL;
+        const redco_status st = pipeline_output(args, record, j, i, args->evaluate, &output, err);
+        if (st != REDCO_OK) {
             json_decref(record);
-            return redco_fail(err, REDCO_EVALUE, args->evaluate, "output() gave nothing for example %llu",
-                              (unsigned long long)i + 1);
+            return st;
         }
         sum += table->metric(record, output);
         json_decref(output);
