@@ -35,8 +35,8 @@ uint32_t redcoi_nccl_sharded(const redcoi_job *job, redcoi_nccl_communicator out
 
 /** Buffers that a communicator connects. */
 typedef struct redcoi_nccl_connections {
-    uint32_t channels;             /**< rings and trees have, or sends */
-    uint32_t nvls_channels, heads; /**< NVLink SHARP has; 0 without it */
+    uint32_t channels;             /**< channels of rings and trees, or of sends */
+    uint32_t nvls_channels, heads; /**< channels and heads of NVLink SHARP; 0 without it */
     uint32_t uses;                 /**< bits REDCOI_NCCL_...: the algorithms that NCCL chooses for its calls */
 } redcoi_nccl_connections;
 
