@@ -24,7 +24,9 @@ memory() {
     run redco-exec memory.json --pipeline "$pipelines/$pipeline.so" --steps 0 --json
     cp out "memory.$rows.$pipeline.out"
 }
-for pipeline in digits dates lora maml; do
+few='digits dates ddpg fedavg'
+[ "$size" != full ] || few="$few byte_model distillation dp_sgd dpo lora maml ppo regression"
+for pipeline in $few; do
     memory "$pipeline" 64 --gpus 1
     memory "$pipeline" 16 --gpus 2 --tp 1 --strategy zero3
     memory "$pipeline" 8 --gpus 8 --tp 2 --fix p=1x1,g=2x1,os=2x2

@@ -102,6 +102,8 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     if (workload->engine.moment_bytes == 2 && workload->precision != REDCO_FP32) {
         costs->state_bytes.optimizer -= 4; /* two moments of two bytes less */
     }
+    const redco_graph_work *const work = redco_model_graph_work(costs->model);
+    if (work != NULL) { costs->state_bytes.optimizer -= 4 * (2 - work->optimizer_states); }
     if (workload->engine.gradient_bytes > 0) { costs->state_bytes.gradient = workload->engine.gradient_bytes; }
     for (uint32_t i = 0; i < costs->class_count; i++) {
         if (is_block(costs->classes[i].kind)) { costs->blocks += costs->classes[i].layers; }
@@ -119,6 +121,8 @@ static void forget_ranks(redco_costs *costs)
 {
     for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) { redcoi_rank_clear(&costs->ranks[i]); }
     for (uint32_t i = 0; i < REDCOI_PACES_CACHED; i++) { costs->paces[i].tp = 0; }
+    for (uint32_t i = 0; i < REDCOI_PRICES_CACHED; i++) { costs->prices[i].step_s = -1.0; }
+    redcoi_memo_clear(costs);
 }
 
 static void drop_layouts(redco_costs *costs)
@@ -397,17 +401,6 @@ uint64_t redcoi_stage_logits(const redco_parallelism *parallelism, uint32_t stag
     return ahead < rest ? ahead : rest;
 }
 
-double redcoi_stage_params(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism)
-{
-    if (parallelism->pp <= 1) { return (double)rank->trained_params; }
-    double params = 0.0;
-    for (uint32_t i = 0; i < costs->class_count; i++) {
-        const redcoi_stage stage = redcoi_stage_of(costs, rank, parallelism, i);
-        params += stage.once * (double)rank->classes[i].trained_params * costs->classes[i].layers;
-    }
-    return params;
-}
-
 redco_group redcoi_stage_pair(const redco_costs *costs, const redco_parallelism *parallelism)
 {
     const redco_parallel p = redcoi_parallel_of(costs, parallelism);
@@ -547,30 +540,50 @@ static void sum_memory(redco_prediction *p, const redco_layer_cost *most, const 
                      p->transient_bytes + p->nccl_bytes;
 }
 
+/* Stages name the same configurations again and again. @return the layers that have that of an assignment, all its
+ * later ones included; 0: an earlier one counts it */
+static uint32_t layers_alike(const redco_assignment *assignments, uint32_t count, uint32_t index)
+{
+    const redco_assignment *const a = &assignments[index];
+    uint32_t layers = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const redco_assignment *const b = &assignments[i];
+        if (b->class_index != a->class_index || b->config.recompute != a->config.recompute ||
+            !redco_shards_equal(b->config.shards, a->config.shards)) {
+            continue;
+        }
+        if (i < index) { return 0; }
+        layers += b->layers;
+    }
+    return layers;
+}
+
 /* Memory of a stage of a pipeline into the memory fields of a prediction. */
 static redco_prediction stage_memory(redco_costs *costs, const redco_parallelism *parallelism,
-                                     const redco_assignment *assignments, uint32_t count, uint32_t stage)
+                                     const redco_fixed_cost *fixed, const redco_assignment *assignments, uint32_t count,
+                                     uint32_t stage)
 {
     const uint64_t one_bytes = redcoi_rank_find(costs, parallelism)->logits_bytes;
     const uint64_t logits_bytes = redcoi_stage_logits(parallelism, stage) * one_bytes;
-    const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
-    redco_prediction p = {.transient_bytes = fixed.fixed_bytes - one_bytes + logits_bytes};
+    redco_prediction p = {.transient_bytes = fixed->fixed_bytes - one_bytes + logits_bytes};
     redco_layer_cost most = {.compute_s = 0.0};
     for (uint32_t i = 0; i < count; i++) {
         const redco_assignment *const a = &assignments[i];
+        const uint32_t layers = layers_alike(assignments, count, i);
+        if (layers == 0) { continue; }
         const redcoi_stage held = redcoi_memory_stage(costs, parallelism, a->class_index, stage);
         redco_layer_cost cost = {.compute_s = 0.0};
         redcoi_layer_memory(costs, parallelism, a->class_index, &a->config, held, logits_bytes > 0 ? one_bytes : 0,
                             &cost);
-        add_layers(&p, &most, &cost, held.held > 0 ? a->layers : 0);
+        add_layers(&p, &most, &cost, held.held > 0 ? layers : 0);
     }
-    sum_memory(&p, &most, &fixed);
+    sum_memory(&p, &most, fixed);
     return p;
 }
 
 /* A pipeline needs what its fullest stage does: the first, which keeps the most activations, the last, which has the
  * logits, or, where stages are unequal, another. */
-static void set_pipeline_memory(redco_costs *costs, const redco_parallelism *parallelism,
+static void set_pipeline_memory(redco_costs *costs, const redco_parallelism *parallelism, const redco_fixed_cost *fixed,
                                 const redco_assignment *assignments, uint32_t count, redco_prediction *prediction)
 {
     const redco_pipeline s = redco_parallelism_pipeline(parallelism);
@@ -578,7 +591,7 @@ static void set_pipeline_memory(redco_costs *costs, const redco_parallelism *par
     const uint32_t step = parallelism->split == NULL && equal ? parallelism->pp - 1 : 1;
     redco_prediction fullest = {.total_bytes = 0};
     for (uint32_t i = 0; i < parallelism->pp; i += step) {
-        const redco_prediction stage = stage_memory(costs, parallelism, assignments, count, i);
+        const redco_prediction stage = stage_memory(costs, parallelism, fixed, assignments, count, i);
         if (stage.total_bytes > fullest.total_bytes) { fullest = stage; }
     }
     const redco_prediction *const fuller = &fullest;
@@ -617,8 +630,10 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *pa
     redco_layer_cost sums = {.compute_s = 0.0};
     for (uint32_t i = 0; i < count; i++) {
         const redco_assignment *const a = &assignments[i];
+        const uint32_t layers = layers_alike(assignments, count, i);
+        if (layers == 0) { continue; }
         const redco_layer_cost cost = redco_cost_layer(costs, parallelism, a->class_index, &a->config);
-        add_layers(&p, &sums, &cost, a->layers);
+        add_layers(&p, &sums, &cost, layers);
     }
     p.grad_reduce_exposed_s = window_s(&fixed, (overlap & REDCO_OVERLAP_AR) != 0, sums.grad_comm_s, sums.grad_window_s);
     p.spread_exposed_s = window_s(&fixed, (overlap & REDCO_OVERLAP_BC) != 0, sums.spread_comm_s, sums.spread_window_s);
@@ -633,9 +648,31 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *pa
     p.energy = redco_costs_energy(costs, p.dynamic_j, p.step_s);
     p.mfu = p.tokens_per_s_per_gpu * fixed.model_flops_per_token / fixed.peak_flops_per_s;
     sum_memory(&p, &sums, &fixed);
-    if (parallelism->pp > 1) { set_pipeline_memory(costs, parallelism, assignments, count, &p); }
+    if (parallelism->pp > 1) { set_pipeline_memory(costs, parallelism, &fixed, assignments, count, &p); }
     p.allocated_bytes = redcoi_allocated_bytes(costs, &p);
     return p;
+}
+
+uint64_t redco_cost_bytes(redco_costs *costs, const redco_parallelism *parallelism, const redco_assignment *assignments,
+                          uint32_t count)
+{
+    const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
+    const redcoi_memo *const memo = redcoi_memo_of(costs, parallelism);
+    redco_prediction p = {.transient_bytes = fixed.fixed_bytes};
+    redco_layer_cost most = {.compute_s = 0.0};
+    if (parallelism->pp > 1) {
+        set_pipeline_memory(costs, parallelism, &fixed, assignments, count, &p);
+        return p.total_bytes;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const redco_assignment *const a = &assignments[i];
+        redco_layer_cost cost = {.compute_s = 0.0};
+        redcoi_layer_memory(costs, parallelism, a->class_index, &a->config, memo->stages[a->class_index],
+                            redcoi_rank_find(costs, parallelism)->logits_bytes, &cost);
+        add_layers(&p, &most, &cost, a->layers);
+    }
+    sum_memory(&p, &most, &fixed);
+    return p.total_bytes;
 }
 
 /* Computation of a micro-batch at a position, nothing recomputed; of its edges that of the layers that stand there. */
@@ -685,11 +722,11 @@ double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism
 {
     const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    const redcoi_memo *const memo = redcoi_memo_of(costs, parallelism);
     double step_s = fixed.fixed_s;
     for (uint32_t i = 0; i < costs->class_count; i++) {
         const redcoi_times *const times = &rank->classes[i];
-        step_s += costs->classes[i].layers * redcoi_stage_of(costs, rank, parallelism, i).repeat *
-                  (times->forward_s + times->backward_s);
+        step_s += costs->classes[i].layers * memo->stages[i].repeat * (times->forward_s + times->backward_s);
     }
     if (parallelism->pp > 1) { step_s = fmin(step_s, pipeline_bound_s(costs, rank, parallelism)); }
     return fixed.scale * step_s + fixed.overhead_s;

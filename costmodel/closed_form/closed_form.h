@@ -208,6 +208,12 @@ redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_parallelism *p
  *  largest of their transient buffers. */
 redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                   const redco_layer_config *config);
+/** The same without AMSP's T_comm: gather_s to amsp_s are 0. */
+redco_layer_cost redco_cost_layer_step(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                                       const redco_layer_config *config);
+/** redco_prediction.total_bytes of redco_cost_step(), alone. */
+uint64_t redco_cost_bytes(redco_costs *costs, const redco_parallelism *parallelism, const redco_assignment *assignments,
+                          uint32_t count);
 /** Sums @p count assignments that together hold every layer exactly once. */
 redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *parallelism,
                                  const redco_assignment *assignments, uint32_t count);

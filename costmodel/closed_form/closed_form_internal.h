@@ -104,6 +104,7 @@ typedef struct redcoi_price {
     redco_collective op;
     redco_group group;
     redco_comm_time time;
+    double step_s; /**< redcoi_comm_s(); below 0: not asked for yet */
 } redcoi_price;
 
 /** Bytes of one communicator (nccl_buffers.h). */
@@ -127,6 +128,54 @@ typedef struct redcoi_pace {
     double transfers_s;                /**< that stages wait for */
 } redcoi_pace;
 
+/** The repetitions of a layer in a step: pipeline stages hold shares of the layers. */
+typedef struct redcoi_stage {
+    double repeat;     /**< micro-batches, pipeline bubble included */
+    double again;      /**< the same of what is recomputed */
+    double once;       /**< share of the layer on the fullest stage */
+    uint64_t held, of; /**< the same as a fraction held / of */
+    uint64_t kept;     /**< activations, a micro-batch each: of all layers of the class together kept / of as many */
+    uint64_t late;     /**< part of these whose gradients of weights come later than those of inputs */
+} redcoi_stage;
+
+/** The time that sharded parameters add to one pass through a layer that follows others like it. */
+typedef struct redcoi_shard_traffic {
+    double gather_s, scatter_s; /**< for the whole layer */
+    double calls_s;             /**< that nothing hides, of its gathers; as much again of its scatters */
+    bool network;
+} redcoi_shard_traffic;
+
+/** Gathers and scatters of one layer, unit by unit. */
+typedef struct redcoi_gathers {
+    double gather_s, scatter_s, again_s; /**< forward, backward; again: gathers of backward */
+    bool gather_network, scatter_network, again_network;
+} redcoi_gathers;
+
+typedef struct redcoi_kept_gathers {
+    const redcoi_times *times; /**< NULL: empty */
+    redco_group group, again;
+    redcoi_gathers gathers;
+} redcoi_kept_gathers;
+
+/** The time that sharded parameters add to both passes of a block. */
+typedef struct redcoi_exposed {
+    const redcoi_times *times; /**< NULL: empty */
+    redcoi_shard_traffic traffic;
+    double forward_s, backward_s;
+} redcoi_exposed;
+
+/** Results that layers of one parallelism share, kept for the next one that is priced: a search prices one mesh triple
+ * after the other, all with the same stages and most with the same gathers (layer_memo.c). */
+typedef struct redcoi_memo {
+    redco_parallelism parallelism; /**< tp 0: nothing is kept */
+    redcoi_stage stages[REDCOI_CLASSES_MAX];
+    double stage_params;      /**< redcoi_job.state_params */
+    redco_shards nccl_shards; /**< 0x0: none */
+    uint64_t nccl_bytes;
+    redcoi_kept_gathers gathers[REDCOI_CLASSES_MAX];
+    redcoi_exposed exposed[REDCOI_CLASSES_MAX][REDCO_RECOMPUTE_COUNT];
+} redcoi_memo;
+
 struct redco_costs {
     redco_machine machine;
     const redco_model *model;
@@ -146,6 +195,7 @@ struct redco_costs {
     redcoi_nccl_room rooms[REDCOI_ROOMS_CACHED];
     redcoi_pace paces[REDCOI_PACES_CACHED];
     uint32_t next_pace;
+    redcoi_memo memo;
     redco_layouts layouts; /**< cost NULL: none */
     redco_status layout_status;
     redco_error layout_error;
@@ -153,16 +203,6 @@ struct redco_costs {
 
 /** Hidden once-a-step traffic costs this share of itself besides contention (launches between buckets). */
 extern const double redcoi_hidden_residue_ratio;
-
-/** The repetitions of a layer in a step: pipeline stages hold shares of the layers. */
-typedef struct redcoi_stage {
-    double repeat;     /**< micro-batches, pipeline bubble included */
-    double again;      /**< the same of what is recomputed */
-    double once;       /**< share of the layer on the fullest stage */
-    uint64_t held, of; /**< the same as a fraction held / of */
-    uint64_t kept;     /**< activations, a micro-batch each: of all layers of the class together kept / of as many */
-    uint64_t late;     /**< part of these whose gradients of weights come later than those of inputs */
-} redcoi_stage;
 
 const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_parallelism *parallelism);
 void redcoi_rank_clear(redcoi_rank *rank); /**< makes it empty */
@@ -196,8 +236,10 @@ redco_status redcoi_span_of(redco_pipeline pipeline, const redco_position_times 
                             double *span_s_out);
 redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
                              uint32_t class_index);
-/** Parameters of the fullest stage, before data-parallel sharding. */
-double redcoi_stage_params(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism);
+/** The memo of a parallelism: its stages are known, and the rest is what was last asked for. */
+redcoi_memo *redcoi_memo_of(redco_costs *costs, const redco_parallelism *parallelism);
+/** Makes a memo empty: when times of layers or the calibration change. */
+void redcoi_memo_clear(redco_costs *costs);
 /** One activation (or gradient) from stage to stage, alone. */
 double redcoi_stage_transfer_s(const redco_costs *costs, const redco_parallelism *parallelism, double *bytes_out,
                                bool *network_out);
@@ -235,6 +277,13 @@ redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelis
  *  fetched ahead: the multiprocessors of a collective that waits are lost to the product beside it. Fetching a layer
  *  ahead leaves ranks a layer's compute to arrive. */
 double redcoi_call_s(const redcoi_job *job, redco_group group);
+/** Gathers of parameters over @p group, their scatters, and the gathers of backward over @p again. */
+redcoi_gathers redcoi_price_gathers(const redcoi_job *job, redco_group group, redco_group again);
+const redcoi_gathers *redcoi_gathers_of(const redcoi_job *job, redco_group group, redco_group again); /**< memo */
+/** redcoi_forward_exposed_s() and redcoi_backward_exposed_s() of a block, from the memo. */
+const redcoi_exposed *redcoi_exposed_of(const redcoi_job *job, const redcoi_shard_traffic *traffic);
+/** redcoi_nccl_sharded_bytes(), from the memo. */
+uint64_t redcoi_sharded_bytes(const redcoi_job *job);
 /** @return whether the layer's parameters are gathered at once (flat FSDP units), not by module. */
 bool redcoi_by_layer(const redcoi_job *job);
 /** A gather or scatter of one such unit (module or layer); where it is a layer, with the wait for the last rank. */
@@ -266,12 +315,6 @@ bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op);
 /** Gathering the logits of the whole vocabulary, and as much for their gradients; 0 where each rank keeps its part. */
 double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape);
 
-/** The time that sharded parameters add to one pass through a layer that follows others like it. */
-typedef struct redcoi_shard_traffic {
-    double gather_s, scatter_s; /**< for the whole layer */
-    double calls_s;             /**< that nothing hides, of its gathers; as much again of its scatters */
-    bool network;
-} redcoi_shard_traffic;
 double redcoi_forward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
 double redcoi_backward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
 

@@ -136,6 +136,17 @@ static double modules_s(const redcoi_job *job, redco_collective op, redco_group 
     return seconds;
 }
 
+redcoi_gathers redcoi_price_gathers(const redcoi_job *job, redco_group group, redco_group again)
+{
+    const double bytes = (double)job->times->gather_params * job->element_bytes;
+    const double gradient_bytes = (double)job->times->trained_params * job->gradient_bytes;
+    redcoi_gathers g = {.gather_s = 0.0};
+    g.gather_s = modules_s(job, REDCO_ALL_GATHER, group, bytes, &g.gather_network);
+    g.scatter_s = modules_s(job, REDCO_REDUCE_SCATTER, group, gradient_bytes, &g.scatter_network);
+    g.again_s = modules_s(job, REDCO_ALL_GATHER, again, bytes, &g.again_network);
+    return g;
+}
+
 static double raw_s(const redcoi_job *job, redco_collective op, double size_bytes, redco_group group)
 {
     const redco_comm_time time = redcoi_price_find(job->costs, op, size_bytes, group);
@@ -189,8 +200,9 @@ static void expose_block(const redcoi_job *job, redco_group group, struct traffi
                                           .scatter_s = backward->nvlink_s + backward->network_s - gather_s,
                                           .calls_s = units_of(job) * redcoi_call_s(job, group),
                                           .network = forward->network_s > 0.0};
-    forward->exposed_s = redcoi_forward_exposed_s(job, &traffic);
-    backward->exposed_s = redcoi_backward_exposed_s(job, &traffic);
+    const redcoi_exposed *const exposed = redcoi_exposed_of(job, &traffic);
+    forward->exposed_s = exposed->forward_s;
+    backward->exposed_s = exposed->backward_s;
 }
 
 /* Traffic of parameters and gradients in every micro-batch, and what of it the layer's own compute does not hide. */
@@ -204,20 +216,17 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     const redco_mesh again_mesh = redcoi_backward_mesh(job);
     const redco_group group = redcoi_group_of(job, shards->parameters, one);
     const redco_group again = redcoi_group_of(job, again_mesh, one);
-    const double bytes = (double)job->times->gather_params * job->element_bytes;
     bool network = false;
     double calls_s = 0.0, forward_calls_s = 0.0, again_s = 0.0, reduced_s = 0.0;
     if (redco_mesh_ranks(shards->parameters) > 1) {
-        double s = modules_s(job, REDCO_ALL_GATHER, group, bytes, &network);
-        add_traffic(forward, c->contention_ratio, network, s);
-        s = modules_s(job, REDCO_REDUCE_SCATTER, group, (double)job->times->trained_params * job->gradient_bytes,
-                      &network);
-        add_traffic(backward, c->contention_ratio, network, s);
+        const redcoi_gathers *const gathers = redcoi_gathers_of(job, group, again);
+        add_traffic(forward, c->contention_ratio, gathers->gather_network, gathers->gather_s);
+        add_traffic(backward, c->contention_ratio, gathers->scatter_network, gathers->scatter_s);
         forward_calls_s = units_of(job) * redcoi_call_s(job, group);
         calls_s = 2.0 * forward_calls_s;
         if (job->class->kind != REDCO_CLASS_EMBEDDING) { /* looking up has no use of the table in backward */
-            again_s = modules_s(job, REDCO_ALL_GATHER, again, bytes, &network);
-            add_traffic(backward, c->contention_ratio, network, again_s);
+            again_s = gathers->again_s;
+            add_traffic(backward, c->contention_ratio, gathers->again_network, again_s);
             calls_s += units_of(job) * redcoi_call_s(job, again);
         }
     }
@@ -462,7 +471,7 @@ static void add_memory(const redcoi_job *job, const redcoi_states *states, redco
     cost->optimizer_bytes = redco_share_up(states->optimizer_bytes, held, of);
     cost->activation_bytes = redco_share_up(job->times->activation_bytes[job->recompute], job->stage.kept, of);
     if (job->stage.late > 0 && job->recompute == REDCO_RECOMPUTE_FULL) { add_late(job, cost); }
-    cost->transient_bytes[REDCO_TRANSIENT_NCCL] = redcoi_nccl_sharded_bytes(job);
+    cost->transient_bytes[REDCO_TRANSIENT_NCCL] = redcoi_sharded_bytes(job);
     if (job->costs->workload.engine.planned_memory || redco_model_graph_work(job->costs->model) != NULL) {
         redcoi_planned_transients(job, cost);
         return;
@@ -536,18 +545,19 @@ redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelis
                          uint32_t layout, const redco_layer_config *config)
 {
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    const redcoi_memo *const memo = redcoi_memo_of(costs, parallelism);
     return (redcoi_job){.costs = costs,
                         .parallelism = parallelism,
                         .class = &costs->classes[class_index],
                         .rank = rank,
                         .times = redcoi_times_of(rank, class_index, layout),
-                        .stage = redcoi_stage_of(costs, rank, parallelism, class_index),
+                        .stage = memo->stages[class_index],
                         .shards = config->shards,
                         .recompute = config->recompute,
                         .element_bytes = costs->compute.element_bytes,
                         .gradient_bytes = costs->state_bytes.gradient,
                         .logits_bytes = rank->logits_bytes,
-                        .state_params = redcoi_stage_params(costs, rank, parallelism),
+                        .state_params = memo->stage_params,
                         .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism)};
 }
 
@@ -593,7 +603,7 @@ static double dynamic_j(const redcoi_job *job, double recompute_s)
 }
 
 static redco_layer_cost layout_cost(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
-                                    uint32_t layout, const redco_layer_config *config)
+                                    uint32_t layout, const redco_layer_config *config, bool paper)
 {
     const redcoi_job job = redcoi_job_of(costs, parallelism, class_index, layout, config);
     const redcoi_times *const times = job.times;
@@ -613,7 +623,7 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_parallelism 
     add_gradients(&job, &cost, backward_window_s, backward);
     add_spread(&job, &cost, forward_window_s, forward);
     cost.once_s += cost.exposed_s - passes_exposed_s;
-    add_paper_terms(&job, &cost);
+    if (paper) { add_paper_terms(&job, &cost); }
     const redcoi_states states = redcoi_layer_states(&job);
     add_memory(&job, &states, &cost);
     cost.forward_s *= job.stage.repeat;
@@ -675,17 +685,29 @@ redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_parallel
     return sum;
 }
 
-redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
-                                  const redco_layer_config *config)
+static redco_layer_cost layer_cost(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                                   const redco_layer_config *config, bool paper)
 {
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     redco_layer_cost sum = {.compute_s = 0.0};
-    if (rank->layout_count[class_index] <= 1) { return layout_cost(costs, parallelism, class_index, 0, config); }
+    if (rank->layout_count[class_index] <= 1) { return layout_cost(costs, parallelism, class_index, 0, config, paper); }
     for (uint32_t i = 0; i < rank->layout_count[class_index]; i++) {
-        redco_layer_cost cost = layout_cost(costs, parallelism, class_index, i, config);
+        redco_layer_cost cost = layout_cost(costs, parallelism, class_index, i, config, paper);
         const uint32_t at = rank->first_layout[class_index] + i;
         redcoi_cost_add(&sum, &cost, rank->members[at], rank->memory_members[at]);
     }
     redcoi_cost_divide(&sum, rank->member_count[class_index], rank->memory_count[class_index]);
     return sum;
+}
+
+redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                                  const redco_layer_config *config)
+{
+    return layer_cost(costs, parallelism, class_index, config, true);
+}
+
+redco_layer_cost redco_cost_layer_step(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                                       const redco_layer_config *config)
+{
+    return layer_cost(costs, parallelism, class_index, config, false);
 }

@@ -12,7 +12,7 @@ uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_parallelism *par
     const redco_layer_config config = {{grid, grid, grid}, recompute};
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     redco_layer_cost cost = {.compute_s = 0.0};
-    redcoi_layer_memory(costs, &bare, class_index, &config, redcoi_stage_of(costs, rank, parallelism, class_index),
+    redcoi_layer_memory(costs, &bare, class_index, &config, redcoi_memo_of(costs, parallelism)->stages[class_index],
                         rank->logits_bytes, &cost);
     return cost.parameter_bytes + cost.gradient_bytes + cost.optimizer_bytes + cost.activation_bytes;
 }

@@ -44,9 +44,10 @@ static bool price_matches(const redcoi_price *price, redco_collective op, double
            price->group.tp == group.tp && price->group.node_stride == group.node_stride;
 }
 
-redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group)
+/* @return NULL for a group of one rank or nothing to send, which take no time */
+static redcoi_price *price_of(redco_costs *costs, redco_collective op, double size_bytes, redco_group group)
 {
-    if (!(size_bytes > 0.0) || redco_mesh_ranks(group.mesh) <= 1) { return (redco_comm_time){.network = false}; }
+    if (!(size_bytes > 0.0) || redco_mesh_ranks(group.mesh) <= 1) { return NULL; }
     uint64_t key = 0;
     memcpy(&key, &size_bytes, sizeof key);
     key ^= ((uint64_t)op << 56) ^ ((uint64_t)group.mesh.gpus << 40) ^ ((uint64_t)group.mesh.nodes << 16) ^
@@ -55,11 +56,17 @@ redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, doubl
     key *= UINT64_C(0x9e3779b97f4a7c15); /* Fibonacci hashing: the high bits mix all of the key */
     redcoi_price *const slot = &costs->prices[key >> 54];
     if (!price_matches(slot, op, size_bytes, group)) {
-        *slot = (redcoi_price){size_bytes, op, group, redco_comm_price(costs->comm, op, size_bytes, group)};
+        *slot = (redcoi_price){size_bytes, op, group, redco_comm_price(costs->comm, op, size_bytes, group), -1.0};
     }
-    return slot->time;
+    return slot;
 }
 _Static_assert(REDCOI_PRICES_CACHED == 1024, "the hash keeps 10 bits");
+
+redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group)
+{
+    const redcoi_price *const price = price_of(costs, op, size_bytes, group);
+    return price != NULL ? price->time : (redco_comm_time){.network = false};
+}
 
 /* Bytes that one rank sends over its links for a buffer of @p size_bytes, ring algorithm. */
 static double link_bytes(redco_collective op, double size_bytes, double ranks)
@@ -91,11 +98,10 @@ double redcoi_least_contention_ratio(const redco_costs *costs)
     return nic_contention_ratio * costs->calibration.contention_ratio;
 }
 
-double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out)
+static double step_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group,
+                     redco_comm_time time)
 {
     const redco_calibration *const c = &costs->calibration;
-    const redco_comm_time time = redcoi_price_find(costs, op, size_bytes, group);
-    if (network_out != NULL) { *network_out = time.network; }
     if (time.measured) { return time.latency_s + time.wire_s; } /* the factors below correct NCCL's model only */
     double latency_s = time.latency_s;
     double wire_s = time.wire_s / (time.network ? c->network_efficiency : c->nvlink_efficiency);
@@ -112,6 +118,19 @@ double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes,
         latency_s = fmax(latency_s, broadcast_fill_ratio * ring_s);
     }
     return latency_s * c->latency_factor + wire_s;
+}
+
+double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out)
+{
+    redcoi_price *price = price_of(costs, op, size_bytes, group);
+    if (network_out != NULL) { *network_out = price != NULL && price->time.network; }
+    if (price == NULL) { return 0.0; }
+    if (price->step_s < 0.0) {
+        const double seconds = step_s(costs, op, size_bytes, group, price->time);
+        price = price_of(costs, op, size_bytes, group); /* prices of other collectives share its slot */
+        price->step_s = seconds;
+    }
+    return price->step_s;
 }
 
 double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair, bool *network_out)
@@ -519,6 +538,7 @@ const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_parallelism 
     redcoi_rank *const rank = &costs->ranks[at];
     costs->newest = at;
     redcoi_rank_clear(rank);
+    redcoi_memo_clear(costs);
     *rank = (redcoi_rank){.key = key};
     fill(costs, parallelism, rank);
     return rank;

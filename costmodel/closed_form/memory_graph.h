@@ -7,8 +7,11 @@
 
 /** Values of the pass that needs more, and the micro-batch's inputs. */
 uint64_t redcoi_graph_activation_bytes(const redco_graph_work *work, const redco_shape *shape);
-/** Elements of all modules, or of those that are trained, each as it is gathered from the shards of its parameters. */
-uint64_t redcoi_graph_whole_params(const redcoi_job *job, bool trained);
+/** Elements of the modules that are trained, each as it is gathered from the shards of its parameters. */
+uint64_t redcoi_graph_trained_params(const redcoi_job *job);
+/** Gathered weights and whole gradients, beyond the activation bytes of @p cost: of the pass in which memory is
+ *  fullest. */
+void redcoi_graph_transients(const redcoi_job *job, redco_layer_cost *cost);
 /** States of the fullest rank, padding included. */
 redcoi_states redcoi_graph_states(const redcoi_job *job);
 

@@ -179,7 +179,7 @@ uint64_t redcoi_slot_bytes(const redcoi_job *job)
     }
     const bool scattered = redco_mesh_ranks(job->shards.parameters) > 1 || redco_mesh_ranks(job->shards.gradients) > 1;
     if (redco_model_graph_work(job->costs->model) != NULL) {
-        const uint64_t params = scattered ? 0 : redcoi_graph_whole_params(job, true);
+        const uint64_t params = scattered ? 0 : redcoi_graph_trained_params(job);
         return redco_share_up(params, job->costs->state_bytes.gradient, 1);
     }
     if (!job->costs->workload.engine.planned_memory || scattered) { return 0; }
@@ -192,15 +192,10 @@ uint64_t redcoi_slot_bytes(const redcoi_job *job)
 void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost)
 {
     const redco_class_kind kind = job->class->kind;
-    if (redco_model_graph_work(job->costs->model) !=
-        NULL) { /* one operator reads all weights, and makes all gradients */
-        const bool gathered = redco_mesh_ranks(job->shards.parameters) > 1;
-        const redco_state_bytes each = job->costs->state_bytes;
-        const uint64_t whole = redcoi_graph_whole_params(job, false), made = redcoi_graph_whole_params(job, true);
-        cost->transient_bytes[REDCO_TRANSIENT_GATHER] = gathered ? redco_share_up(whole, each.parameter, 1) : 0;
-        cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] =
-            redco_share_up(made, each.gradient, 1) +
-            (job->costs->workload.engine.planned_memory ? bucket_bytes(job) : 0);
+    if (redco_model_graph_work(job->costs->model) != NULL) {
+        redcoi_graph_transients(job, cost);
+        cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] +=
+            job->costs->workload.engine.planned_memory ? bucket_bytes(job) : 0;
         return;
     }
     const struct products products = products_of(job, job->class);

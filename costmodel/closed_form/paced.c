@@ -40,7 +40,7 @@ static void find_parts(redco_costs *costs, const redco_parallelism *parallelism,
         if (same < i) {
             parts[i] = parts[same];
         } else {
-            parts[i].cost = redco_cost_layer(costs, parallelism, a->class_index, &a->config);
+            parts[i].cost = redco_cost_layer_step(costs, parallelism, a->class_index, &a->config);
             parts[i].weight_s = weight_s(redcoi_rank_find(costs, parallelism), a->class_index);
         }
         parts[i].assignment = a;

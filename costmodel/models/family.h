@@ -283,8 +283,9 @@ const char *redcoi_param_name(const redco_param *param, uint32_t layer, char nam
 
 /** Facts that a program tells about a tensor. */
 typedef struct redcoi_tensor_kind {
-    bool table;  /**< rows of it are looked up */
-    bool frozen; /**< it is not trained */
+    bool table;                   /**< rows of it are looked up */
+    bool frozen;                  /**< it is not trained */
+    uint8_t gradient_in; /**< redco_param's */
 } redcoi_tensor_kind;
 
 /** A tensor of any shape and name, which the model's layers are known to use in no particular way. */

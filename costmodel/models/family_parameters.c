@@ -117,8 +117,12 @@ void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const u
     const bool more = model->param_count > 0 && redco_same_module(model->params[model->param_count - 1].name, name);
     const redco_param_role vector = more ? REDCO_PARAM_BIAS : REDCO_PARAM_RMS_NORM;
     const redco_param_role matrix = kind.table ? REDCO_PARAM_TABLE : REDCO_PARAM_KERNEL;
-    redco_param param = {
-        .role = rank < 2 ? vector : matrix, .use = REDCO_USE_UP, .rank = rank, .joined = more, .frozen = kind.frozen};
+    redco_param param = {.role = rank < 2 ? vector : matrix,
+                         .use = REDCO_USE_UP,
+                         .rank = rank,
+                         .joined = more,
+                         .frozen = kind.frozen,
+                         .gradient_in = kind.gradient_in};
     for (uint32_t i = 0; i < rank; i++) {
         param.shape[i] = shape[i];
         elements *= shape[i];

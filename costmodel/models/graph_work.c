@@ -6,7 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPS = 100000, MOST_MOMENTS = 64, MOST_VALUES = 100000, MOST_TIMES = 1000000, LARGEST_BATCH = 1 << 20 };
+enum {
+    MOST_OPS = 100000,
+    MOST_MOMENTS = 64,
+    MOST_VALUES = 100000,
+    MOST_TIMES = 1000000,
+    LARGEST_BATCH = 1 << 20,
+    MOST_STATES = 2
+};
 static const double most_count = 1e18;
 /* Values in the executor's arena begin at multiples of it (executor/backend/backend.h, REDCO_ALIGNMENT_BYTES). */
 static const uint64_t alignment_bytes = 256;
@@ -15,6 +22,7 @@ static const char *const kind_words[] = {[REDCO_GRAPH_ELEMENTS] = "elements",
                                          [REDCO_GRAPH_PRODUCT] = "product",
                                          [REDCO_GRAPH_ATTENTION] = "attention",
                                          [REDCO_GRAPH_COLLECTIVE] = "collective"};
+const char *const redco_passes_words[REDCO_IN_BOTH + 1] = {"", "forward", "backward", "both"};
 enum { KINDS = sizeof kind_words / sizeof kind_words[0] };
 
 double redco_count_at(const redco_count *count, uint64_t examples)
@@ -273,6 +281,10 @@ redco_status redco_graph_work_read(const redco_json_value *config, size_t parame
     if (redco_json_has(config, "micro_batch")) {
         st = redco_json_u32(config, "micro_batch", 1, LARGEST_BATCH, &work->examples, err);
     }
+    work->optimizer_states = MOST_STATES;
+    if (st == REDCO_OK && redco_json_has(config, "optimizer_states")) {
+        st = redco_json_u32(config, "optimizer_states", 0, MOST_STATES, &work->optimizer_states, err);
+    }
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
         redco_json_value one;
         st = redco_json_element(&list, i, &one, err);
@@ -383,6 +395,9 @@ bool redco_graph_work_write(const redco_graph_work *work, size_t parameters, jso
             json_decref(list);
             return false;
         }
+    }
+    if (work->optimizer_states < MOST_STATES) {
+        (void)json_object_set_new(config, "optimizer_states", json_integer(work->optimizer_states));
     }
     if (work->examples > 0) { (void)json_object_set_new(config, "micro_batch", json_integer(work->examples)); }
     return json_object_set_new(config, "degrees", list) == 0;

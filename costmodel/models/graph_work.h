@@ -25,6 +25,11 @@ typedef struct redco_count {
 /** At least 0. */
 double redco_count_at(const redco_count *count, uint64_t examples);
 
+/** Passes, to be added up. */
+typedef enum redco_passes { REDCO_IN_FORWARD = 1, REDCO_IN_BACKWARD = 2, REDCO_IN_BOTH = 3 } redco_passes;
+/** "forward", "backward", "both". */
+extern const char *const redco_passes_words[REDCO_IN_BOTH + 1];
+
 typedef enum redco_work_op_kind {
     REDCO_GRAPH_ELEMENTS,  /**< bound by memory traffic */
     REDCO_GRAPH_PRODUCT,   /**< batch products [m][k] by [k][n] */
@@ -75,14 +80,16 @@ typedef struct redco_degree_work {
 typedef struct redco_graph_work {
     redco_degree_work degrees[REDCO_WORK_DEGREES];
     uint32_t degree_count;
-    uint32_t examples; /**< the one micro-batch that it is of, as its graph is another one for others; 0: any */
+    uint32_t optimizer_states; /**< tensors of 32 bits for each parameter: AdamW has 2 */
+    uint32_t examples;         /**< the one micro-batch that it is of, as its graph is another one for others; 0: any */
 } redco_graph_work;
 
 /** @param parameters  number of the model's
  *  @param work_out    freed with redco_graph_work_free() */
 redco_status redco_graph_work_read(const redco_json_value *config, size_t parameters, redco_graph_work **work_out,
                                    redco_error *err);
-/** Adds the keys "micro_batch" (where it is of one) and "degrees". @return false when out of memory */
+/** Adds the keys "optimizer_states", "micro_batch" (where it is of one) and "degrees". @return false when out of memory
+ */
 bool redco_graph_work_write(const redco_graph_work *work, size_t parameters, json_t *config);
 void redco_graph_work_free(redco_graph_work *work); /**< NULL is accepted */
 

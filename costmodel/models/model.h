@@ -101,9 +101,10 @@ typedef struct redco_param {
     uint32_t rank; /**< 1 to 4 */
     uint64_t shape[4];
     uint32_t class_index;
-    uint32_t count; /**< members of its class */
-    bool joined;    /**< it is gathered with the tensor before it: biases, and what a pipeline's module has more */
-    bool frozen;    /**< it is not trained: no gradient, no optimizer state */
+    uint32_t count;      /**< members of its class */
+    bool joined;         /**< it is gathered with the tensor before it: biases, and what a pipeline's module has more */
+    bool frozen;         /**< it is not trained: no gradient, no optimizer state */
+    uint8_t gradient_in; /**< redco_passes of a user's graph that make its gradient or read that */
     /** Where tensor parallelism of 2^i ranks does otherwise than cut matrices and leave vectors whole, bit i. */
     uint32_t odd_degrees;
 } redco_param;

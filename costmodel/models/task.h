@@ -38,6 +38,7 @@ typedef struct redco_task_parameter {
     redco_initial initial;
     redco_training training;
     double rate_factor; /**< by which the learning rate is multiplied, >= 0; where it is 1 it may be left 0 */
+    bool undecayed;     /**< weight decay does not apply, whatever the optimizer's is */
 } redco_task_parameter;
 
 typedef struct redco_task_input {

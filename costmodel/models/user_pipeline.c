@@ -3,8 +3,25 @@
  * whose gradients are scattered at once. */
 #include "costmodel/models/family.h"
 
+#include <string.h>
+
 enum { MOST_DIMENSIONS = 4, MOST_MODULES = 39, MOST_LOG = 32 };
 static const uint64_t most_elements = (uint64_t)1 << 40;
+
+static void read_passes(redcoi_build *build, const redco_json_value *item, const char *key, uint8_t *passes_io)
+{
+    const char *word = NULL;
+    if (!redcoi_building(build) || !redco_json_has(item, key)) { return; }
+    build->status = redco_json_string(item, key, &word, build->err);
+    if (!redcoi_building(build)) { return; }
+    for (uint8_t i = REDCO_IN_FORWARD; i <= REDCO_IN_BOTH; i++) {
+        if (strcmp(word, redco_passes_words[i]) == 0) {
+            *passes_io = i;
+            return;
+        }
+    }
+    build->status = redco_json_fail(item, key, build->err, "\"%.40s\" is none of forward, backward, both", word);
+}
 
 static void read_parameter(redcoi_build *build, const redco_json_value *item)
 {
@@ -12,7 +29,7 @@ static void read_parameter(redcoi_build *build, const redco_json_value *item)
     redco_json_value list;
     uint64_t shape[MOST_DIMENSIONS] = {1}, elements = 1;
     size_t rank = 0;
-    redcoi_tensor_kind kind = {.table = false};
+    redcoi_tensor_kind kind = {.gradient_in = REDCO_IN_BACKWARD};
     build->status = redco_json_string(item, "name", &name, build->err);
     if (redcoi_building(build)) { build->status = redco_json_array(item, "shape", &list, &rank, build->err); }
     if (redcoi_building(build) && redco_json_has(item, "table")) {
@@ -21,6 +38,7 @@ static void read_parameter(redcoi_build *build, const redco_json_value *item)
     if (redcoi_building(build) && redco_json_has(item, "frozen")) {
         build->status = redco_json_bool(item, "frozen", &kind.frozen, build->err);
     }
+    read_passes(build, item, "gradient_in", &kind.gradient_in);
     if (!redcoi_building(build)) { return; }
     if (rank == 0 || rank > MOST_DIMENSIONS) {
         build->status =
@@ -47,7 +65,7 @@ static uint32_t largest_degree(const redco_graph_work *work)
     return largest;
 }
 
-/* Which tensors each degree cuts. */
+/* Notes the tensors that each degree cuts. */
 static void note_splits(redcoi_build *build)
 {
     redco_model *const model = build->model;

@@ -1,6 +1,11 @@
 /* Degrees on nodes: what is allowed, and where data-parallel ranks lie. */
 #include "costmodel/parallel/parallel.h"
 
+redco_rank_grid redco_parallel_grid(const redco_parallel *p)
+{
+    return (redco_rank_grid){{p->tp, p->cp, (uint32_t)redco_mesh_ranks(p->dp), p->pp}, REDCO_RANKS_TP_CP_DP_PP};
+}
+
 const char *redco_parallel_order_text(const redco_parallel *p)
 {
     return p->pp == 1 && p->cp == 1 ? "tp,dp-gpus,dp-nodes" : "tp,cp,dp-gpus,dp-nodes,pp";

@@ -172,7 +172,8 @@ typedef struct redco_parallel {
     bool states_over_cp; /**< states are sharded over context-parallel ranks, too */
 } redco_parallel;
 
-/** The order of ranks as plan files have it, fastest first: "tp,dp-gpus,dp-nodes", or "tp,cp,dp-gpus,dp-nodes,pp" where
+redco_rank_grid redco_parallel_grid(const redco_parallel *p);
+/** That order as plan files have it, fastest first: "tp,dp-gpus,dp-nodes", or "tp,cp,dp-gpus,dp-nodes,pp" where
  * cp or pp is more than 1. @return static */
 const char *redco_parallel_order_text(const redco_parallel *p);
 

@@ -27,3 +27,11 @@ redco_status redco_split_check(const uint32_t *split, uint32_t positions, uint32
     return redco_fail(err, REDCO_EVALUE, "split", "%u positions have %llu layers; the model has %u", positions,
                       (unsigned long long)sum, blocks);
 }
+
+bool redco_split_is_equal(const uint32_t *split, uint32_t positions, uint32_t blocks)
+{
+    for (uint32_t i = 0; i < positions; i++) {
+        if (split[i] != redco_stage_blocks(blocks, positions, i)) { return false; }
+    }
+    return true;
+}

@@ -43,6 +43,9 @@ redco_status redco_split_read(const char *text, uint32_t blocks, uint32_t stages
  *  @return REDCO_EVALUE, place "split" */
 redco_status redco_split_check(const uint32_t *split, uint32_t positions, uint32_t blocks, redco_error *err);
 
+/** @return whether @p split is what NULL stands for: redco_stage_blocks() at each position */
+bool redco_split_is_equal(const uint32_t *split, uint32_t positions, uint32_t blocks);
+
 #ifdef __cplusplus
 }
 #endif

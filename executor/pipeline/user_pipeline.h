@@ -47,6 +47,8 @@ redco_value redco_user_pipeline_logits(redco_scope *scope, const char *prefix, r
 void redco_user_pipeline_training(redco_user_pipeline_shape *shape, const char *prefix, redco_training training);
 /** Multiplies their learning rate, by more than 0: an actor learns more slowly than a critic. */
 void redco_user_pipeline_rate(redco_user_pipeline_shape *shape, const char *prefix, double factor);
+/** Keeps weight decay from them, whatever --weight-decay says. */
+void redco_user_pipeline_no_decay(redco_user_pipeline_shape *shape, const char *prefix);
 /** An input of the graph: @p dim is what one example has; the batch comes before it.
  *  @param dtype  I32, or F32, which the loss casts with redco_scope_weight() to what it computes in
  *  @param rank   0 to 3 */

@@ -103,7 +103,8 @@ static void build_one_update(redco_reference *r, size_t i, redco_value clip)
         u->state[s] = redco_input(g, name, &type);
     }
     redco_optimizer optimizer = r->options.optimizer;
-    if (r->options.decay_matrices && r->task->parameters[i].rank < 2) { optimizer.weight_decay = 0.0; }
+    const redco_task_parameter *const p = &r->task->parameters[i];
+    if (p->undecayed || (r->options.decay_matrices && p->rank < 2)) { optimizer.weight_decay = 0.0; }
     u->new_master =
         redco_optimizer_update(g, &optimizer, factors, u->master, u->gradient, clip, u->state, u->new_state);
     u->new_parameter = redco_cast(g, u->new_master, r->options.parameter);

@@ -1,8 +1,10 @@
 #include "executor/states/program.h"
 
 #include "costmodel/graph/build_calls.h"
+#include "costmodel/graph/fuse.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define OUTSIDE UINT64_MAX
 
@@ -86,7 +88,7 @@ static void launch_of(const redcoi_program *p, const redco_op *op, uint64_t coun
 }
 
 /* Workspace behind the values' places. */
-static redco_status plan_workspace(redcoi_program *p, const redco_backend *backend, redco_error *err)
+static redco_status plan_workspace(redcoi_program *p, redco_backend *backend, redco_error *err)
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < redco_graph_op_count(p->graph); i++) {
@@ -167,9 +169,27 @@ static void plan_places(redcoi_program *p, uint64_t *free_places)
     }
 }
 
-redco_status redcoi_program_finish(redcoi_program *p, const redco_backend *backend, redco_error *err)
+/* Values that pass from operator to operator of one fused operator need no working memory. */
+static redco_status fuse(redcoi_program *p, redco_backend *backend, redco_error *err)
 {
-    redco_status st = redco_graph_status(p->graph, err);
+    const redco_fuse_options options = {.choice = redco_backend_fuse_choice(backend)};
+    redco_value values[REDCOI_PROGRAM_OUTPUTS + REDCOI_PROGRAM_INPUTS], fused[sizeof values / sizeof values[0]];
+    redco_graph *graph = NULL;
+    memcpy(values, p->outputs, p->output_count * sizeof *values);
+    memcpy(values + p->output_count, p->inputs, p->input_count * sizeof *values);
+    const redco_status st =
+        redco_graph_fuse(p->graph, values, p->output_count + p->input_count, &options, &graph, fused, err);
+    if (st != REDCO_OK) { return st; }
+    memcpy(p->outputs, fused, p->output_count * sizeof *fused);
+    memcpy(p->inputs, fused + p->output_count, p->input_count * sizeof *fused);
+    redco_graph_free(p->graph);
+    p->graph = graph;
+    return REDCO_OK;
+}
+
+redco_status redcoi_program_finish(redcoi_program *p, redco_backend *backend, redco_error *err)
+{
+    redco_status st = fuse(p, backend, err);
     if (st != REDCO_OK) { return st; }
     const size_t values = (size_t)redco_graph_value_count(p->graph) + 1;
     uint64_t *const free_places = calloc(values, sizeof *free_places);

@@ -39,8 +39,8 @@ redco_value redcoi_program_numbers(redcoi_program *program, const char *name, re
 redco_value redcoi_program_number(redcoi_program *program, redco_value numbers, uint32_t index); /**< one, rank 0 */
 /** @param over  the input (as they were added, from 0) whose memory every run gives for it, or REDCOI_PROGRAM_APART */
 void redcoi_program_output(redcoi_program *program, redco_value value, uint32_t over);
-/** After all inputs and outputs: plans working memory. */
-redco_status redcoi_program_finish(redcoi_program *program, const redco_backend *backend, redco_error *err);
+/** After all inputs and outputs: fuses the operators and plans working memory. */
+redco_status redcoi_program_finish(redcoi_program *program, redco_backend *backend, redco_error *err);
 void redcoi_program_free(redcoi_program *program); /**< frees its contents */
 
 /** Queues it all.

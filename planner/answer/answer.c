@@ -104,7 +104,7 @@ static redco_status explain(const redco_inputs *inputs, uint32_t wants, redco_an
     if ((wants & REDCO_ANSWER_LAYOUTS) != 0 && (st = compare_layouts(inputs, answer, err)) != REDCO_OK) { return st; }
     /* AMSP's T_comm knows neither memory nor compute, and its times are as measured, so there help has no meaning. */
     if ((wants & REDCO_ANSWER_HELP) != 0 && options->objective == REDCO_OBJECTIVE_STEP_TIME) {
-        if ((st = redco_would_help(inputs, options, best, answer->help, err)) != REDCO_OK) { return st; }
+        if ((st = redco_would_help(inputs, options, answer->result, answer->help, err)) != REDCO_OK) { return st; }
         answer->helped = true;
     }
     if ((wants & REDCO_ANSWER_NEIGHBOURS) != 0) {
@@ -126,6 +126,7 @@ static redco_status weigh(const redco_inputs *inputs, redco_answer *answer, redc
     if (answer->beyond[0] == '\0') { return REDCO_OK; }
     inside.within = &answer->evidence->hull;
     inside.verify = false;
+    inside.brief = true;
     inside.top = 1;
     return ask_again(inputs, &inside, &answer->inside, err);
 }
@@ -133,8 +134,10 @@ static redco_status weigh(const redco_inputs *inputs, redco_answer *answer, redc
 redco_status redco_answer_find(const redco_question *question, const redco_inputs *inputs, uint32_t wants,
                                redco_answer *answer_out, redco_error *err)
 {
-    *answer_out = (redco_answer){.options = question->options};
-    redco_status st = redco_search_priced(inputs, &question->options, &answer_out->result, err);
+    redco_search_options options = question->options;
+    *answer_out = (redco_answer){.options = options};
+    if ((wants & REDCO_ANSWER_HELP) != 0) { options.roomier_ratio = redco_help_ratio; }
+    redco_status st = redco_search_priced(inputs, &options, &answer_out->result, err);
     if (st == REDCO_OK) { st = try_rules(inputs, answer_out, err); }
     if (st != REDCO_OK || !fits(answer_out->result)) { return st; }
     if ((st = weigh(inputs, answer_out, err)) != REDCO_OK) { return st; }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double more = 1.1;
+const double redco_help_ratio = 0.1;
 
 /* Layers of a class that share a configuration: stages name it again and again. */
 static uint64_t layers_alike(const redco_candidate *candidate, const redco_assignment *like)
@@ -95,6 +95,7 @@ redco_search_options redco_options_freed(const redco_search_options *options)
  * what no rate explains is the time of host and launches, latencies and waits. */
 static const char *improve(int index, redco_machine *machine, redco_calibration *c)
 {
+    const double more = 1.0 + redco_help_ratio;
     double *const waits[] = {&c->kernel_s,          &c->launch_s,        &c->sync_s,
                              &c->tp_launch_s,       &c->host_forward_s,  &c->host_backward_s,
                              &c->host_collective_s, &c->step_overhead_s, &c->latency_factor};
@@ -144,6 +145,7 @@ static redco_status search_there(const redco_inputs *inputs, const redco_search_
     if (options->strategy != REDCO_STRATEGY_AMSP) { quick.limit_s = *step_s_out; }
     quick.above_bytes = (uint64_t)((double)capacity_bytes * (1.0 - redco_memory_ratio));
     quick.verify = false;
+    quick.brief = true;
     quick.top = 1;
     const redco_status st = redco_search_priced(inputs, &quick, &result, err);
     if (st != REDCO_OK) { return st; }
@@ -153,8 +155,9 @@ static redco_status search_there(const redco_inputs *inputs, const redco_search_
 }
 
 redco_status redco_would_help(const redco_inputs *inputs, const redco_search_options *options,
-                              const redco_candidate *best, redco_help help_out[REDCO_HELP_COUNT], redco_error *err)
+                              const redco_search_result *found, redco_help help_out[REDCO_HELP_COUNT], redco_error *err)
 {
+    const redco_candidate *const best = &found->ranked[0];
     redco_inputs all = *inputs;
     for (int i = 0; i < REDCO_HELP_COUNT; i++) {
         redco_inputs there = *inputs;
@@ -162,9 +165,14 @@ redco_status redco_would_help(const redco_inputs *inputs, const redco_search_opt
         const bool joint = i == REDCO_HELP_ALL;
         help_out[i] = (redco_help){.what = joint ? "all of them" : improve(i, &there.machine, &there.calibration)};
         if (!joint && i != REDCO_HELP_MEMORY) { (void)improve(i, &all.machine, &all.calibration); }
-        const redco_status st = i == REDCO_HELP_MEMORY
-                                    ? search_there(&there, options, best->prediction.capacity_bytes, &step_s, err)
-                                    : price_there(joint ? &all : &there, options, best, &step_s, err);
+        redco_status st = REDCO_OK;
+        if (i != REDCO_HELP_MEMORY) {
+            st = price_there(joint ? &all : &there, options, best, &step_s, err);
+        } else if (found->roomier_s > 0.0) {
+            step_s = found->roomier_s;
+        } else {
+            st = search_there(&there, options, best->prediction.capacity_bytes, &step_s, err);
+        }
         if (st != REDCO_OK) { return st; }
         help_out[i].gain_ratio = fmax(0.0, best->prediction.step_s / step_s - 1.0);
     }

@@ -31,9 +31,13 @@ typedef struct redco_help {
     double gain_ratio; /**< step before / step after - 1, simulated */
 } redco_help;
 
-/** @param best  the answer that is explained, priced */
+/** That 10 %; as redco_search_options.roomier_ratio it spares redco_would_help() a search. */
+extern const double redco_help_ratio;
+
+/** @param found  its first answer is explained, priced */
 redco_status redco_would_help(const redco_inputs *inputs, const redco_search_options *options,
-                              const redco_candidate *best, redco_help help_out[REDCO_HELP_COUNT], redco_error *err);
+                              const redco_search_result *found, redco_help help_out[REDCO_HELP_COUNT],
+                              redco_error *err);
 
 /** The best strategy with one thing moved to its next smaller or larger value. */
 typedef struct redco_neighbour {

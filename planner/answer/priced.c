@@ -15,7 +15,8 @@ static const double tie_ratio = 1e-3;
 
 enum {
     TRIES = 4, /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
-    BEST_FEW = 16, /* ranked by the closed form where several answers are asked for, beyond these */
+    ROOMIER_TRIED = 6, /* layouts simulated that need more memory than there is */
+    BEST_FEW = 16,     /* ranked by the closed form where several answers are asked for, beyond these */
 };
 static const uint64_t least_margin_bytes = 64000000;
 /* The search adds the most that each class takes at its own fullest moment, of pipelines as if one stage had embedding,
@@ -161,6 +162,7 @@ struct pricing {
     bool moved;                  /**< the first is not the search's own */
     redco_error refused;         /**< why a layout could not be laid out */
     uint64_t operators;          /**< that were simulated */
+    double roomier_s;            /**< the fastest that is too large, but not by more than options->roomier_ratio */
 };
 
 /* Its price; a layout that cannot be laid out is none. */
@@ -331,6 +333,40 @@ static void add_counts(redco_search_counts *to, const redco_search_counts *from)
     to->simulated += from->simulated;
 }
 
+/* A layout that is too large may be no more than the memory that the caller thinks of. */
+static void note_roomier(struct pricing *p, const redco_candidate *c)
+{
+    const double room = (1.0 + p->options->roomier_ratio) * (double)c->prediction.capacity_bytes;
+    if ((double)c->prediction.total_bytes <= room) { p->roomier_s = fmin(p->roomier_s, c->prediction.step_s); }
+}
+
+/* The fastest layout with more memory: of those listed the few that are likely to be faster than the answer. */
+static redco_status price_roomier(struct pricing *p, redco_error *err)
+{
+    redco_search_result *const result = p->result;
+    const double answer_s = result->ranked[0].prediction.step_s;
+    double paced_s[REDCO_ROOMIER_MAX];
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < result->roomier_count && st == REDCO_OK; i++) {
+        redco_paced paced;
+        st = expect(p, &result->roomier[i], &paced, err);
+        paced_s[i] = paced.step_s;
+    }
+    for (int tries = 0; tries < ROOMIER_TRIED && st == REDCO_OK; tries++) {
+        redco_error why = {.status = REDCO_OK};
+        uint32_t next = 0;
+        for (uint32_t i = 1; i < result->roomier_count; i++) { next = paced_s[i] < paced_s[next] ? i : next; }
+        const double best_s = fmin(answer_s, p->roomier_s);
+        if (next == result->roomier_count || paced_s[next] > best_s * (1.0 + likely_ratio)) { break; }
+        paced_s[next] = (double)INFINITY;
+        if (price_candidate(p->costs, &result->roomier[next], &p->operators, &why) == REDCO_OK) {
+            note_roomier(p, &result->roomier[next]); /* one that cannot be laid out is none */
+        }
+    }
+    result->roomier_s = fmin(answer_s, p->roomier_s);
+    return st;
+}
+
 /* The search's own answer is too large by the simulator: what it finds beyond the closed form, in gradients of a second
  * bucket say, is left free by the next. */
 static redco_status add_leaner(struct pricing *p, redco_search_options *leaner, const redco_candidate *own,
@@ -401,6 +437,7 @@ static redco_status price_waiting(struct pricing *p, const redco_search_options 
         memmove(&p->waiting[next], &p->waiting[next + 1], (--p->waiting_count - next) * sizeof *p->waiting);
         st = price_one(p, &c, &priced, err);
         const bool large = priced && !fits(&c);
+        if (large) { note_roomier(p, &c); }
         if (priced && st == REDCO_OK) {
             st = append(p->result, &c, err);
         } else {
@@ -557,7 +594,10 @@ static redco_search_options listing(const struct pricing *p)
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,
                                  redco_search_result **result_out, redco_error *err)
 {
-    struct pricing p = {.inputs = inputs, .options = options, .asked = options->top > 0 ? options->top : 1};
+    struct pricing p = {.inputs = inputs,
+                        .options = options,
+                        .asked = options->top > 0 ? options->top : 1,
+                        .roomier_s = (double)INFINITY};
     redco_status st = redco_costs_of(inputs, options, &p.costs, err);
     if (st != REDCO_OK) { return st; }
     p.simulates = minimises_steps(options) && redco_price_simulates(p.costs);
@@ -581,7 +621,10 @@ redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_
     p.moved = p.moved || !proven;
     order(&p);
     set_proof(&p);
-    if (options->verify && p.simulates && !options->layerwise && p.asked == 1) { st = verify_by_simulation(&p, err); }
+    if (searched.others > 0 && options->roomier_ratio > 0.0) { st = price_roomier(&p, err); }
+    if (st == REDCO_OK && options->verify && p.simulates && !options->layerwise && p.asked == 1) {
+        st = verify_by_simulation(&p, err);
+    }
 out:
     for (uint32_t i = 0; i < p.waiting_count; i++) { free(p.waiting[i].candidate.assignments); }
     free(p.waiting);

@@ -50,7 +50,10 @@ static redco_status use_split(redco_question *question, const redco_inputs *inpu
     }
     const redco_status st = redco_split_read(question->split, blocks, o->pp, chunks, question->positions, &chunks, err);
     if (st != REDCO_OK) { return st; }
-    o->split = question->positions;
+    const redco_pipeline_kind kind =
+        o->schedule == REDCO_PIPELINE_1F1B && chunks > 1 ? REDCO_PIPELINE_INTERLEAVED : o->schedule;
+    const uint32_t positions = redco_pipeline_positions(kind, o->pp, chunks);
+    o->split = redco_split_is_equal(question->positions, positions, blocks) ? NULL : question->positions;
     if (o->schedule != REDCO_PIPELINE_DUALPIPE) { o->chunks = chunks; }
     return REDCO_OK;
 }
@@ -130,6 +133,7 @@ static redco_status find_lacking(const redco_question *question, const redco_inp
     *lacking_out = 0;
     redco_inputs_use_engine(inputs, &options);
     options.verify = false;
+    options.brief = true;
     options.top = 1;
     const redco_status st = redco_search_priced(inputs, &options, &found, &why);
     if (st == REDCO_EVALUE) { return REDCO_OK; } /* the answer tells */

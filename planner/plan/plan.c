@@ -83,6 +83,16 @@ redco_parallel redco_plan_parallel(const redco_plan *plan)
                             .states_over_cp = plan->engine.shard_over_cp};
 }
 
+redco_mesh redcoi_plan_expert_replicas(const redco_plan *plan)
+{
+    const redco_parallel parallel = redco_plan_parallel(plan);
+    const redco_rank_grid dense = redco_parallel_grid(&parallel);
+    redco_rank_grid experts;
+    if (redco_grid_of_experts(&dense, 1, plan->ep, 0, &experts, NULL) != REDCO_OK) { return (redco_mesh){0, 0}; }
+    const uint32_t replicas = experts.degrees[REDCO_DIM_EDP], in_node = redco_dp_in_node(plan->gpus_per_node, plan->ep);
+    return replicas <= in_node ? (redco_mesh){replicas, 1} : (redco_mesh){in_node, replicas / in_node};
+}
+
 redco_mesh redco_plan_grid(const redco_plan *plan)
 {
     const redco_parallel p = redco_plan_parallel(plan);

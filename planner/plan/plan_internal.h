@@ -10,7 +10,11 @@ redco_status redcoi_plan_consistent(const redco_plan *plan, const char *name, re
 /** Equal but for the rounding of REDCO_PLAN_DIGITS digits. */
 bool redcoi_plan_close(double a, double b);
 
-/** The member "pipeline", or NULL where there is nothing to say (plan_pipeline.c). */
+/** The ranks over which an expert is data-parallel, as GPUs of a node x nodes: edp of the expert grid (parallel.h) with
+ *  etp = 1. 0x0 where the degrees have no such grid. */
+redco_mesh redcoi_plan_expert_replicas(const redco_plan *plan);
+
+/** The member "pipeline" (plan_pipeline.c). */
 json_t *redcoi_plan_pipeline_json(const redco_plan *plan);
 redco_status redcoi_plan_read_pipeline(const redco_json_value *root, redco_plan *plan, redco_error *err);
 /** @return whether schedule, chunks, groups and stages agree. @param pointer_out  static: the member that does not */

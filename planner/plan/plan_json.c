@@ -70,11 +70,11 @@ static json_t *workload_json(const redco_plan *plan)
 
 static json_t *all_mesh_json(const redco_plan *plan)
 {
-    json_t *const json = json_pack("{s:I,s:I,s:I,s:I,s:o,s:o}", "tp", (json_int_t)plan->tp, "pp", (json_int_t)plan->pp,
-                                   "cp", (json_int_t)plan->cp, "ep", (json_int_t)plan->ep, "dp", mesh_json(plan->dp),
-                                   "secondary", plan->secondary.gpus != 0 ? mesh_json(plan->secondary) : json_null());
-    if (plan->pp_chunks > 1) { (void)json_object_set_new(json, "pp_chunks", json_integer(plan->pp_chunks)); }
-    return json;
+    return json_pack("{s:I,s:I,s:I,s:I,s:o,s:I,s:o,s:I,s:b,s:o}", "tp", (json_int_t)plan->tp, "pp",
+                     (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "ep", (json_int_t)plan->ep, "dp",
+                     mesh_json(plan->dp), "etp", (json_int_t)1, "edp", mesh_json(redcoi_plan_expert_replicas(plan)),
+                     "pp_chunks", (json_int_t)plan->pp_chunks, "sequence_parallel", plan->sequence_parallel,
+                     "secondary", plan->secondary.gpus != 0 ? mesh_json(plan->secondary) : json_null());
 }
 
 static const char *recompute_word(const redco_plan *plan, redco_recompute recompute)

@@ -1,6 +1,6 @@
-/* The pipeline of a plan: {"schedule": word, "group": N, "stages": [{"layers": [first, last]}, ...]}, where it is not
- * 1F1B (interleaved with several chunks), groups of as few micro-batches as can be, and equal shares of the layers.
- * Stages are positions: model chunk after model chunk; [] is none but embedding or head. */
+/* The pipeline of a plan: {"schedule": word, "group": N, "stages": [{"layers": [first, last]}, ...]}. Without "group"
+ * groups have as few micro-batches as can be. Stages are positions: model chunk after model chunk; [] is none but
+ * embedding or head. Plans without "stages", or without a pipeline, have equal shares of the layers. */
 #include "planner/plan/plan_internal.h"
 
 #include "costmodel/schedules/stages.h"
@@ -9,25 +9,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The schedule by the name that people give it. */
+static redco_pipeline_kind named_kind(const redco_plan *plan)
+{
+    const bool several = plan->schedule == REDCO_PIPELINE_1F1B && plan->pp_chunks > 1;
+    return several ? REDCO_PIPELINE_INTERLEAVED : plan->schedule;
+}
+
+static uint32_t blocks_at(const redco_plan *plan, uint32_t positions, uint32_t position)
+{
+    return plan->split != NULL ? plan->split[position] : redco_stage_blocks(plan->model_layers, positions, position);
+}
+
 json_t *redcoi_plan_pipeline_json(const redco_plan *plan)
 {
-    const bool usual = plan->schedule == REDCO_PIPELINE_1F1B && plan->group == 0 && plan->split == NULL;
-    if (plan->pp <= 1 || usual) { return NULL; }
-    const bool several = plan->schedule == REDCO_PIPELINE_1F1B && plan->pp_chunks > 1;
-    json_t *const json =
-        json_pack("{s:s}", "schedule", redco_pipeline_words[several ? REDCO_PIPELINE_INTERLEAVED : plan->schedule]);
+    const redco_pipeline_kind kind = plan->pp > 1 ? named_kind(plan) : REDCO_PIPELINE_1F1B;
+    const uint32_t positions =
+        plan->split != NULL ? plan->split_count : redco_pipeline_positions(kind, plan->pp, plan->pp_chunks);
+    json_t *const json = json_pack("{s:s}", "schedule", redco_pipeline_words[kind]);
     if (plan->group > 0) { (void)json_object_set_new(json, "group", json_integer(plan->group)); }
-    if (plan->split == NULL) { return json; }
+    if (positions > REDCO_SPLIT_POSITIONS_MAX) { return json; }
     json_t *const stages = json_array();
     uint32_t next = 0;
-    for (uint32_t i = 0; i < plan->split_count; i++) {
-        const json_int_t first = next, blocks = plan->split[i];
+    for (uint32_t i = 0; i < positions; i++) {
+        const json_int_t first = next, blocks = blocks_at(plan, positions, i);
         (void)json_array_append_new(stages, blocks > 0 ? json_pack("{s:[I,I]}", "layers", first, first + blocks - 1)
                                                        : json_pack("{s:[]}", "layers"));
-        next += plan->split[i];
+        next += (uint32_t)blocks;
     }
     (void)json_object_set_new(json, "stages", stages);
     return json;
+}
+
+/* Equal shares are no split of their own: the same plan as one that does not name its stages. */
+static void forget_equal_shares(redco_plan *plan)
+{
+    const uint32_t positions = redco_pipeline_positions(named_kind(plan), plan->pp, plan->pp_chunks);
+    if (plan->split_count != positions || !redco_split_is_equal(plan->split, positions, plan->model_layers)) { return; }
+    free(plan->split);
+    plan->split = NULL;
+    plan->split_count = 0;
 }
 
 static redco_status read_stages(const redco_json_value *pipeline, redco_plan *plan, redco_error *err)
@@ -64,6 +85,7 @@ static redco_status read_stages(const redco_json_value *pipeline, redco_plan *pl
         plan->split[i] = (uint32_t)(json_integer_value(last) - next + 1);
         next = json_integer_value(last) + 1;
     }
+    forget_equal_shares(plan);
     return REDCO_OK;
 }
 
@@ -80,7 +102,9 @@ redco_status redcoi_plan_read_pipeline(const redco_json_value *root, redco_plan 
         return redco_json_fail(&pipeline, "schedule", err,
                                "\"%.40s\" is not one of: 1f1b, interleaved, gpipe, zb-h1, dualpipev, dualpipe", text);
     }
-    plan->schedule = (redco_pipeline_kind)kind;
+    /* 1F1B of several chunks is interleaved: one way to hold it */
+    const bool several = kind == REDCO_PIPELINE_INTERLEAVED && plan->pp_chunks > 1;
+    plan->schedule = several ? REDCO_PIPELINE_1F1B : (redco_pipeline_kind)kind;
     if (redco_json_has(&pipeline, "group") &&
         (st = redco_json_u32(&pipeline, "group", 1, UINT32_MAX, &plan->group, err)) != REDCO_OK) {
         return st;
@@ -91,10 +115,7 @@ redco_status redcoi_plan_read_pipeline(const redco_json_value *root, redco_plan 
 redco_status redcoi_plan_check_pipeline(const redco_plan *plan, const char **pointer_out, redco_error *err)
 {
     const bool several = plan->pp_chunks > 1, plain = plan->schedule == REDCO_PIPELINE_1F1B;
-    redco_pipeline p = {.kind = plain && several ? REDCO_PIPELINE_INTERLEAVED : plan->schedule,
-                        .stages = plan->pp,
-                        .chunks = plan->pp_chunks,
-                        .group = plan->group};
+    redco_pipeline p = {.kind = named_kind(plan), .stages = plan->pp, .chunks = plan->pp_chunks, .group = plan->group};
     *pointer_out = "/pipeline";
     if (plan->pp <= 1 && !several && plain && plan->group == 0 && plan->split == NULL) { return REDCO_OK; }
     p.micro_batches = plan->micro_batches < UINT32_MAX ? (uint32_t)plan->micro_batches : UINT32_MAX;

@@ -206,8 +206,8 @@ static redco_status read_all_meshes(const redco_json_value *root, redco_plan *pl
         (st = read_mesh(&mesh, "dp", &plan->dp, err)) != REDCO_OK) {
         return st;
     }
-    if (redco_json_has(&mesh, "pp_chunks") &&
-        (st = redco_json_u32(&mesh, "pp_chunks", 1, MOST_CHUNKS, &plan->pp_chunks, err)) != REDCO_OK) {
+    if ((redco_json_has(&mesh, "pp_chunks") &&
+         (st = redco_json_u32(&mesh, "pp_chunks", 1, MOST_CHUNKS, &plan->pp_chunks, err)) != REDCO_OK)) {
         return st;
     }
     return redco_json_has(&mesh, "secondary") ? read_mesh(&mesh, "secondary", &plan->secondary, err) : REDCO_OK;
@@ -535,6 +535,39 @@ static redco_status read_inputs(const redco_json_value *root, redco_plan *plan, 
     return read_text(&inputs, "redco_version", &plan->redco_version, err);
 }
 
+/* Members of the mesh that follow from others, which only programs that read the file need, agree with those. */
+static redco_status check_expert_grid(const redco_json_value *mesh, const redco_plan *plan, redco_error *err)
+{
+    const redco_mesh expected = redcoi_plan_expert_replicas(plan);
+    uint32_t etp = 1;
+    redco_mesh edp;
+    redco_status st = REDCO_OK;
+    if (redco_json_has(mesh, "etp") && (st = redco_json_u32(mesh, "etp", 1, 1, &etp, err)) != REDCO_OK) { return st; }
+    if (!redco_json_has(mesh, "edp")) { return REDCO_OK; }
+    if ((st = read_mesh(mesh, "edp", &edp, err)) != REDCO_OK) { return st; }
+    if (edp.gpus == expected.gpus && edp.nodes == expected.nodes) { return REDCO_OK; }
+    return redco_json_fail(mesh, "edp", err, "is %ux%u; tp, cp, dp and ep make it %ux%u", edp.gpus, edp.nodes,
+                           expected.gpus, expected.nodes);
+}
+
+static redco_status check_sequence_parallel(const redco_json_value *mesh, const redco_plan *plan, redco_error *err)
+{
+    bool here = plan->sequence_parallel;
+    if (!redco_json_has(mesh, "sequence_parallel")) { return REDCO_OK; }
+    const redco_status st = redco_json_bool(mesh, "sequence_parallel", &here, err);
+    if (st != REDCO_OK || here == plan->sequence_parallel) { return st; }
+    return redco_json_fail(mesh, "sequence_parallel", err, "is %s; workload.sequence_parallel is not",
+                           here ? "true" : "false");
+}
+
+static redco_status check_derived(const redco_json_value *root, const redco_plan *plan, redco_error *err)
+{
+    redco_json_value mesh;
+    redco_status st = redco_json_object(root, "mesh", &mesh, err);
+    if (st != REDCO_OK || (st = check_expert_grid(&mesh, plan, err)) != REDCO_OK) { return st; }
+    return check_sequence_parallel(&mesh, plan, err);
+}
+
 static redco_status read_plan(const redco_json_value *root, redco_plan *plan, redco_error *err)
 {
     uint32_t version = 0;
@@ -560,7 +593,8 @@ static redco_status read_plan(const redco_json_value *root, redco_plan *plan, re
         (st = read_inputs(root, plan, err)) != REDCO_OK) {
         return st;
     }
-    return redcoi_plan_consistent(plan, root->name, err);
+    if ((st = redcoi_plan_consistent(plan, root->name, err)) != REDCO_OK) { return st; }
+    return check_derived(root, plan, err);
 }
 
 redco_status redco_plan_from_json(const redco_json_value *root, redco_plan **plan_out, redco_error *err)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Compositions of a group that are gone through one by one: 361 layers with three options. */
-static const double most_enumerated = 65536.0, few_compositions = 256.0;
+/* Compositions of a group that are gone through one by one: 21 layers with three options. */
+static const double most_enumerated = 256.0, few_compositions = 256.0;
 /* Limits for several classes with a choice: 140 layers of each of two with three options. One is gone through layer by
  * layer.
  */

@@ -19,7 +19,7 @@ double redcoi_exact_count(const redcoi_problem *problem, uint32_t group);
  * long: by a count of compositions, so that answers do not depend on the clock. */
 bool redcoi_exact_is_long(const redcoi_problem *problem, uint32_t group);
 
-/** The best composition of @p group that fits and takes at most @p cutoff_s. Up to 65,536 of them are gone through,
+/** The best composition of @p group that fits and takes at most @p cutoff_s. Up to 256 of them are gone through,
  * partial ones that cannot win are cut. Of more, only those near the Lagrangian bound are looked for, and the last
  * three options of one class by convexity: with one class of many layers the work grows with their logarithm.
  * REDCOI_LEAST_MEMORY mixes no options. Of equal ones the one with more layers in earlier options (less recomputation)

@@ -20,6 +20,9 @@ typedef struct redcoi_ranking {
     uint32_t count, capacity;
 } redcoi_ranking;
 
+/** T_comm: brute force must find the same value, so only rounding makes a tie. */
+static const double redcoi_exact_tie_ratio = 1e-9;
+
 /** Fills value_s, step_s and bytes from configuration and answer. */
 void redcoi_point_measure(redcoi_point *point);
 

@@ -35,8 +35,8 @@ typedef enum redco_strategy {
 /** Bytes of the closed form are within this of the simulated ones (tests/unit/test_step_pipelines.c). */
 extern const double redco_memory_ratio;
 
-/** Answers that a search ranks at most. */
-enum { REDCO_RANKED_MAX = 1000 };
+/** Answers that a search ranks at most, and points that it lists which need more memory. */
+enum { REDCO_RANKED_MAX = 1000, REDCO_ROOMIER_MAX = 16 };
 
 /** A degree that the search chooses although its default is 1. */
 #define REDCO_DEGREE_AUTO UINT32_MAX
@@ -97,6 +97,9 @@ typedef struct redco_search_options {
      * holds, may be above the capacity where the fullest stage is not by more than redco_memory_ratio, at the best
      *  recomputation that fits so; */
     uint64_t slack_bytes;
+    /** Beside others: how much more memory points of redco_search_result.roomier may need than there is; 0: none are
+     *  listed */
+    double roomier_ratio;
     uint64_t above_bytes; /**< and those whose fullest stage holds no more are of no interest; 0: all are */
     bool layerwise;       /**< meshes may differ by layer */
     bool verify;          /**< prove the answer by a second method */
@@ -149,6 +152,11 @@ typedef struct redco_search_result {
     uint32_t ranked_count;   /**< 0: infeasible */
     redco_candidate *others; /**< those near the best first; some may be ranked, too */
     uint32_t other_count;
+    redco_candidate *roomier; /**< those that need more memory, best first */
+    uint32_t roomier_count;
+    /** Set by redco_search_priced(): the simulated step of the fastest layout with so much more memory, no more than
+     * that of the first; 0: not known */
+    double roomier_s;
     double unlisted_s;       /**< no point that is neither ranked nor among them is faster by the simulator */
     uint64_t candidates;     /**< strategies (parallelism x mesh triple x policy) in the space */
     uint64_t configurations; /**< configurations */

@@ -240,7 +240,9 @@ static void price_class(redcoi_space *space, redcoi_configuration *configuration
     for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
         if (!allows(space, configuration, group, class_index, (redco_recompute)r)) { continue; }
         const redco_layer_config config = {configuration->groups[group], (redco_recompute)r};
-        const redco_layer_cost cost = redco_cost_layer(space->costs, &configuration->parallelism, class_index, &config);
+        const redco_layer_cost cost =
+            space->comm ? redco_cost_layer(space->costs, &configuration->parallelism, class_index, &config)
+                        : redco_cost_layer_step(space->costs, &configuration->parallelism, class_index, &config);
         redcoi_option option = make_option(space, fixed, &cost);
         times_layers(&option, configuration->layers_each[class_index]);
         option.class_index = class_index;
@@ -438,7 +440,7 @@ static void set_budgets(const redcoi_space *space, redcoi_configuration *configu
 {
     const redco_search_options *const o = &space->options;
     const uint64_t taken = configuration->fixed_bytes + o->margin_bytes, capacity = configuration->capacity_bytes;
-    const uint64_t near = (uint64_t)(redco_memory_ratio * (double)capacity);
+    const uint64_t near = (uint64_t)(fmax(redco_memory_ratio, o->roomier_ratio) * (double)capacity);
     const uint64_t slack = configuration->parallelism.pp > 1 || o->slack_bytes < near ? o->slack_bytes : near;
     configuration->budget_bytes = capacity > taken ? capacity - taken : 0;
     configuration->roomy_bytes = capacity + slack > taken ? capacity + slack - taken : 0;
@@ -529,6 +531,27 @@ static uint32_t list_assignments(const redcoi_configuration *configuration, redc
     return made;
 }
 
+/* The assignments of an answer, each of its configurations once. */
+static void fill_parts(const redcoi_configuration *configuration, const redcoi_answer *answer, redco_assignment *parts)
+{
+    for (uint32_t i = 0; i < answer->count; i++) {
+        const redcoi_option *option = &configuration->steps->options[answer->parts[i].option];
+        parts[i] = (redco_assignment){.class_index = option->class_index,
+                                      .layers = answer->parts[i].layers,
+                                      .config = {configuration->groups[option->group], option->recompute}};
+    }
+}
+
+uint64_t redcoi_space_bytes(redcoi_space *space, const redcoi_configuration *configuration, const redcoi_answer *answer)
+{
+    redco_assignment parts[REDCOI_MAX_PARTS];
+    fill_parts(configuration, answer, parts);
+    for (uint32_t i = 0; i < answer->count; i++) {
+        parts[i].layers *= configuration->layers_each[parts[i].class_index];
+    }
+    return redco_cost_bytes(space->costs, &configuration->parallelism, parts, answer->count);
+}
+
 redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_configuration *configuration,
                                     const redcoi_answer *answer, redco_candidate *candidate_out, redco_error *err)
 {
@@ -540,12 +563,7 @@ redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_configurat
         free(list);
         return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }
-    for (uint32_t i = 0; i < answer->count; i++) {
-        const redcoi_option *option = &configuration->steps->options[answer->parts[i].option];
-        parts[i] = (redco_assignment){.class_index = option->class_index,
-                                      .layers = answer->parts[i].layers,
-                                      .config = {configuration->groups[option->group], option->recompute}};
-    }
+    fill_parts(configuration, answer, parts);
     const uint32_t count = list_assignments(configuration, parts, answer->count, list);
     free(parts);
     *candidate_out =

@@ -88,6 +88,10 @@ redco_status redcoi_space_price(redcoi_space *space, redcoi_configuration *confi
 redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_configuration *configuration,
                                     const redcoi_answer *answer, redco_candidate *candidate_out, redco_error *err);
 
+/** Bytes of the fullest stage of an answer of configuration->steps, by the closed form. */
+uint64_t redcoi_space_bytes(redcoi_space *space, const redcoi_configuration *configuration,
+                            const redcoi_answer *answer);
+
 /** The least memory of any strategy of the space, whether it fits or not; with @p enough the first that fits.
  *  @return bytes more than capacity, <= 0 when it fits; configuration and answer (of its steps) are set */
 redco_status redcoi_space_least_memory(redcoi_space *space, bool enough, int64_t *short_bytes_out,

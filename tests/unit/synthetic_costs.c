@@ -248,6 +248,18 @@ static double window_s(bool overlapped, const redco_fixed_cost *fixed, double co
 }
 
 /* Written from the formula of closed_form.h, apart from how the search sums it. */
+redco_layer_cost redco_cost_layer_step(redco_costs *costs, const redco_parallelism *s, uint32_t class_index,
+                                       const redco_layer_config *config)
+{
+    return redco_cost_layer(costs, s, class_index, config);
+}
+
+uint64_t redco_cost_bytes(redco_costs *costs, const redco_parallelism *parallelism, const redco_assignment *assignments,
+                          uint32_t count)
+{
+    return redco_cost_step(costs, parallelism, assignments, count).total_bytes;
+}
+
 redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *parallelism,
                                  const redco_assignment *assignments, uint32_t count)
 {

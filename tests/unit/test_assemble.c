@@ -170,7 +170,7 @@ static void help_is_bounded(void **state)
         if (strcmp(questions[q].model, "gpt2") == 0) { options.workload.seq_len = 1024; }
         read_inputs(questions[q].model, questions[q].gpus, &inputs);
         redco_search_result *result = search(&inputs, &options);
-        assert_int_equal(redco_would_help(&inputs, &options, &result->ranked[0], help, &err), REDCO_OK);
+        assert_int_equal(redco_would_help(&inputs, &options, result, help, &err), REDCO_OK);
         for (int i = 0; i < REDCO_HELP_COUNT; i++) {
             assert_true(help[i].gain_ratio >= 0.0);
             if (strcmp(help[i].what, "memory") != 0) { assert_true(help[i].gain_ratio < 0.1 + 0.001); }

@@ -354,6 +354,43 @@ static void pipeline(void **state)
     fixture_close(&b);
 }
 
+/* Costs that were asked about other layers, meshes and stages before give what new ones do, to the last bit, and the
+ * bytes alone are those of the step. */
+static void costs_remember_nothing_else(void **state)
+{
+    (void)state;
+    const redco_parallelism parallelisms[] = {
+        {.tp = 1, .pp = 1, .cp = 1, .micro_batch = 1, .micro_batches = 2, .dp = {8, 4}},
+        {.tp = 1, .pp = 4, .cp = 1, .micro_batch = 1, .micro_batches = 8, .dp = {8, 1}, .scheme = REDCO_INTRA_TENSOR},
+        {.tp = 2, .pp = 4, .cp = 1, .chunks = 2, .micro_batch = 1, .micro_batches = 16, .dp = {4, 1}},
+        {.tp = 1, .pp = 1, .cp = 1, .micro_batch = 1, .micro_batches = 2, .dp = {8, 4}, .secondary = {8, 1}}};
+    const redco_shards shards[] = {{one, one, one}, {{4, 1}, {4, 1}, {4, 1}}, {one, {4, 1}, {4, 1}}};
+    struct fixture used;
+    fixture_open(&used, "llama-7b", a800_machine(4), plain_workload(64));
+    const redco_layer_class *classes = NULL;
+    const uint32_t count = (uint32_t)redco_model_classes(used.model, &classes);
+    for (int i = 0; i < 2 * 4 * 3 * REDCO_RECOMPUTE_COUNT; i++) {
+        const redco_parallelism *const p = &parallelisms[i % 4];
+        const redco_layer_config config = {shards[i / 4 % 3], (redco_recompute)(i / 12 % REDCO_RECOMPUTE_COUNT)};
+        redco_assignment all[8];
+        struct fixture fresh;
+        fixture_open(&fresh, "llama-7b", a800_machine(4), plain_workload(64));
+        for (uint32_t c = 0; c < count; c++) {
+            const redco_layer_cost a = redco_cost_layer(used.costs, p, c, &config);
+            const redco_layer_cost b = redco_cost_layer(fresh.costs, p, c, &config);
+            const redco_layer_cost step = redco_cost_layer_step(used.costs, p, c, &config);
+            all[c] = (redco_assignment){c, classes[c].layers, config};
+            assert_memory_equal(&a, &b, sizeof a);
+            assert_true(step.compute_s == a.compute_s && step.exposed_s == a.exposed_s && step.amsp_s == 0.0);
+        }
+        const redco_prediction whole = redco_cost_step(fresh.costs, p, all, count);
+        assert_int_equal(redco_cost_bytes(used.costs, p, all, count), whole.total_bytes);
+        assert_true(redco_cost_step(used.costs, p, all, count).step_s == whole.step_s);
+        fixture_close(&fresh);
+    }
+    fixture_close(&used);
+}
+
 static void bad_settings_are_named(void **state)
 {
     (void)state;
@@ -464,6 +501,7 @@ int main(void)
                                        cmocka_unit_test(secondary_shards),
                                        cmocka_unit_test(pipeline),
                                        cmocka_unit_test(measured_times_are_not_corrected),
+                                       cmocka_unit_test(costs_remember_nothing_else),
                                        cmocka_unit_test(bad_settings_are_named),
                                        cmocka_unit_test(bad_workloads_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);

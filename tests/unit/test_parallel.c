@@ -303,15 +303,10 @@ static bool straddles(uint32_t world, uint64_t block, uint32_t node)
     return false;
 }
 
-static redco_rank_grid grid_of(const redco_parallel *p)
-{
-    return (redco_rank_grid){{p->tp, p->cp, (uint32_t)redco_mesh_ranks(p->dp), p->pp}, REDCO_RANKS_TP_CP_DP_PP};
-}
-
 /* The data-parallel mesh and the groups that are priced, against the members of the grid. */
 static void check_placed(const redco_parallel *p)
 {
-    const redco_rank_grid grid = grid_of(p);
+    const redco_rank_grid grid = redco_parallel_grid(p);
     const uint32_t node = p->gpus_per_node;
     const redco_group_reach dp = redco_grid_group_reach(&grid, DP, 0, node, node);
     assert_int_equal(p->dp.gpus, dp.in_node);
@@ -412,10 +407,10 @@ static void stages_talk_to_their_neighbours(void **state)
     assert_true(redco_mesh_equal(redco_parallel_stage_pair(&p).mesh, (redco_mesh){2, 1}));
     assert_true(redco_mesh_equal(redco_parallel_world(&p).mesh, (redco_mesh){8, 4}));
     /* as far apart as the grid's digit of stages */
-    const redco_rank_grid grid = grid_of(&p);
+    const redco_rank_grid grid = redco_parallel_grid(&p);
     assert_int_equal(redco_parallel_stage_pair(&p).stride, redco_grid_stride(&grid, REDCO_DIM_PP));
     const redco_parallel wide = {.nodes = 8, .gpus_per_node = 8, .tp = 8, .cp = 2, .pp = 4, .dp = {1, 1}};
-    const redco_rank_grid wide_grid = grid_of(&wide);
+    const redco_rank_grid wide_grid = redco_parallel_grid(&wide);
     assert_int_equal(8 * redco_parallel_stage_pair(&wide).node_stride, redco_grid_stride(&wide_grid, REDCO_DIM_PP));
     const redco_group pair = {.mesh = {2, 1}, .stride = 4};
     assert_int_equal(redco_group_crosses(pair, 4), REDCO_GROUP_IN_NODE);

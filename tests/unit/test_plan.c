@@ -102,6 +102,13 @@ static void older_sample_is_read(void **state)
     assert_false(plan->engine.layer_units || plan->engine.plain_norm || plan->engine.stated != 0);
     assert_true(plan->closed_form.step_s == 0.0 && plan->predicted.step_s == 0.25);
     redco_plan_free(plan);
+    /* A plan written before the mesh named model chunks, sequence parallelism and the grid of experts, and all stages
+     * were listed.
+     */
+    assert_int_equal(redco_plan_read(REDCO_TEST_DATA "/plans/v1-without-stages.json", &plan, &err), REDCO_OK);
+    assert_int_equal(plan->pp_chunks, 1);
+    assert_null(plan->split);
+    redco_plan_free(plan);
 }
 
 /* Meshes lie over data- and context-parallel ranks together where the engine shards so: 2 x 2 of them beside tp 2 and
@@ -179,7 +186,11 @@ static const struct row contradictions[] = {
     {"/model", "(none)", "/model", "is missing"},
     {"/model/params", "0", "/model/params", "from 1"},
     {"/model/params", "1.5", "/model/params", "a whole number is needed"},
-    {"/model/layers", "5", "/sharding", "covers 4 layers, but the model has 5"},
+    {"/model/layers", "5", "/pipeline/stages", "1 positions have 4 layers; the model has 5"},
+    {"/pipeline/stages/0/layers", "[0, 2]", "/pipeline/stages", "1 positions have 3 layers; the model has 4"},
+    {"/mesh/etp", "2", "/mesh/etp", "is 2"},
+    {"/mesh/edp/nodes", "3", "/mesh/edp", "is 8x3; tp, cp, dp and ep make it 8x2"},
+    {"/mesh/sequence_parallel", "true", "/mesh/sequence_parallel", "workload.sequence_parallel is not"},
     {"/model/name", "\"\"", "/model/name", "is empty"},
     {"/model/config/hidden_size", "128", "/inputs/model_sha256", "but what the plan embeds has"},
     {"/model/config", "[]", "/model/config", "is an array; an object is needed"},

@@ -1,0 +1,96 @@
+/* Results that layers of one parallelism share. */
+#include "costmodel/closed_form/closed_form_internal.h"
+#include "costmodel/closed_form/nccl_buffers.h"
+
+#include <string.h>
+
+/* Stages depend on all of it but the scheme and the second copy. */
+static bool same_stages(const redco_parallelism *a, const redco_parallelism *b)
+{
+    return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->chunks == b->chunks && a->schedule == b->schedule &&
+           a->group == b->group && a->split == b->split && a->sequence_parallel == b->sequence_parallel &&
+           a->micro_batch == b->micro_batch && a->micro_batches == b->micro_batches && redco_mesh_equal(a->dp, b->dp);
+}
+
+static bool same_group(redco_group a, redco_group b)
+{
+    return redco_mesh_equal(a.mesh, b.mesh) && a.stride == b.stride && a.groups_per_node == b.groups_per_node &&
+           a.tp == b.tp && a.node_stride == b.node_stride;
+}
+
+static bool same_traffic(const redcoi_shard_traffic *a, const redcoi_shard_traffic *b)
+{
+    return !(a->gather_s < b->gather_s || a->gather_s > b->gather_s || a->scatter_s < b->scatter_s ||
+             a->scatter_s > b->scatter_s || a->calls_s < b->calls_s || a->calls_s > b->calls_s) &&
+           a->network == b->network;
+}
+
+void redcoi_memo_clear(redco_costs *costs)
+{
+    memset(&costs->memo, 0, sizeof costs->memo);
+}
+
+/* Parameters of the fullest stage that are trained, before data-parallel sharding. */
+static double stage_params(const redco_costs *costs, const redcoi_rank *rank, const redcoi_memo *memo)
+{
+    double params = 0.0;
+    if (memo->parallelism.pp <= 1) { return (double)rank->trained_params; }
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        params += memo->stages[i].once * (double)rank->classes[i].trained_params * costs->classes[i].layers;
+    }
+    return params;
+}
+
+redcoi_memo *redcoi_memo_of(redco_costs *costs, const redco_parallelism *parallelism)
+{
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism); /* may clear the memo */
+    redcoi_memo *const memo = &costs->memo;
+    if (memo->parallelism.tp != 0 && same_stages(&memo->parallelism, parallelism)) { return memo; }
+    memo->parallelism = *parallelism;
+    memo->nccl_shards = (redco_shards){0};
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        memo->stages[i] = redcoi_stage_of(costs, rank, parallelism, i);
+    }
+    memo->stage_params = stage_params(costs, rank, memo);
+    return memo;
+}
+
+static size_t class_of(const redcoi_job *job)
+{
+    return (size_t)(job->class - job->costs->classes);
+}
+
+const redcoi_gathers *redcoi_gathers_of(const redcoi_job *job, redco_group group, redco_group again)
+{
+    redcoi_kept_gathers *const kept = &job->costs->memo.gathers[class_of(job)];
+    if (kept->times != job->times || !same_group(kept->group, group) || !same_group(kept->again, again)) {
+        *kept = (redcoi_kept_gathers){job->times, group, again, redcoi_price_gathers(job, group, again)};
+    }
+    return &kept->gathers;
+}
+
+const redcoi_exposed *redcoi_exposed_of(const redcoi_job *job, const redcoi_shard_traffic *traffic)
+{
+    redcoi_exposed *const kept = &job->costs->memo.exposed[class_of(job)][job->recompute];
+    if (kept->times != job->times || !same_traffic(&kept->traffic, traffic)) {
+        *kept = (redcoi_exposed){.times = job->times,
+                                 .traffic = *traffic,
+                                 .forward_s = redcoi_forward_exposed_s(job, traffic),
+                                 .backward_s = redcoi_backward_exposed_s(job, traffic)};
+    }
+    return kept;
+}
+
+uint64_t redcoi_sharded_bytes(const redcoi_job *job)
+{
+    redcoi_memo *const memo = redcoi_memo_of(job->costs, job->parallelism);
+    if (memo->nccl_shards.parameters.gpus == 0 || !redco_shards_equal(memo->nccl_shards, job->shards) ||
+        memo->parallelism.scheme != job->parallelism->scheme ||
+        !redco_mesh_equal(memo->parallelism.secondary, job->parallelism->secondary)) {
+        memo->parallelism.scheme = job->parallelism->scheme;
+        memo->parallelism.secondary = job->parallelism->secondary;
+        memo->nccl_shards = job->shards;
+        memo->nccl_bytes = redcoi_nccl_sharded_bytes(job);
+    }
+    return memo->nccl_bytes;
+}

@@ -1,0 +1,149 @@
+#include "planner/search/others.h"
+
+#include "planner/search/solve_group.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* So many compositions of a group are looked at for one whose fullest stage fits. */
+enum { STAGE_TRIES = 8 };
+
+redco_status redcoi_others_create(redcoi_space *space, redcoi_others *others_out, redco_error *err)
+{
+    const redco_search_options *const o = &space->options;
+    redcoi_others made = {.space = space,
+                          .near = {.capacity = o->others},
+                          .doubtful = {.capacity = (o->others + 2) / 3},
+                          .roomier = {.capacity = o->roomier_ratio > 0.0 && o->others > 0 ? REDCO_ROOMIER_MAX : 0},
+                          .best_s = o->limit_s > 0.0 ? o->limit_s : (double)INFINITY,
+                          .dropped_s = (double)INFINITY};
+    redcoi_ranking *const lists[] = {&made.near, &made.doubtful, &made.roomier};
+    bool all = true;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        lists[i]->points = calloc(lists[i]->capacity + (size_t)1, sizeof *lists[i]->points);
+        all = all && lists[i]->points != NULL;
+    }
+    *others_out = made;
+    if (all) { return REDCO_OK; }
+    redcoi_others_free(others_out);
+    return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+}
+
+void redcoi_others_free(redcoi_others *others)
+{
+    free(others->near.points);
+    free(others->doubtful.points);
+    free(others->roomier.points);
+    *others = (redcoi_others){.space = NULL};
+}
+
+/* The closed form up to which points are near the best. */
+static double near_s(const redcoi_others *others)
+{
+    return (1.0 + others->space->options.look_ratio) * others->best_s;
+}
+
+/* Adds to a ranking that may be full. @return the point that is not in it, or NULL */
+static const redcoi_point *add_or_drop(redcoi_ranking *ranking, const redcoi_point *point, redcoi_point *dropped)
+{
+    const bool full = ranking->count == ranking->capacity;
+    const redcoi_point *const last = full ? &ranking->points[ranking->count - 1] : NULL;
+    if (full) { *dropped = redcoi_point_compare(point, last) < 0 ? *last : *point; }
+    redcoi_ranking_add(ranking, point);
+    return full ? dropped : NULL;
+}
+
+static void list_doubtful(redcoi_others *others, const redcoi_point *point, redcoi_point *dropped)
+{
+    redcoi_point by_least = *point;
+    by_least.value_s = redcoi_least_simulated_s(point->configuration, point->group, point->value_s);
+    if (add_or_drop(&others->doubtful, &by_least, dropped) != NULL) {
+        others->dropped_s = fmin(others->dropped_s, dropped->value_s);
+    }
+}
+
+static void list_one(redcoi_others *others, const redcoi_point *point, bool fits)
+{
+    redcoi_point dropped[2];
+    if (fits) { others->best_s = fmin(others->best_s, point->value_s); }
+    if (point->value_s > near_s(others)) {
+        list_doubtful(others, point, &dropped[1]);
+    } else if (add_or_drop(&others->near, point, &dropped[0]) != NULL) {
+        list_doubtful(others, &dropped[0], &dropped[1]);
+    }
+}
+
+/* @return whether no composition of a group would be kept: it is not near, and more doubtful ones fill the list */
+static bool is_crowded_out(redcoi_others *others, const redcoi_configuration *configuration, uint32_t group,
+                           double bound_s)
+{
+    const redcoi_ranking *const doubtful = &others->doubtful;
+    const double least_s = redcoi_least_simulated_s(configuration, group, bound_s);
+    if (bound_s <= near_s(others) || doubtful->count < doubtful->capacity ||
+        least_s < doubtful->points[doubtful->count - 1].value_s) {
+        return false;
+    }
+    others->dropped_s = fmin(others->dropped_s, least_s);
+    return true;
+}
+
+bool redcoi_others_may_fit(const redcoi_others *others, const redcoi_configuration *configuration)
+{
+    const redco_search_options *const o = &others->space->options;
+    const uint64_t room = configuration->capacity_bytes + o->slack_bytes;
+    return o->others > 0 && configuration->least_bytes <= room && o->margin_bytes <= room - configuration->least_bytes;
+}
+
+/* Compositions whose fullest stage holds no more than the capacity, with more memory, with the tolerance and without.
+ * The problem counts more than that: what a composition is too large by is what the next one must do without. */
+static redco_status list_by_stages(redcoi_others *others, const redcoi_configuration *configuration, uint32_t group,
+                                   double limit_s, redcoi_point *point, bool *ranked_out, redco_error *err)
+{
+    redcoi_problem *const problem = configuration->pareto;
+    const redco_search_options *const o = &others->space->options;
+    const uint64_t capacity_bytes = configuration->capacity_bytes;
+    const double ratios[] = {o->roomier_ratio, redco_memory_ratio, 0.0};
+    enum { ROOMY, TOLERATED, WITHIN, CEILINGS };
+    uint64_t ceilings[CEILINGS];
+    redco_status st = REDCO_OK;
+    bool found = true;
+    int k = others->roomier.capacity > 0 ? ROOMY : TOLERATED;
+    for (int i = 0; i < CEILINGS; i++) {
+        ceilings[i] = capacity_bytes + (uint64_t)(ratios[i] * (double)capacity_bytes);
+    }
+    problem->budget_bytes = configuration->roomy_bytes;
+    for (int i = 0; i < STAGE_TRIES && k < CEILINGS; i++) {
+        st = redcoi_solve_group(others->space, configuration, group, limit_s, point, &found, err);
+        if (st != REDCO_OK || !found) { break; }
+        const bool roomy = point->answer.bytes > configuration->budget_bytes;
+        if (i == 0 && !roomy && o->above_bytes == 0) { /* no stage is fuller than the problem counts */
+            list_one(others, point, true);
+            *ranked_out = true;
+            break;
+        }
+        const uint64_t bytes = redcoi_space_bytes(others->space, configuration, &point->answer);
+        if (bytes <= o->above_bytes) { break; }
+        if (bytes <= ceilings[k] && bytes <= ceilings[TOLERATED]) {
+            list_one(others, point, bytes <= capacity_bytes);
+        } else if (bytes <= ceilings[k]) {
+            redcoi_ranking_add(&others->roomier, point);
+        }
+        while (k < CEILINGS && bytes <= ceilings[k]) { k++; }
+        if (k == CEILINGS || bytes - ceilings[k] >= point->answer.bytes) { break; }
+        problem->budget_bytes = point->answer.bytes - (bytes - ceilings[k]);
+    }
+    problem->budget_bytes = configuration->budget_bytes;
+    return st;
+}
+
+redco_status redcoi_others_list(redcoi_others *others, const redcoi_configuration *configuration, uint32_t group,
+                                double bound_s, redcoi_point *point, bool *ranked_out, redco_error *err)
+{
+    const double best_s = others->near.capacity > 0 ? others->best_s : 0.0;
+    const double limit_s = redcoi_limit_of_others(others->space, configuration, group, best_s);
+    *ranked_out = false;
+    if (!(best_s > 0.0) || bound_s > limit_s || is_crowded_out(others, configuration, group, bound_s)) {
+        return REDCO_OK;
+    }
+    return list_by_stages(others, configuration, group, limit_s, point, ranked_out, err);
+}
