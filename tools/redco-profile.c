@@ -340,7 +340,7 @@ int main(int argc, char **argv)
          "Processes that measure at the same time; as many as processors, at least 2, or 1 with its GPU; under mpirun, "
          "or where REDCO_RANK is set, its ranks",
          0},
-        {"nodes", KEY_NODES, "N", 0, "Nodes that the ranks are on, in equal parts, one behind the other; 1", 0},
+        {"nodes", KEY_NODES, "N", 0, "Nodes that the ranks are on, contiguous and in equal numbers; 1", 0},
         {"seconds", KEY_SECONDS, "N", 0,
          "Begin rounds as long as they are likely to end in that time; 60, or 90 on a GPU, whose list ends then", 0},
         {"quick", KEY_QUICK, NULL, 0, "A few small sizes once: to see that it works, not to plan with", 0},

@@ -10,7 +10,7 @@
 enum {
     NEIGHBOURS = 16, /**< readers of a value, before an operator, that it may join */
     REACH = 4096,    /**< operators between parts of a fusion */
-    AGAIN_STEPS = 4  /**< that may be made again for one value */
+    AGAIN_STEPS = 4  /**< that may be recomputed for one value */
 };
 
 static bool is_view(const redco_op *op)
@@ -383,7 +383,7 @@ static void emit_fusion(emitter *e, const redcoi_group *group, const redco_op *l
     if (!redcoi_fusion_make(e->f, group, &fusion)) { return; } /* it is read by nobody any more */
     e->changed = true;
     const redco_op *const alone = redco_value_op(e->f->graph, fusion.outputs[0]);
-    if (fusion.program.step_count == 1 && alone->kind != REDCO_OP_POINTWISE) { /* the others are made again elsewhere */
+    if (fusion.program.step_count == 1 && alone->kind != REDCO_OP_POINTWISE) { /* the others are recomputed elsewhere */
         copy_op(e, alone);
         return;
     }

@@ -24,7 +24,7 @@ extern "C" {
 
 typedef struct redco_fuse_options {
     redco_fuse_choice choice; /**< supports: NULL for all */
-    bool keep_all;            /**< nothing is made again */
+    bool keep_all;            /**< nothing is recomputed */
 } redco_fuse_options;
 
 /** A new graph of only what @p outputs depend on; names, orders, copies and origins are kept. Fusing it again gives the

@@ -5,7 +5,7 @@
  *
  *      per micro-batch and module   gather, (compute), gather, (compute), scatter, take
  *      per bucket                   reduce
- *      once a step                  squares, sum, update of every layer, spread of every layer
+ *      once a step                  squares, sum, update and synchronisation of every layer
  *
  *  Each belongs to a stream of the simulator (costmodel/simulator/step.h), whose process groups it uses. Calls queue
  * their work on the stream of their worker and return; a caller with several streams orders them with events. Calls of

@@ -408,7 +408,7 @@ static void add_held(redco_trace *trace, uint32_t process, double at_s, double p
     redco_trace_add_arg(trace, other_name, NULL, other);
 }
 
-/* Peaks of all, and of the holders that both sides name, which lie at other times. */
+/* Peaks of all, and of the categories that both sides name, which lie at other times. */
 static void memory_is_compared(void **state)
 {
     (void)state;
@@ -429,10 +429,10 @@ static void memory_is_compared(void **state)
     check_near(c->memory.common_predicted_bytes, 105.0, 0.0);
     check_near(c->memory.common_measured_bytes, 110.0, 0.0);
     check_near(c->ranks[0].peak_bytes, 140.0, 0.0);
-    assert_int_equal(c->memory.holder_count, 3);
-    assert_string_equal(c->memory.holders[2].name, "workspace");
-    assert_true(isnan(c->memory.holders[2].predicted_bytes) && isnan(c->memory.holders[1].measured_bytes));
-    check_near(c->memory.holders[0].measured_bytes, 90.0, 0.0);
+    assert_int_equal(c->memory.category_count, 3);
+    assert_string_equal(c->memory.categories[2].name, "workspace");
+    assert_true(isnan(c->memory.categories[2].predicted_bytes) && isnan(c->memory.categories[1].measured_bytes));
+    check_near(c->memory.categories[0].measured_bytes, 90.0, 0.0);
     redco_comparison_free(c);
     redco_trace_free(predicted);
     redco_trace_free(measured);

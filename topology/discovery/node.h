@@ -52,7 +52,7 @@ typedef enum redco_path {
 } redco_path;
 
 /** This machine through hwloc when @p xml_path is NULL, else a recorded hwloc XML (1.x to 3.x) or NCCL topology XML
- *  (told apart by content). A node without GPUs is a node (redco-topo shows it); planning on it fails elsewhere. */
+ *  (known by content). A node without GPUs is a node (redco-topo shows it); planning on it fails elsewhere. */
 redco_status redco_node_discover(const char *xml_path, redco_node **node_out, redco_error *err);
 /** Node JSON: {"format":"redco-node","version":1,...}, what redco-topo --json prints. */
 redco_status redco_node_from_json(const redco_json_value *value, redco_node **node_out, redco_error *err);
