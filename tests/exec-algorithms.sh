@@ -133,6 +133,18 @@ private='--data private.jsonl'
     resumed ppo 4 2
     alike ddpg 64 16 4
 }
+# A step without decay and one with it: the critic's weights alone differ, as the gradients are still the same.
+for decay in 0 5; do train one ddpg --steps 1 --quiet --weight-decay $decay --save-weights decay.$decay; done
+python3 - <<'PY' >>err 2>&1 || bad 'ddpg: decays other weights than the critic'
+import json, struct
+def tensors(folder):
+    raw = open(folder + "/model.safetensors", "rb").read()
+    size = struct.unpack("<Q", raw[:8])[0]
+    return {n: raw[8 + size + v["data_offsets"][0]:8 + size + v["data_offsets"][1]]
+            for n, v in json.loads(raw[8:8 + size]).items() if n.endswith("weight")}
+a, b = tensors("decay.0"), tensors("decay.5")
+assert {n for n in a if a[n] != b[n]} == {f"critic.{layer}.weight" for layer in ("first", "second", "out")}, [n for n in a if a[n] != b[n]]
+PY
 # What these functions can get wrong is one line, before the first step where it can be known.
 wrong() { # NAME PIPELINE SED TEXT [CODE]: seen when it is planned, or with a code when it is run
     compile "$1" "$tests/../executor/pipelines/$2.c" "$3"
@@ -180,6 +192,8 @@ reaches() {
     resumed maml 8 3 $sines
     resumed fedavg 8 3 $clients
     resumed dp_sgd 4 1 $private
+    train tp_zero3 dp_sgd --steps 2 --dtype bf16 --check --quiet $private # lengths and noise are of 32 bits
+    grep -q 'the same' out || bad 'dp_sgd: not as one rank in 16 bits'
     resumed ddpg 8 3
     # Finn, Abbeel, Levine, figure 3, K = 10: 0.4 to 0.5 behind one step, as read from the picture.
     reaches maml 'e["loss"] <= 0.5' $sines --schedule cosine --warmup 100 --steps 6000 --evaluate sines-test.jsonl

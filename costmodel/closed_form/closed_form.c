@@ -274,7 +274,9 @@ static double edge_repeat(const redco_costs *costs, const redcoi_rank *rank, con
         /* the rest of it is on the way down, and on the way up */
         return (micro_batches * beyond_s + fmin(2.0, micro_batches) * (edge_s[1] - beyond_s)) / edge_s[1];
     }
-    return head == (edge_s[1] >= edge_s[0]) ? micro_batches : 0.0;
+    if (head == (edge_s[1] >= edge_s[0])) { return micro_batches; }
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
+    return redcoi_smaller_edge_repeat(&rank->classes[class_index], &s);
 }
 
 /* The chunk of a stage that stands at the first or the last position, or chunks where none does. */
@@ -421,8 +423,7 @@ double redcoi_stage_transfer_s(const redco_costs *costs, const redco_parallelism
 /* Transfers that stages wait for, though they are sent beside computation: the first micro-batch on its way down, the
  * last on its way up, and what stretches the pace between. Under 1F1B a stage waits for the gradient of what it has
  * just sent: k stages in a row take k micro-batches in no less than their passes and 2 (k - 1) transfers, so that the
- * pace is that of the slowest such row. Groups of N micro-batches leave N - p passes for the way from the last stage
- * back to the first. */
+ * pace is that of the slowest such row. */
 static double pipeline_s(redco_costs *costs, const redco_parallelism *parallelism)
 {
     if (parallelism->pp <= 1) { return 0.0; }
@@ -431,8 +432,7 @@ static double pipeline_s(redco_costs *costs, const redco_parallelism *parallelis
     if (redcoi_pace_needed(parallelism)) { return redcoi_pace_find(costs, rank, parallelism)->transfers_s; }
     const double send_s = redcoi_stage_transfer_s(costs, parallelism, NULL, NULL), pp = parallelism->pp;
     if (s.kind == REDCO_PIPELINE_INTERLEAVED) {
-        const double back = fmax(0.0, 2.0 * pp - s.group);
-        return 2.0 * (pp - 1.0 + (s.chunks - 1.0) * back) * send_s;
+        return 2.0 * (pp - 1.0) * send_s + redcoi_interleaved_s(costs, rank, &s, send_s);
     }
     if (s.kind == REDCO_PIPELINE_GPIPE) { return 2.0 * (pp - 1.0) * send_s; }
     double edge_s[2] = {0.0, 0.0}, block_s = 0.0;

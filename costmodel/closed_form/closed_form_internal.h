@@ -231,6 +231,10 @@ uint64_t redcoi_stage_logits(const redco_parallelism *parallelism, uint32_t stag
 void redcoi_layer_memory(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                          const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
                          redco_layer_cost *cost_out);
+/** Passes through the smaller of embedding and head that add to a step; the others are done beside the larger. */
+double redcoi_smaller_edge_repeat(const redcoi_times *edge, const redco_pipeline *s);
+/** Seconds that interleaved stages wait for transfers, 2 (p - 1) of them aside. @param send_s  of one */
+double redcoi_interleaved_s(const redco_costs *costs, const redcoi_rank *rank, const redco_pipeline *s, double send_s);
 bool redcoi_pace_needed(const redco_parallelism *parallelism);
 const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism);
 /** redco_pipeline_span_s() of few micro-batches; the others repeat the middle ones. */

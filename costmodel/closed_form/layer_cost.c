@@ -421,7 +421,7 @@ static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
 }
 
 /* The fullest rank's share of one layer's states. Whole tensors (inter-tensor sharding) do not divide evenly, so each
- * layer carries the imbalance of the whole model's deal in proportion. */
+ * layer carries the imbalance of the whole model's assignment in proportion. */
 static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh, bool trained)
 {
     const uint64_t parameter_shards = redco_mesh_ranks(job->shards.parameters);
@@ -489,7 +489,7 @@ static void add_memory(const redcoi_job *job, const redcoi_states *states, redco
             (job->times->gather_params + job->rank->block_params) * bytes.parameter;
     }
     if (redco_mesh_ranks(job->shards.gradients) > 1) {
-        cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = job->times->trained_params * bytes.gradient;
+        cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = redcoi_whole_gradient_bytes(job);
     }
     const uint64_t slot_bytes = redcoi_slot_bytes(job);
     if (slot_bytes > cost->transient_bytes[REDCO_TRANSIENT_GRADIENT]) {

@@ -1,5 +1,7 @@
-/* Pipelines of a parallelism: their schedule, and how many layers stand where. */
+/* Pipelines of a parallelism: their schedule, how many layers stand where, and what interleaved stages wait for. */
 #include "costmodel/closed_form/closed_form_internal.h"
+
+#include <math.h>
 
 uint32_t redco_parallelism_chunks(const redco_parallelism *parallelism)
 {
@@ -81,4 +83,43 @@ redco_status redco_step_chunks_check(const redco_costs *costs, const redco_paral
     return st == REDCO_OK && parallelism->split != NULL
                ? redco_split_check(parallelism->split, (uint32_t)positions, costs->blocks, err)
                : st;
+}
+
+/* Micro-batches of the last group: those that do not fill one, where there are any. */
+static uint32_t last_group(const redco_pipeline *s)
+{
+    const uint32_t rest = s->group > 0 ? s->micro_batches % s->group : 0;
+    return rest > 0 ? rest : s->group;
+}
+
+/* Interleaved stages wait for the smaller of embedding and head, too, while the first group of micro-batches goes
+ * through it forward and the last one backward: the rest of the time it is done beside the larger. */
+double redcoi_smaller_edge_repeat(const redcoi_times *edge, const redco_pipeline *s)
+{
+    const double both_s = edge->forward_s + edge->backward_s;
+    if (s->kind != REDCO_PIPELINE_INTERLEAVED || !(both_s > 0.0)) { return 0.0; }
+    return (s->group * edge->forward_s + last_group(s) * edge->backward_s) / both_s;
+}
+
+/* A group's first micro-batch takes p passes and p transfers from a model chunk to the next; N - p passes of the others
+ * hide some of them. Forward the first group waits so before each chunk but the first, backward the last group. Beside
+ * the first chunk they hide behind the embedding of the group as well. */
+double redcoi_interleaved_s(const redco_costs *costs, const redcoi_rank *rank, const redco_pipeline *s, double send_s)
+{
+    double forward_s = 0.0, backward_s = 0.0, first_s = 0.0, last_s = 0.0;
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        const redcoi_times *const t = &rank->classes[i];
+        const redco_class_kind kind = costs->classes[i].kind;
+        if (kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS) {
+            forward_s += costs->classes[i].layers * t->forward_s / s->stages / s->chunks;
+            backward_s += costs->classes[i].layers * t->backward_s / s->stages / s->chunks;
+        } else if (kind != REDCO_CLASS_HEAD) {
+            first_s += t->forward_s;
+            last_s += t->backward_s;
+        }
+    }
+    const double pp = s->stages, group = s->group, last = last_group(s), loops = s->chunks - 2.0;
+    const double down_s = pp * send_s - (group - pp) * forward_s, up_s = pp * send_s - (last - pp) * backward_s;
+    return loops * (fmax(0.0, down_s) + fmax(0.0, up_s)) + fmax(0.0, down_s - (group - 1.0) * first_s) +
+           fmax(0.0, up_s - (last - 1.0) * last_s);
 }

@@ -216,6 +216,15 @@ void redco_user_pipeline_rate(redco_user_pipeline_shape *shape, const char *pref
     }
 }
 
+void redco_user_pipeline_no_decay(redco_user_pipeline_shape *shape, const char *prefix)
+{
+    redco_user_pipeline_file *const f = shape->file;
+    if (!any_begins(shape, prefix)) { return; }
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { f->parameters[i].undecayed = true; }
+    }
+}
+
 /* Behind describe(): what the parameters are together. */
 static void check_training(redco_user_pipeline_shape *shape)
 {

@@ -44,6 +44,7 @@ static void describe(redco_user_pipeline_shape *shape)
     }
     redco_user_pipeline_training(shape, "target.", REDCO_ASSIGNED);
     redco_user_pipeline_rate(shape, "actor.", 0.2);
+    redco_user_pipeline_no_decay(shape, "actor."); /* the critic's weights decay, as in the paper */
     redco_user_pipeline_input(shape, "seen", REDCO_F32, 1, (const uint64_t[]){SEEN});
     redco_user_pipeline_input(shape, "action", REDCO_F32, 1, (const uint64_t[]){1});
     redco_user_pipeline_input(shape, "reward", REDCO_F32, 1, (const uint64_t[]){1});
@@ -192,4 +193,4 @@ const redco_user_pipeline redco_user_pipeline_table = {
     .collect = collect,
     .state_bytes = sizeof(struct state),
     .report = report,
-    .options = "--learning-rate 0.002 --clip-norm 0 --weight-decay 0 --beta2 0.999"};
+    .options = "--learning-rate 0.002 --clip-norm 0 --weight-decay 0.01 --beta2 0.999"};

@@ -65,7 +65,8 @@ static redco_value step(redco_scope *scope, const void *context)
     (void)context;
     if (redco_graph_status(g, NULL) != REDCO_OK) { return REDCO_NO_VALUE; }
     const uint64_t examples = redco_value_type(g, x)->dim[0];
-    const redco_tensor_type each = redco_type(scope->compute, 3, (const uint64_t[]){examples, 1, 1});
+    const redco_dtype wide = redco_dtype_statistic(scope->compute); /* lengths and noise */
+    const redco_tensor_type each = redco_type(wide, 3, (const uint64_t[]){examples, 1, 1});
     for (int i = 0; i < WEIGHTS; i++) { /* a copy for each example, so that each has a gradient of its own */
         w[i] = redco_broadcast_to(g, redco_scope_weight(scope, names[i]), 3,
                                   (const uint64_t[]){examples, shapes[i][0], shapes[i][1]});
@@ -73,6 +74,7 @@ static redco_value step(redco_scope *scope, const void *context)
     const redco_value losses = redco_cross_entropy(g, network(scope, w), redco_scope_value(scope, "digit"), false);
     redco_gradient(g, redco_sum_all(g, losses), w, WEIGHTS, gradient);
     for (int i = 0; i < WEIGHTS; i++) {
+        gradient[i] = redco_cast(g, gradient[i], wide);
         const redco_value square = redco_mul(g, gradient[i], gradient[i]);
         const redco_value sum = redco_sum(g, square, 2, (const uint32_t[]){1, 2}, true);
         squares = i == 0 ? sum : redco_add(g, squares, sum);
@@ -80,17 +82,17 @@ static redco_value step(redco_scope *scope, const void *context)
     const redco_value cut = redco_constant(g, &each, clip), one = redco_constant(g, &each, 1.0);
     const redco_value shorter = redco_min(g, redco_div(g, cut, redco_sqrt(g, redco_shift(g, squares, 1e-12))), one);
     const redco_value drawn = redco_uniform(g, scope->key, 0, &each, NULL);
-    const redco_value taken =
-        redco_cast(g, redco_less(g, drawn, redco_constant(g, &each, sampled_ratio)), scope->compute);
+    const redco_value taken = redco_cast(g, redco_less(g, drawn, redco_constant(g, &each, sampled_ratio)), wide);
     const redco_value weight = redco_mul(g, shorter, taken);
     /* The noise of a step's sum is that of its micro-batches together. */
     const double expected = sampled_ratio * (double)examples, deviation = noise * clip / sqrt(scope->micro_batches);
     for (int i = 0; i < WEIGHTS; i++) {
-        const redco_tensor_type type = redco_type(scope->compute, 2, shapes[i]);
+        const redco_tensor_type type = redco_type(wide, 2, shapes[i]);
         const redco_value sum = redco_sum(g, redco_mul(g, gradient[i], weight), 1, (const uint32_t[]){0}, false);
         const redco_value normal = redco_normal(g, scope->key, 1 + (uint64_t)i, &type, NULL);
         const redco_value noisy = redco_add(g, sum, redco_scale(g, normal, deviation));
-        redco_scope_set_gradient(scope, names[i], redco_scale(g, noisy, 1.0 / expected));
+        const redco_value mean = redco_scale(g, noisy, 1.0 / expected);
+        redco_scope_set_gradient(scope, names[i], redco_cast(g, mean, scope->compute));
     }
     return redco_mean_all(g, losses);
 }

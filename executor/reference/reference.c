@@ -103,7 +103,8 @@ static void build_one_update(redco_reference *r, size_t i, redco_value clip)
         u->state[s] = redco_input(g, name, &type);
     }
     redco_optimizer optimizer = r->options.optimizer;
-    if (r->options.decay_matrices && r->task->parameters[i].rank < 2) { optimizer.weight_decay = 0.0; }
+    const redco_task_parameter *const p = &r->task->parameters[i];
+    if (p->undecayed || (r->options.decay_matrices && p->rank < 2)) { optimizer.weight_decay = 0.0; }
     u->new_master =
         redco_optimizer_update(g, &optimizer, factors, u->master, u->gradient, clip, u->state, u->new_state);
     u->new_parameter = redco_cast(g, u->new_master, r->options.parameter);
@@ -239,11 +240,6 @@ void *redco_reference_master(redco_reference *r, size_t parameter)
 void *redco_reference_state(redco_reference *r, size_t parameter, uint32_t state)
 {
     return r->slots[parameter].state[state];
-}
-
-const void *redco_reference_gradient(const redco_reference *r, size_t parameter)
-{
-    return r->slots[parameter].gradient;
 }
 
 /* A scalar result of either type. */

@@ -10,19 +10,12 @@
 /* One length is that of the token behind. */
 enum { PROMPT_LENGTHS = REDCOI_PADDED_LENGTHS_MAX - 1 };
 
-/* A graph, and which caches it reads. */
+/* A graph, and which caches it reads and extends where they lie. */
 struct step {
     redcoi_forward *forward;
-    uint32_t *places; /* places of its kept tensors among all caches */
-    void **in, **out; /* by its kept tensors */
+    void **kept; /* by its kept tensors */
     uint32_t count;
     bool logits;
-};
-
-/* Keys or values of a layer: a run reads one and writes the other. */
-struct cache {
-    void *memory[2];
-    uint32_t now;
 };
 
 struct generation {
@@ -35,7 +28,7 @@ struct generation {
     redcoi_rounds rounds;
     redco_generation_shape shape; /* its prompt is the graph's */
     struct step prompts[PROMPT_LENGTHS + 1], next;
-    struct cache *caches;
+    void **caches; /* keys or values of a layer */
     uint32_t cache_count;
     int32_t *tokens, *last, *lengths, *positions; /* a batch's */
     int32_t *chosen;                              /* [row] tokens of a step; -1: the sequence has ended */
@@ -54,9 +47,7 @@ static redco_status no_memory(const redco_trainer *t, redco_error *err)
 static void free_step(struct step *s)
 {
     redcoi_forward_free(s->forward);
-    free(s->places);
-    free(s->in);
-    free(s->out);
+    free((void *)s->kept);
 }
 
 /* Memory that no token has filled yet is multiplied by probabilities of 0: it must be a number. */
@@ -80,16 +71,11 @@ static redco_status clear(const struct generation *g, void *memory, uint64_t byt
 
 static redco_status take_cache(struct generation *g, uint32_t place, const redcoi_kept *kept, redco_error *err)
 {
-    const redco_backend_calls *const calls = g->t->backend->calls;
     const uint64_t bytes = redcoi_kept_bytes(g->t, kept);
-    struct cache *const c = &g->caches[place];
-    redco_status st = REDCO_OK;
-    for (uint32_t i = 0; i < 2 && st == REDCO_OK; i++) {
-        if (c->memory[i] != NULL) { continue; }
-        st = calls->allocate(g->t->backend, REDCO_MEMORY_DEVICE, bytes, &c->memory[i], err);
-        if (st == REDCO_OK) { st = clear(g, c->memory[i], bytes, err); }
-    }
-    return st;
+    void **const cache = &g->caches[place];
+    if (*cache != NULL) { return REDCO_OK; }
+    const redco_status st = g->t->backend->calls->allocate(g->t->backend, REDCO_MEMORY_DEVICE, bytes, cache, err);
+    return st == REDCO_OK ? clear(g, *cache, bytes, err) : st;
 }
 
 static redco_status make_step(struct generation *g, bool decoding, uint32_t prompt, struct step *s, redco_error *err)
@@ -104,15 +90,13 @@ static redco_status make_step(struct generation *g, bool decoding, uint32_t prom
     redcoi_kept *const kept = calloc((size_t)graph.cache_count + 1, sizeof *kept);
     s->count = graph.cache_count;
     s->logits = graph.logits != REDCO_NO_VALUE;
-    s->places = calloc((size_t)s->count + 1, sizeof *s->places);
-    s->in = calloc((size_t)s->count + 1, sizeof(void *));
-    s->out = calloc((size_t)s->count + 1, sizeof(void *));
-    if (kept == NULL || s->places == NULL || s->in == NULL || s->out == NULL) { st = no_memory(t, err); }
+    s->kept = calloc((size_t)s->count + 1, sizeof(void *));
+    if (kept == NULL || s->kept == NULL) { st = no_memory(t, err); }
     for (uint32_t i = 0; i < s->count && st == REDCO_OK; i++) {
         const redco_generation_cache *const c = &graph.caches[i];
         kept[i] = (redcoi_kept){c->name, c->output, true, c->type};
-        s->places[i] = c->place;
         st = take_cache(g, c->place, &kept[i], err);
+        s->kept[i] = g->caches[c->place];
     }
     const redcoi_forward_options options = {.graph = graph.graph,
                                             .results = &graph.logits,
@@ -125,26 +109,13 @@ static redco_status make_step(struct generation *g, bool decoding, uint32_t prom
     return st;
 }
 
-/* A graph reads what the one before wrote. */
+/* New keys and values are written over the room that the caches have for them: an elementwise operator is the only
+ * reader of what a cache was (costmodel/models/generation_graph.c). */
 static redco_status run_step(struct generation *g, const struct step *s, const int32_t *tokens, redco_error *err)
 {
     const redcoi_fed fed[] = {
         {"tokens", tokens}, {"last", g->last}, {"lengths", g->lengths}, {"positions", g->positions}};
-    for (uint32_t i = 0; i < s->count; i++) {
-        struct cache *const c = &g->caches[s->places[i]];
-        s->in[i] = c->memory[c->now];
-        s->out[i] = c->memory[1 - c->now];
-    }
-    return redcoi_forward_run(s->forward, fed, sizeof fed / sizeof fed[0], s->in, s->out, err);
-}
-
-static void turn(struct generation *g, const struct step *s, bool decoding)
-{
-    for (uint32_t i = 0; i < s->count; i++) {
-        const uint32_t kind = s->places[i] % REDCO_GENERATION_CACHES;
-        const bool stays = decoding && kind >= REDCO_GENERATION_CACHES / 2; /* the source's keys and values stay */
-        if (!stays) { g->caches[s->places[i]].now = 1 - g->caches[s->places[i]].now; }
-    }
+    return redcoi_forward_run(s->forward, fed, sizeof fed / sizeof fed[0], s->kept, s->kept, err);
 }
 
 static bool ends(const redco_generation_options *o, int32_t token)
@@ -239,7 +210,6 @@ static redco_status run_round(struct generation *g, uint64_t round, redco_error 
     fill_prompt(g, batch, length);
     if (st == REDCO_OK) { st = run_step(g, prompt, g->tokens, err); }
     if (st != REDCO_OK) { return st; }
-    turn(g, prompt, false);
     for (uint32_t place = 0; busy; place++) {
         const struct step *done = place == 0 ? prompt : &g->next;
         if (place > 0 || !prompt->logits) {
@@ -248,7 +218,6 @@ static redco_status run_round(struct generation *g, uint64_t round, redco_error 
                 g->positions[row]++;
             }
             if ((st = run_step(g, &g->next, g->tokens, err)) != REDCO_OK) { return st; }
-            turn(g, &g->next, true);
             done = &g->next;
         }
         if ((st = choose(g, done, batch, place, err)) != REDCO_OK) { return st; }
@@ -262,7 +231,7 @@ static redco_status take_memory(struct generation *g, redco_error *err)
     const size_t rows = g->rounds.batch, count = g->rounds.count;
     const size_t longest = (size_t)g->rounds.unit * (PROMPT_LENGTHS + 1);
     g->cache_count = redco_model_get_dims(redco_language_model_of(g->lm))->layers * REDCO_GENERATION_CACHES;
-    g->caches = calloc(g->cache_count, sizeof *g->caches);
+    g->caches = calloc(g->cache_count, sizeof(void *));
     g->tokens = calloc(rows * longest, sizeof *g->tokens);
     g->last = calloc(4 * rows, sizeof *g->last);
     g->all = calloc(rows * redco_communicator_size(g->t->replicas), sizeof *g->all);
@@ -312,11 +281,10 @@ static void close_generation(struct generation *g)
     for (uint32_t i = 0; i <= PROMPT_LENGTHS; i++) { free_step(&g->prompts[i]); }
     free_step(&g->next);
     for (uint32_t i = 0; g->caches != NULL && i < g->cache_count; i++) {
-        calls->release(g->t->backend, REDCO_MEMORY_DEVICE, g->caches[i].memory[0]);
-        calls->release(g->t->backend, REDCO_MEMORY_DEVICE, g->caches[i].memory[1]);
+        calls->release(g->t->backend, REDCO_MEMORY_DEVICE, g->caches[i]);
     }
     redcoi_rounds_free(&g->rounds);
-    free(g->caches);
+    free((void *)g->caches);
     free(g->tokens);
     free(g->last);
     free(g->all);

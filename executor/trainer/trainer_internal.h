@@ -146,7 +146,8 @@ redco_drawn_part redcoi_part_drawn(redco_tp_layout layout, const redco_task_para
 /** A digest of operators, shapes and constants. */
 uint64_t redcoi_graph_digest(const redco_graph *graph);
 /** Compares something that a pipeline's functions made with rank 0's.
- *  @param made, rule  of the error of a rank that has another digest: "MADE on rank 3 than on rank 0; RULE" */
+ *  @param made, rule  of the error, which all ranks have where one has another digest: "MADE on rank 3 than on rank 0;
+ *                     RULE" */
 redco_status redcoi_ranks_agree(redco_trainer *trainer, uint64_t digest, const char *made, const char *rule,
                                 redco_error *err);
 

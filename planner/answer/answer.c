@@ -135,7 +135,7 @@ redco_status redco_answer_find(const redco_question *question, const redco_input
                                redco_answer *answer_out, redco_error *err)
 {
     redco_search_options options = question->options;
-    *answer_out = (redco_answer){.options = options};
+    *answer_out = (redco_answer){.inputs = inputs, .options = options};
     if ((wants & REDCO_ANSWER_HELP) != 0) { options.roomier_ratio = redco_help_ratio; }
     redco_status st = redco_search_priced(inputs, &options, &answer_out->result, err);
     if (st == REDCO_OK) { st = try_rules(inputs, answer_out, err); }
@@ -156,10 +156,32 @@ void redco_answer_free(redco_answer *answer)
     redco_search_result_free(answer->result);
 }
 
+static json_t *inside_json(const redco_candidate *inside)
+{
+    const redco_parallelism *const s = &inside->parallelism;
+    return json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:f,s:f}", "tp", (json_int_t)s->tp, "sequence_parallel",
+                     s->sequence_parallel, "pp", (json_int_t)s->pp, "pp_chunks",
+                     (json_int_t)redco_parallelism_chunks(s), "cp", (json_int_t)s->cp, "micro_batch",
+                     (json_int_t)s->micro_batch, "step_s", inside->prediction.step_s, "tokens_per_s_per_gpu",
+                     inside->prediction.tokens_per_s_per_gpu);
+}
+
 redco_status redco_answer_plan(const redco_answer *answer, uint32_t index, redco_plan **plan_out, redco_error *err)
 {
-    return redco_plan_assemble(answer->assembler, answer->result, &answer->result->ranked[index],
-                               redco_question_name(&answer->options), plan_out, err);
+    const redco_candidate *const candidate = &answer->result->ranked[index];
+    redco_plan *plan = NULL;
+    const redco_status st = redco_plan_assemble(answer->assembler, answer->result, candidate,
+                                                redco_question_name(&answer->options), &plan, err);
+    if (st != REDCO_OK) { return st; }
+    if (answer->evidence != NULL) {
+        plan->evidence = redco_evidence_describe(answer->evidence, answer->inputs, answer->options.workload.seq_len,
+                                                 &candidate->parallelism);
+    }
+    if (index == 0 && plan->evidence != NULL && answer->inside != NULL && answer->inside->ranked_count > 0) {
+        (void)json_object_set_new(plan->evidence, "inside", inside_json(&answer->inside->ranked[0]));
+    }
+    *plan_out = plan;
+    return REDCO_OK;
 }
 
 redco_status redco_answer_trace(const redco_answer *answer, const redco_inputs *inputs, redco_trace **trace_out,

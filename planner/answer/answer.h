@@ -30,6 +30,7 @@ typedef struct redco_layout_gain {
 } redco_layout_gain;
 
 typedef struct redco_answer {
+    const redco_inputs *inputs;   /**< borrowed */
     redco_search_options options; /**< the question's, and what was chosen of them: sequence parallelism, placement */
     redco_search_result *result;  /**< ranked_count 0: nothing fits, and only this is filled */
     redco_search_result *free_result; /**< with nothing fixed; NULL when nothing was, or no degree divides then */

@@ -171,3 +171,32 @@ size_t redco_evidence_nearest(const redco_evidence *evidence, uint64_t gpus, con
     }
     return count;
 }
+
+static json_t *nearest_json(const redco_evidence *evidence, uint64_t gpus, const redco_parallelism *parallelism,
+                            const redco_reach *reach)
+{
+    size_t nearest[REDCO_EVIDENCE_NEAREST];
+    const size_t count = redco_evidence_nearest(evidence, gpus, parallelism, reach, nearest);
+    json_t *const list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        const redco_evidence_run *const run = &evidence->runs[nearest[i]];
+        (void)json_array_append_new(list,
+                                    json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "source", run->source, "model",
+                                              run->model, "gpus", (json_int_t)run->gpus, "tp", (json_int_t)run->tp,
+                                              "pp", (json_int_t)run->pp, "pp_chunks", (json_int_t)run->chunks, "cp",
+                                              (json_int_t)run->cp, "tokens", (json_int_t)run->reach.tokens));
+    }
+    return list;
+}
+
+json_t *redco_evidence_describe(const redco_evidence *evidence, const redco_inputs *inputs, uint32_t seq_len,
+                                const redco_parallelism *parallelism)
+{
+    const uint64_t gpus = (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node;
+    const redco_reach reach = redco_reach_of(&inputs->machine, seq_len, parallelism);
+    char beyond[REDCO_EVIDENCE_TEXT];
+    (void)redco_evidence_beyond(evidence, parallelism, &reach, beyond, sizeof beyond);
+    return json_pack("{s:s,s:I,s:b,s:s,s:o}", "set", inputs->calibration.name, "layouts", (json_int_t)evidence->count,
+                     "extrapolated", beyond[0] != '\0', "beyond", beyond, "nearest",
+                     nearest_json(evidence, gpus, parallelism, &reach));
+}

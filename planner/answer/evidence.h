@@ -3,6 +3,7 @@
 #ifndef REDCO_EVIDENCE_H
 #define REDCO_EVIDENCE_H
 
+#include "planner/assemble/inputs.h"
 #include "planner/search/hull.h"
 
 #ifdef __cplusplus
@@ -38,6 +39,11 @@ const char *redco_evidence_beyond(const redco_evidence *evidence, const redco_pa
 /** Indices of the nearest runs, nearest first: by the sum of distances in octaves. @return their number */
 size_t redco_evidence_nearest(const redco_evidence *evidence, uint64_t gpus, const redco_parallelism *parallelism,
                               const redco_reach *reach, size_t nearest_out[REDCO_EVIDENCE_NEAREST]);
+
+/** The member "evidence" of a plan file: a layout against the measured ones, and the nearest of them.
+ *  @param seq_len  tokens of a sequence. @return new reference, or NULL when out of memory */
+json_t *redco_evidence_describe(const redco_evidence *evidence, const redco_inputs *inputs, uint32_t seq_len,
+                                const redco_parallelism *parallelism);
 
 #ifdef __cplusplus
 }

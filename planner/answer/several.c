@@ -71,6 +71,23 @@ static uint64_t gpus_of(const redco_inputs *inputs)
     return (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node;
 }
 
+/* Tells whether measured runs stand behind the row's best, in its plan, too. */
+static redco_status weigh(redco_answer_row *row, const redco_inputs *inputs, redco_error *err)
+{
+    const uint32_t seq_len = row->options.workload.seq_len;
+    redco_evidence *evidence = NULL;
+    if (row->options.objective == REDCO_OBJECTIVE_COMM) { return REDCO_OK; } /* no measurement stands for T_comm */
+    const redco_status st = redco_evidence_read(inputs->calibration.name, &evidence, err);
+    if (st != REDCO_OK || evidence == NULL) { return st; }
+    const redco_reach reach = redco_reach_of(&inputs->machine, seq_len, &row->best->parallelism);
+    (void)redco_evidence_beyond(evidence, &row->best->parallelism, &reach, row->beyond, sizeof row->beyond);
+    if (row->plan != NULL) {
+        row->plan->evidence = redco_evidence_describe(evidence, inputs, seq_len, &row->best->parallelism);
+    }
+    redco_evidence_free(evidence);
+    return REDCO_OK;
+}
+
 /* Searches. @param strategy   of the plan
  * @param assembler  NULL: no plans; else one to make and reuse, or to make anew */
 static redco_status answer_row(redco_answer_list *list, redco_answer_row *row, const redco_inputs *inputs,
@@ -87,9 +104,13 @@ static redco_status answer_row(redco_answer_list *list, redco_answer_row *row, c
     if (row->result->ranked_count == 0) { return REDCO_OK; }
     list->any_fits = true;
     row->best = &row->result->ranked[0];
-    if (assembler == NULL) { return REDCO_OK; }
-    if (*assembler == NULL) { st = redco_assembler_create(inputs, &row->options, REDCO_VERSION, assembler, err); }
-    return st == REDCO_OK ? redco_plan_assemble(*assembler, row->result, row->best, strategy, &row->plan, err) : st;
+    if (assembler != NULL && *assembler == NULL) {
+        st = redco_assembler_create(inputs, &row->options, REDCO_VERSION, assembler, err);
+    }
+    if (assembler != NULL && st == REDCO_OK) {
+        st = redco_plan_assemble(*assembler, row->result, row->best, strategy, &row->plan, err);
+    }
+    return st == REDCO_OK ? weigh(row, inputs, err) : st;
 }
 
 /* Hands the list over, or frees it. */

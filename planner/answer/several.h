@@ -3,6 +3,7 @@
 #ifndef REDCO_SEVERAL_H
 #define REDCO_SEVERAL_H
 
+#include "planner/answer/evidence.h"
 #include "planner/answer/question.h"
 #include "planner/assemble/assemble.h"
 
@@ -13,12 +14,13 @@ extern "C" {
 typedef struct redco_answer_row {
     char name[REDCO_ENGINE_NAME]; /**< name of strategy or engine */
     uint64_t gpus;
-    redco_inputs *inputs;         /**< an engine's own; NULL: those that were given */
-    redco_search_options options; /**< that were asked */
-    redco_search_result *result;  /**< NULL: bad says why */
-    const redco_candidate *best;  /**< NULL: does not fit, or bad */
-    redco_error bad;              /**< a case that machine or model rule out is a row, not the end of the list */
-    redco_plan *plan;             /**< where plans were asked for and one fits */
+    redco_inputs *inputs;             /**< an engine's own; NULL: those that were given */
+    redco_search_options options;     /**< that were asked */
+    redco_search_result *result;      /**< NULL: bad says why */
+    const redco_candidate *best;      /**< NULL: does not fit, or bad */
+    redco_error bad;                  /**< a case that machine or model rule out is a row, not the end of the list */
+    redco_plan *plan;                 /**< where plans were asked for and one fits */
+    char beyond[REDCO_EVIDENCE_TEXT]; /**< where best lies outside of what was measured; "" = inside, or not known */
 } redco_answer_row;
 
 typedef struct redco_answer_list {

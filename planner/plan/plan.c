@@ -122,6 +122,7 @@ void redco_plan_free(redco_plan *plan)
     free(plan->gpu_name);
     json_decref(plan->cluster_description);
     json_decref(plan->calibration);
+    json_decref(plan->evidence);
     free(plan->layers);
     free(plan->split);
     free(plan->tp_placement);

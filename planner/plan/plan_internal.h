@@ -20,4 +20,7 @@ redco_status redcoi_plan_read_pipeline(const redco_json_value *root, redco_plan 
 /** @return whether schedule, chunks, groups and stages agree. @param pointer_out  static: the member that does not */
 redco_status redcoi_plan_check_pipeline(const redco_plan *plan, const char **pointer_out, redco_error *err);
 
+/** The member "evidence", which may be absent (plan_evidence.c). */
+redco_status redcoi_plan_read_evidence(const redco_json_value *root, redco_plan *plan, redco_error *err);
+
 #endif

@@ -232,6 +232,7 @@ json_t *redco_plan_to_json(const redco_plan *plan)
                   "placement", placement_json(plan), "predicted", predicted_json(&plan->predicted), "closed_form",
                   closed_form_json(&plan->closed_form), "solver", solver_json(plan), "calibration",
                   shared(plan->calibration), "inputs", inputs);
+    if (plan->evidence != NULL) { (void)json_object_set(json, "evidence", plan->evidence); }
     json_t *const pipeline = redcoi_plan_pipeline_json(plan);
     if (pipeline != NULL) { (void)json_object_set_new(json, "pipeline", pipeline); }
     return json;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # generation.sh TOOLS_DIR [REPEATS]: ratios of what generated tokens cost on one rank of this machine: a token behind few others
-# and behind many (keys and values are kept: it should be the same), and eight prompts together against one. Processor time of
-# one thread, without that of starting; the least of REPEATS runs each (3 by default). It is no test, as times depend on the
-# machine.
+# and behind many, and eight prompts together against one. Keys and values are kept where they lie, so that a token costs
+# a + b x (tokens before it): attention alone reads what was before. Processor time of one thread, without that of starting;
+# the least of REPEATS runs each (3 by default). It is no test, as times depend on the machine.
 set -eu
 PATH=$(cd "$1" && pwd):$PATH
 repeats=${2:-3}
@@ -35,5 +35,7 @@ one = {tokens: seconds("one", 1, tokens) for tokens in (1, 64, 256)}
 eight = seconds("eight", 8, 64) - seconds("eight", 8, 1)
 early, late = (one[64] - one[1]) / 63, (one[256] - one[64]) / 192
 print(f"a token: {1e3 * early:.2f} ms from the 2nd to the 64th, {1e3 * late:.2f} ms from the 65th to the 256th: ratio {late / early:.2f}")
+growth = (late - early) / ((8 + 160) - (8 + 33))  # means of the tokens before, the prompt's 8 among them
+print(f"a token behind n others: {1e3 * (early - growth * 41):.3f} + {1e3 * growth:.5f} n ms")
 print(f"63 more tokens of eight prompts together: {eight:.3f} s, of one {one[64] - one[1]:.3f} s: ratio {eight / (one[64] - one[1]):.2f}")
 PY

@@ -571,7 +571,8 @@ static void elementwise_in_place(void **state)
         const redco_dtype dtype = n % 2 == 0 ? REDCO_F32 : REDCO_BFLOAT16;
         const redco_op_kind kind = kinds[n / 4];
         const redco_tensor_type full = redco_type(dtype, DIMS(3, 4)), row = redco_type(dtype, DIMS(1, 4));
-        const redco_tensor_type truth = redco_type(REDCO_BOOL, DIMS(3, 4));
+        const redco_tensor_type each = redco_type(REDCO_BOOL, DIMS(3, 4)), by_row = redco_type(REDCO_BOOL, DIMS(3, 1));
+        const redco_tensor_type truth = n % 4 < 2 ? by_row : each;
         const uint32_t first = kind == REDCO_OP_SELECT ? 1 : 0, count = kind == REDCO_OP_SILU ? 1 : first + 2;
         float a[12], b[12], apart[12];
         uint8_t condition[12];

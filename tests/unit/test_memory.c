@@ -4,6 +4,7 @@
 
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/closed_form/nccl_buffers.h"
+#include "costmodel/simulator/simulate.h"
 
 #include <math.h>
 
@@ -42,6 +43,38 @@ static void zero_stages(void **state)
         assert_int_equal(p.total_bytes, p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes +
                                             p.transient_bytes + p.nccl_bytes);
     }
+    fixture_close(&b);
+}
+
+/* Qwen2-7B's head of 152,064 x 3584 (and a norm) has a gradient of 1,089,994,752 bytes, more than a bucket of 256 MiB:
+ * when it is to be cut, it is there once more in the bucket. The simulator finds the same peak. */
+static void a_large_gradient_fills_the_bucket(void **state)
+{
+    (void)state;
+    static const uint64_t head = UINT64_C(2) * 152064 * 3584, bucket = UINT64_C(1) << 28;
+    const redco_shards shards = {{1, 1}, {8, 3}, {8, 3}};
+    const redco_layer_class *classes = NULL;
+    redco_workload workload = plain_workload(48);
+    redco_assignment all[8];
+    redco_simulation s;
+    redco_error err = {.status = REDCO_OK};
+    struct fixture b;
+    workload.bucket_bytes = bucket;
+    fixture_open(&b, "qwen2-7b", a800_machine(3), workload);
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.scheme = REDCO_INTRA_TENSOR;
+    const uint32_t count = (uint32_t)redco_model_classes(b.model, &classes);
+    for (uint32_t i = 0; i < count; i++) {
+        const bool block = classes[i].kind == REDCO_CLASS_BLOCK;
+        all[i] =
+            (redco_assignment){i, classes[i].layers, {shards, block ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE}};
+        if (classes[i].kind != REDCO_CLASS_HEAD) { continue; }
+        const redco_layer_cost cost = redco_cost_layer(b.costs, &parallelism, i, &all[i].config);
+        assert_int_equal(cost.transient_bytes[REDCO_TRANSIENT_GRADIENT], 2 * head - bucket);
+    }
+    check_ok(redco_simulate(b.costs, &parallelism, all, count, NULL, &s, &err), &err);
+    const redco_prediction p = redco_cost_step(b.costs, &parallelism, all, count);
+    check_near((double)p.total_bytes / (double)s.peak.bytes, 1.0, 0.001);
     fixture_close(&b);
 }
 
@@ -367,28 +400,26 @@ static void nccl_connections(void **state)
     enum { NVLS_TREE = REDCOI_NCCL_NVLS_TREE, SEND_RECV = REDCOI_NCCL_SEND_RECV };
     static const struct {
         redco_mesh mesh;
-        uint32_t channels, nvls_channels, heads, uses;
+        redcoi_nccl_connections c;
         uint64_t mib;
     } rows[] = {
-        {{1, 1}, 24, 16, 8, RING | TREE | NVLS | SEND_RECV, 0},
-        {{2, 1}, 24, 0, 0, RING, 288},
-        {{2, 1}, 24, 0, 0, TREE, 288},
-        {{2, 1}, 24, 0, 0, RING | TREE, 288},       /* 544 - 256 */
-        {{4, 1}, 24, 0, 0, RING | TREE, 288 + 288}, /* rank 0: 688 - 256 = 288 + 144 */
-        {{8, 1}, 24, 16, 8, NVLS, 256},             /* 16 x 8 heads x 2 directions x 1 */
-        {{8, 4}, 16, 0, 0, RING, 14 * 12 + 2 * 20}, /* 2 of 16 rings leave the node at each GPU */
-        {{1, 8}, 16, 0, 0, RING, 16 * 20},          /* all of them */
-        {{8, 2}, 16, 0, 0, RING | TREE, 208 + 192 + 2 * 20},
-        {{8, 4}, 16, 0, 0, RING | TREE, 208 + 192 + 2 * 2 * 20},
-        {{8, 4}, 16, 16, 8, NVLS | NVLS_TREE, 256 + 16 * 2 * 20},
-        {{2, 1}, 32, 0, 0, SEND_RECV, 32 * 12},
-        {{4, 1}, 32, 0, 0, SEND_RECV, 2 * 32 * 12},
-        {{1, 4}, 16, 0, 0, SEND_RECV, 2 * 16 * 2}, /* 16 steps of 128 KiB, shared by all peers */
+        {{1, 1}, {24, 16, 8, RING | TREE | NVLS | SEND_RECV}, 0},
+        {{2, 1}, {24, 0, 0, RING}, 288},
+        {{2, 1}, {24, 0, 0, TREE}, 288},
+        {{2, 1}, {24, 0, 0, RING | TREE}, 288},       /* 544 - 256 */
+        {{4, 1}, {24, 0, 0, RING | TREE}, 288 + 288}, /* rank 0: 688 - 256 = 288 + 144 */
+        {{8, 1}, {24, 16, 8, NVLS}, 256},             /* 16 x 8 heads x 2 directions x 1 */
+        {{8, 4}, {16, 0, 0, RING}, 14 * 12 + 2 * 20}, /* 2 of 16 rings leave the node at each GPU */
+        {{1, 8}, {16, 0, 0, RING}, 16 * 20},          /* all of them */
+        {{8, 2}, {16, 0, 0, RING | TREE}, 208 + 192 + 2 * 20},
+        {{8, 4}, {16, 0, 0, RING | TREE}, 208 + 192 + 2 * 2 * 20},
+        {{8, 4}, {16, 16, 8, NVLS | NVLS_TREE}, 256 + 16 * 2 * 20},
+        {{2, 1}, {32, 0, 0, SEND_RECV}, 32 * 12},
+        {{4, 1}, {32, 0, 0, SEND_RECV}, 2 * 32 * 12},
+        {{1, 4}, {16, 0, 0, SEND_RECV}, 2 * 16 * 2}, /* 16 steps of 128 KiB, shared by all peers */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_equal(redcoi_nccl_connected_bytes(rows[i].mesh, rows[i].channels, rows[i].nvls_channels,
-                                                     rows[i].heads, rows[i].uses),
-                         rows[i].mib << 20);
+        assert_int_equal(redcoi_nccl_connected_bytes(rows[i].mesh, &rows[i].c), rows[i].mib << 20);
     }
 }
 
@@ -399,15 +430,15 @@ static void nccl_channels(void **state)
     (void)state;
     const redco_machine machine = a800_machine(8);
     redcoi_nccl_communicator c = {.group = {.mesh = {8, 8}, .stride = 1}, .most_channels = 64};
-    assert_int_equal(redcoi_nccl_channels(&machine, &c), 8);
+    assert_int_equal(redcoi_nccl_connect(&machine, &c).channels, 8);
     c.group.mesh = (redco_mesh){8, 1};
-    assert_int_equal(redcoi_nccl_channels(&machine, &c), 16);
+    assert_int_equal(redcoi_nccl_connect(&machine, &c).channels, 16);
     c.most_channels = 6;
-    assert_int_equal(redcoi_nccl_channels(&machine, &c), 6);
+    assert_int_equal(redcoi_nccl_connect(&machine, &c).channels, 6);
     c.calls = 1u << REDCO_ALL_GATHER;
-    assert_int_equal(redcoi_nccl_uses(&machine, &c), REDCOI_NCCL_RING);
+    assert_int_equal(redcoi_nccl_connect(&machine, &c).uses, REDCOI_NCCL_RING);
     c.calls = 1u << REDCO_SEND_RECV;
-    assert_int_equal(redcoi_nccl_uses(&machine, &c), REDCOI_NCCL_SEND_RECV);
+    assert_int_equal(redcoi_nccl_connect(&machine, &c).uses, REDCOI_NCCL_SEND_RECV);
 }
 
 /* 64 GPUs, dp 8x8 where tp is 1, by hand. A framework has one communicator for the same ranks, redco-exec one for each
@@ -478,6 +509,7 @@ static void nccl_is_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(zero_stages),
+                                       cmocka_unit_test(a_large_gradient_fills_the_bucket),
                                        cmocka_unit_test(a_pipeline_needs_its_fuller_end),
                                        cmocka_unit_test(full_precision_states),
                                        cmocka_unit_test(sixteen_bit_moments),

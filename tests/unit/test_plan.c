@@ -88,6 +88,7 @@ static void sample_is_read(void **state)
     assert_int_equal(plan->predicted.nccl_bytes, 50);
     assert_int_equal(plan->predicted.allocated_bytes, 4700);
     assert_true(plan->closed_form.step_s == 0.25);
+    assert_string_equal(json_string_value(json_object_get(plan->evidence, "beyond")), "tp 2 (measured up to 1)");
     redco_plan_free(plan);
 }
 
@@ -101,6 +102,7 @@ static void older_sample_is_read(void **state)
     assert_string_equal(plan->engine.name, "amsp");
     assert_false(plan->engine.layer_units || plan->engine.plain_norm || plan->engine.stated != 0);
     assert_true(plan->closed_form.step_s == 0.0 && plan->predicted.step_s == 0.25);
+    assert_null(plan->evidence);
     redco_plan_free(plan);
     /* A plan written before the mesh named model chunks, sequence parallelism and the grid of experts, and all stages
      * were listed.
@@ -265,6 +267,15 @@ static const struct row contradictions[] = {
     {"/solver/gap", "2", "/solver/gap", "from 0 to 1"},
     {"/solver/status", "null", "/solver/status", "is null"},
     {"/calibration", "(none)", "/calibration", "is missing"},
+    {"/evidence", "(none)", "", ""},
+    {"/evidence", "[]", "/evidence", "an object is needed"},
+    {"/evidence/set", "1", "/evidence/set", "a string is needed"},
+    {"/evidence/layouts", "0", "/evidence/layouts", "is 0"},
+    {"/evidence/extrapolated", "false", "/evidence/beyond", "names a dimension, but extrapolated is false"},
+    {"/evidence/beyond", "\"\"", "/evidence/beyond", "is empty, but extrapolated is true"},
+    {"/evidence/nearest", "(none)", "/evidence/nearest", "is missing"},
+    {"/evidence/inside", "(none)", "", ""},
+    {"/evidence/inside", "3", "/evidence/inside", "an object is needed"},
     {"/inputs/model_sha256", "\"abc\"", "/inputs/model_sha256", "64 digits"},
     {"/inputs/cluster_sha256", "\"\"", "/inputs/cluster_sha256", "64 digits"},
     {"/inputs/profile_sha256", "\"x\"", "/inputs/profile_sha256", "64 digits"},

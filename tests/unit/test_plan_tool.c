@@ -290,7 +290,7 @@ static void plan_file_is_the_document_and_the_same_every_time(void **state)
     assert_int_equal(system(arguments), 0); /* NOLINT(cert-env33-c) */
     json_t *written = load(folder, "a.json");
     (void)json_object_set_new(at(shown, "/solver"), "seconds", json_real(0.0));
-    assert_int_equal(json_object_del(shown, "evidence"), 0); /* told beside the plan, as free_optimum is */
+    assert_true(json_is_object(at(shown, "/evidence")));
     assert_true(json_equal(shown, written));
     json_decref(shown);
     json_decref(written);

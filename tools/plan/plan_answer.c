@@ -134,8 +134,6 @@ static json_t *one_json(const struct shown *shown)
             json, "free_optimum",
             json_pack("{s:f,s:o}", "step_s", best->prediction.step_s, "cost_ratio", ratio_json(ratio)));
     }
-    json_t *const evidence = report_evidence_json(shown->answer, shown->inputs, 0);
-    if (evidence != NULL) { (void)json_object_set_new(json, "evidence", evidence); }
     if (shown->answer->result->verified) {
         (void)json_object_set_new(json, "verify", verify_json(shown->answer->result));
     }
@@ -157,11 +155,7 @@ static redco_status top_json(const struct shown *shown, json_t **json_out, redco
             json_decref(plans);
             return st;
         }
-        json_t *const json = redco_plan_to_json(plan);
-        json_t *const evidence = report_evidence_json(shown->answer, shown->inputs, i);
-        if (json != NULL && evidence != NULL) { (void)json_object_set(json, "evidence", evidence); }
-        json_decref(evidence);
-        (void)json_array_append_new(plans, json);
+        (void)json_array_append_new(plans, redco_plan_to_json(plan));
         redco_plan_free(plan);
     }
     *json_out = json_pack("{s:o}", "plans", plans);

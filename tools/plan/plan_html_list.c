@@ -133,6 +133,16 @@ static void write_table(FILE *out, const struct plan_html_list *list)
     for (uint32_t i = 0; i < list->count; i++) { write_row(out, list, &list->rows[i], degrees, columns, first); }
     html_end_table(out);
     if (copied) { html_copied(out); }
+    char text[2 * REDCO_EVIDENCE_TEXT];
+    for (uint32_t i = 0; i < list->count; i++) {
+        const enum report_kind kind = list->sizes ? REPORT_SIZES : REPORT_STRATEGIES;
+        if (report_extrapolated(kind, list->rows, list->count, i, text, sizeof text)) {
+            html_element(out, "<p class=note>", "%s", text);
+        }
+    }
+    if (report_lacked(list->inputs, list->rows, list->count, text, sizeof text)) {
+        html_element(out, "<p class=note>", "%s", text);
+    }
     if (list->sizes) {
         html_element(out, "<p class=faint>", "%s",
                      "scaling: tokens/s per GPU against those of the first number of GPUs that has a plan");

@@ -37,8 +37,11 @@ static void show_rows(struct list *list)
     for (uint32_t i = 0; i < list->answers->count; i++) {
         const redco_answer_row *const answer = &list->answers->rows[i];
         struct report_row *const row = &list->rows[i];
-        *row = (struct report_row){
-            .name = answer->name, .gpus = answer->gpus, .candidate = answer->best, .inputs = answer->inputs};
+        *row = (struct report_row){.name = answer->name,
+                                   .gpus = answer->gpus,
+                                   .candidate = answer->best,
+                                   .inputs = answer->inputs,
+                                   .beyond = answer->beyond};
         if (answer->result == NULL) {
             show_bad(&list->args->cli, &answer->bad, answer->inputs != NULL, row);
         } else if (answer->best == NULL) {
@@ -62,6 +65,9 @@ static json_t *row_json(const struct list *list, uint32_t index)
         if (json != NULL && engine) {
             (void)json_object_set_new(json, "engine", json_pack("{s:s}", "name", row->name));
         }
+    }
+    if (json != NULL && list->rows[index].lacked) {
+        (void)json_object_set_new(json, "engine_has_strategy", json_false());
     }
     if (json != NULL && list->kind == REPORT_SIZES) {
         (void)json_object_set_new(json, "gpus", json_integer((json_int_t)row->gpus));
@@ -106,12 +112,25 @@ static void print_written(const struct list *list, const char *path)
     if (path != NULL && !list->args->cli.json) { cli_wrote(path); }
 }
 
+/* The optimum is one that the engine can run; a named strategy beside it need not be. */
+static void mark_lacked(struct list *list)
+{
+    redco_strategy lacked[REDCO_STRATEGY_COUNT];
+    const uint32_t count = redco_strategies_lacked(&list->args->question.options, lacked);
+    for (uint32_t i = 0; i < list->answers->count; i++) {
+        for (uint32_t k = 0; k < count; k++) {
+            if (strcmp(list->rows[i].name, redco_strategy_name(lacked[k])) == 0) { list->rows[i].lacked = true; }
+        }
+    }
+}
+
 /* @return CLI_RUN, or the exit code where there is nothing to show: every row contradicts machine or model, say */
 static int begin(struct list *list, redco_status st, redco_error *err)
 {
     if (st == REDCO_OK) {
         show_rows(list);
         if (list->args->compare) { list->rows[0].marked = true; }
+        if (list->kind == REPORT_STRATEGIES && list->answers->rows[0].inputs == NULL) { mark_lacked(list); }
         st = write_report(list, err);
     }
     if (st != REDCO_OK) { return cli_fail(&list->args->cli, err); }
@@ -135,23 +154,6 @@ static int print_table(const struct list *list)
     return report_table(list->inputs, list->kind, list->rows, list->answers->count) ? CLI_DONE : CLI_SYSTEM;
 }
 
-/* The optimum is one that the engine can run; a named strategy beside it need not be. */
-static void warn_strategies(const struct plan_args *args, const redco_inputs *inputs)
-{
-    char text[200];
-    size_t used = 0;
-    redco_strategy lacked[REDCO_STRATEGY_COUNT];
-    const uint32_t count = redco_strategies_lacked(&args->question.options, lacked);
-    for (uint32_t i = 0; i < count; i++) {
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "",
-                                 redco_strategy_name(lacked[i]));
-    }
-    if (used == 0) { return; }
-    (void)snprintf(text + used, sizeof text - used, ": %s does not have them, and they are priced as if it had",
-                   inputs->engine.engine.name);
-    cli_warn(&args->cli, text);
-}
-
 int answer_compare(const struct plan_args *args, const redco_inputs *inputs)
 {
     struct list list = {.args = args,
@@ -167,7 +169,6 @@ int answer_compare(const struct plan_args *args, const redco_inputs *inputs)
     if (fits && args->out != NULL) { st = redco_plan_write(optimum->plan, args->out, &err); }
     int rc = begin(&list, st, &err);
     if (rc == CLI_RUN) {
-        warn_strategies(args, inputs);
         rc = args->cli.json ? print_json(&list, true) : print_table(&list);
         if (rc == CLI_DONE && !args->cli.json && fits) { report_solver(optimum->result, inputs); }
         if (rc == CLI_DONE && fits) { print_written(&list, args->out); }

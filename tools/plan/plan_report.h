@@ -18,6 +18,8 @@ struct report_row {
     const redco_inputs *inputs;       /**< NULL: those of the table */
     const redco_candidate *candidate; /* NULL: why not is in reason */
     char reason[400];
+    bool lacked;        /**< the engine does not have the strategy */
+    const char *beyond; /**< where it lies outside of what was measured; NULL or "": inside, or not known */
 };
 
 /** Model, cluster, workload; what all rows share. @param one  the only strategy shown, or NULL */
@@ -25,10 +27,17 @@ void report_header(const struct plan_args *args, const redco_inputs *inputs, con
 enum report_kind {
     REPORT_ONE,        /* one strategy: the header says the rest */
     REPORT_STRATEGIES, /* named ones */
-    REPORT_RANKS,      /* the best, which may differ only in how parameters are spread */
+    REPORT_RANKS,      /* the best, which may differ only in parameter synchronisation */
     REPORT_SIZES       /* numbers of GPUs, with scaling efficiency against the first row that fits */
 };
 
+/** "zero3, zeropp extrapolated: pp 32 (measured up to 16)": row @p index and those after it with the same reason.
+ *  @return false where the row is inside, or named with one before it */
+bool report_extrapolated(enum report_kind kind, const struct report_row *rows, uint32_t count, uint32_t index,
+                         char *buffer, size_t size);
+/** "zero2, zero3: megatron-lm does not have them; priced as if it had": rows that are lacked. @return false: none is */
+bool report_lacked(const redco_inputs *inputs, const struct report_row *rows, uint32_t count, char *buffer,
+                   size_t size);
 /** @return false when out of memory */
 bool report_table(const redco_inputs *inputs, enum report_kind kind, const struct report_row *rows, uint32_t count);
 void report_layers(const redco_plan *plan);
@@ -55,8 +64,6 @@ void report_traits(const redco_inputs *inputs, const redco_search_options *optio
 void report_engine(const redco_inputs *inputs, const char *note);
 /** Where the answer lies beyond measured runs, with the best within; with @p explain the nearest runs. */
 void report_evidence(const redco_answer *answer, const redco_inputs *inputs, bool explain);
-/** The same of the ranked candidate @p index; NULL: no measured runs are known. */
-json_t *report_evidence_json(const redco_answer *answer, const redco_inputs *inputs, uint32_t index);
 void report_solver(const redco_search_result *result, const redco_inputs *inputs);
 /** The cost of fixed choices, against the free optimum. */
 void report_free_optimum(const struct plan_args *args, const redco_candidate *mine, const redco_candidate *best);

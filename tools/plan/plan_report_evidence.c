@@ -1,9 +1,11 @@
-/* Tells whether measured runs stand behind the answer, the best for which they do, and the nearest of them. */
+/* Tells whether measured runs stand behind the answer, the best for which they do, and the nearest of them; and which
+ * rows of a table are no answers that the engine can run. */
 #include "tools/plan/plan_report.h"
 
 #include "tools/cli/text_table.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { LABEL = 10, SHORT = 48 };
 
@@ -63,42 +65,44 @@ void report_evidence(const redco_answer *answer, const redco_inputs *inputs, boo
     if (explain) { print_nearest(answer, inputs); }
 }
 
-static json_t *nearest_json(const redco_answer *answer, const redco_inputs *inputs,
-                            const redco_parallelism *parallelism)
+static bool same_beyond(const struct report_row *a, const struct report_row *b)
 {
-    const redco_reach reach = reach_of(inputs, &answer->options, parallelism);
-    size_t nearest[REDCO_EVIDENCE_NEAREST];
-    const size_t count = redco_evidence_nearest(answer->evidence, gpus_of(inputs), parallelism, &reach, nearest);
-    json_t *const list = json_array();
-    for (size_t i = 0; i < count; i++) {
-        const redco_evidence_run *const run = &answer->evidence->runs[nearest[i]];
-        (void)json_array_append_new(list,
-                                    json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "source", run->source, "model",
-                                              run->model, "gpus", (json_int_t)run->gpus, "tp", (json_int_t)run->tp,
-                                              "pp", (json_int_t)run->pp, "pp_chunks", (json_int_t)run->chunks, "cp",
-                                              (json_int_t)run->cp, "tokens", (json_int_t)run->reach.tokens));
-    }
-    return list;
+    return a->beyond != NULL && b->beyond != NULL && strcmp(a->beyond, b->beyond) == 0;
 }
 
-json_t *report_evidence_json(const redco_answer *answer, const redco_inputs *inputs, uint32_t index)
+bool report_extrapolated(enum report_kind kind, const struct report_row *rows, uint32_t count, uint32_t index,
+                         char *buffer, size_t size)
 {
-    const redco_parallelism *const parallelism = &answer->result->ranked[index].parallelism;
-    char beyond[REDCO_EVIDENCE_TEXT];
-    if (answer->evidence == NULL) { return NULL; }
-    const redco_reach reach = reach_of(inputs, &answer->options, parallelism);
-    (void)redco_evidence_beyond(answer->evidence, parallelism, &reach, beyond, sizeof beyond);
-    json_t *const json = json_pack("{s:s,s:I,s:b,s:s,s:o}", "set", inputs->calibration.name, "layouts",
-                                   (json_int_t)answer->evidence->count, "extrapolated", beyond[0] != '\0', "beyond",
-                                   beyond, "nearest", nearest_json(answer, inputs, parallelism));
-    if (json == NULL || index > 0 || answer->inside == NULL || answer->inside->ranked_count == 0) { return json; }
-    const redco_candidate *const c = &answer->inside->ranked[0];
-    (void)json_object_set_new(
-        json, "inside",
-        json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:f,s:f}", "tp", (json_int_t)c->parallelism.tp, "sequence_parallel",
-                  c->parallelism.sequence_parallel, "pp", (json_int_t)c->parallelism.pp, "pp_chunks",
-                  (json_int_t)redco_parallelism_chunks(&c->parallelism), "cp", (json_int_t)c->parallelism.cp,
-                  "micro_batch", (json_int_t)c->parallelism.micro_batch, "step_s", c->prediction.step_s,
-                  "tokens_per_s_per_gpu", c->prediction.tokens_per_s_per_gpu));
-    return json;
+    const struct report_row *const row = &rows[index];
+    char gpus[SHORT];
+    size_t used = 0;
+    if (row->beyond == NULL || row->beyond[0] == '\0') { return false; }
+    for (uint32_t i = 0; i < index; i++) {
+        if (same_beyond(&rows[i], row)) { return false; }
+    }
+    for (uint32_t i = index; i < count && used < size; i++) {
+        if (!same_beyond(&rows[i], row)) { continue; }
+        const char *const name = kind == REPORT_SIZES ? format_count(rows[i].gpus, gpus, sizeof gpus) : rows[i].name;
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s", used > 0 ? ", " : "", name);
+    }
+    if (used < size) {
+        (void)snprintf(buffer + used, size - used, "%s extrapolated: %s", kind == REPORT_SIZES ? " GPUs" : "",
+                       row->beyond);
+    }
+    return true;
+}
+
+bool report_lacked(const redco_inputs *inputs, const struct report_row *rows, uint32_t count, char *buffer, size_t size)
+{
+    size_t used = 0;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count && used < size; i++) {
+        if (!rows[i].lacked) { continue; }
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s", found++ > 0 ? ", " : "", rows[i].name);
+    }
+    if (used < size) {
+        (void)snprintf(buffer + used, size - used, ": %s does not have %s; priced as if it had",
+                       inputs->engine.engine.name, found > 1 ? "them" : "it");
+    }
+    return found > 0;
 }

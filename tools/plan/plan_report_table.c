@@ -8,7 +8,7 @@
 
 #define TIMES "\xc3\x97"
 
-enum { SHORT = 64 };
+enum { SHORT = 64, EXTRAPOLATED = 2 * REDCO_EVIDENCE_TEXT };
 
 static void table_heading(struct table *table, enum report_kind kind, struct report_degrees degrees)
 {
@@ -109,7 +109,8 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
         const redco_candidate *candidate = rows[i].candidate;
         char gpus[SHORT];
         table_row(table);
-        table_cell(table, "%s", rows[i].marked ? "*" : "");
+        table_cell(table, "%s%s%s", rows[i].marked ? "*" : "",
+                   rows[i].beyond != NULL && rows[i].beyond[0] != '\0' ? "~" : "", rows[i].lacked ? "!" : "");
         if (kind == REPORT_SIZES) {
             table_cell(table, "%7s", format_count(rows[i].gpus, gpus, sizeof gpus));
         } else {
@@ -130,6 +131,11 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
     if (copied) {
         (void)printf("     + and a second copy of the parameters, sharded inside each node, for the backward\n");
     }
+    char text[EXTRAPOLATED];
+    for (uint32_t i = 0; i < count; i++) {
+        if (report_extrapolated(kind, rows, count, i, text, sizeof text)) { (void)printf("     ~ %s\n", text); }
+    }
+    if (report_lacked(inputs, rows, count, text, sizeof text)) { (void)printf("     ! %s\n", text); }
     (void)printf("\n");
     return whole;
 }

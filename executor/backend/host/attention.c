@@ -108,6 +108,24 @@ static block make_block(const heads *h, uint64_t b, uint64_t head, uint64_t row)
     return k;
 }
 
+/** Leaves out the first and last keys that the mask shows to no query: room for tokens that are still to come. */
+static void leave_out_hidden(const heads *h, block *k)
+{
+    uint64_t first = k->keys, end = 0;
+    for (uint64_t r = 0; r < k->rows; r++) {
+        const uint8_t *const row = mask_row(h, k->b, k->head, k->row + r);
+        if (row == NULL) { return; }
+        const uint8_t *const mask = row + k->key;
+        uint64_t low = 0, high = k->keys;
+        while (low < first && mask[low] == 0) { low++; }
+        while (high > end && mask[high - 1] == 0) { high--; }
+        first = low;
+        end = high;
+    }
+    k->key += first;
+    k->keys = end > first ? end - first : 0;
+}
+
 /** Element of [batch][sequence][heads][size]. */
 static uint64_t at(uint64_t b, uint64_t i, uint64_t head, uint64_t sequence, uint64_t count, uint64_t size)
 {
@@ -208,7 +226,8 @@ redco_status REAL_NAME(attention)(const redco_launch *launch, redco_error *err)
     for (uint64_t b = 0; b < h.batch; b++) {
         for (uint64_t head = 0; head < h.count; head++) {
             for (uint64_t row = 0; row < h.queries && st == REDCO_OK; row += REDCOI_ATTENTION_ROWS) {
-                const block k = make_block(&h, b, head, row);
+                block k = make_block(&h, b, head, row);
+                leave_out_hidden(&h, &k);
                 st = attention_block(&h, &k, launch, err);
             }
         }

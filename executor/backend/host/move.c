@@ -155,6 +155,11 @@ redco_status redcoi_host_select(const redco_launch *launch, redco_error *err)
         const unsigned char *a = (const unsigned char *)launch->inputs[1].data + walk.first[1] * bytes;
         const unsigned char *b = (const unsigned char *)launch->inputs[2].data + walk.first[2] * bytes;
         unsigned char *out = (unsigned char *)launch->outputs[0].data + walk.done * bytes;
+        if (sc == 0 && (condition[0] != 0 ? sa : sb) == 1) { /* a row of one of them; it may lie there already */
+            const unsigned char *const from = condition[0] != 0 ? a : b;
+            if (from != out) { memcpy(out, from, walk.count * bytes); }
+            continue;
+        }
 #define SELECT_AS(type)                                                                                                \
     for (uint64_t i = 0; i < walk.count; i++) {                                                                        \
         ((type *)(void *)out)[i] = condition[i * sc] != 0 ? ((const type *)(const void *)a)[i * sa]                    \
