@@ -8,35 +8,11 @@ set -u
 . "$(dirname "$0")/exec-common.sh"
 compiler=$2
 cd "$scratch" || exit 2
-run() { # OPTION...: quietly, into out and err
-    runs=$((runs + 1))
-    redco-exec "$@" >out 2>err
-}
-refuse() { # CODE TEXT OPTION...
-    want=$1 text=$2
-    shift 2
-    run "$@"
-    got=$?
-    [ $got -eq "$want" ] && [ "$(wc -l <err)" -eq 1 ] && grep -q -e "$text" err && ! grep -q '^step' out ||
-        bad "$*: exit $got, not $want with \"$text\""
-}
 compile plain "$tests/training/plain.c" ''
-plan() { # NAME OPTION...
-    name=$1
-    shift
-    redco-plan --quiet --pipeline ./plain.so --cluster "$tests/data/exec/quad.json" --precision fp32 "$@" -o "$name.json" \
-        >out 2>err || bad "plan $name"
-}
-model_plan() { # NAME CONFIG OPTION...
-    name=$1 config=$2
-    shift 2
-    redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$config" --seq 12 --global-batch 8 \
-        --precision fp32 "$@" -o "$name.json" >out 2>err || bad "plan $name"
-}
-plan one --gpus 1 --global-batch 16 --micro-batch 4
-plan zero3 --gpus 4 --strategy zero3 --global-batch 16 --micro-batch 2
-plan ddp --gpus 2 --strategy ddp --global-batch 16 --micro-batch 4
-plan amsp --gpus 8 --fix p=2x1,g=2x2,os=4x2 --global-batch 16 --micro-batch 2
+pipeline_plan one ./plain.so 16 4 --gpus 1
+pipeline_plan zero3 ./plain.so 16 2 --gpus 4 --strategy zero3
+pipeline_plan ddp ./plain.so 16 4 --gpus 2 --strategy ddp
+pipeline_plan amsp ./plain.so 16 2 --gpus 8 --fix p=2x1,g=2x2,os=4x2
 python3 - <<'PY'
 import json
 for i in range(16):
@@ -48,26 +24,25 @@ data="--pipeline ./plain.so --data data.jsonl"
 # Adafactor on all plans, with each of its settings.
 # shellcheck disable=SC2086 # words
 {
-    run one.json $data --steps 0 --save-weights first || bad 'first weights'
+    run redco-exec one.json $data --steps 0 --save-weights first
     ada="$data --weights first --optimizer adafactor --dtype f64 --steps 8 --json --learning-rate 0.05"
     for name in one ddp zero3 amsp; do
-        run $name.json $ada --weight-decay 0 || bad "$name: exit $?"
+        run redco-exec $name.json $ada --weight-decay 0
         python3 "$tests/training/adafactor.py" first/model.safetensors data.jsonl out >told 2>&1 || { cat told && bad "$name"; }
     done
-    run amsp.json $ada --weight-decay 0.1 --decay matrices --beta1 0.9 --decay-power 0.5 --update-clip 0.7 --scale-epsilon 0 \
-        --clip-norm 0.3 || bad "settings: exit $?"
+    run redco-exec amsp.json $ada --weight-decay 0.1 --decay matrices --beta1 0.9 --decay-power 0.5 --update-clip 0.7 --scale-epsilon 0 \
+        --clip-norm 0.3
     python3 "$tests/training/adafactor.py" first/model.safetensors data.jsonl out decay=0.1 matrices=1 beta1=0.9 power=0.5 \
         clip=0.7 eps2=0 norm=0.3 >told 2>&1 || { cat told && bad settings; }
-    run zero3.json $ada --weight-decay 0.1 --relative-rate --clip-norm 0 || bad "relative: exit $?"
+    run redco-exec zero3.json $ada --weight-decay 0.1 --relative-rate --clip-norm 0
     python3 "$tests/training/adafactor.py" first/model.safetensors data.jsonl out decay=0.1 relative=1 norm=0 >told 2>&1 ||
         { cat told && bad relative; }
     python3 -c 'import json; assert [s["learning_rate"] for s in json.load(open("out"))["steps"]] == [min(0.01, (k + 1) ** -0.5) for k in range(8)]' ||
         bad 'the rate that is told is not the relative one'
-    run zero3.json $data --weights first --optimizer adafactor --dtype f64 --steps 5 --checkpoint ck --quiet || bad checkpoint
-    run amsp.json $data --optimizer adafactor --dtype f64 --steps 8 --checkpoint ck --resume --json --weight-decay 0.1 ||
-        bad 'on another plan'
+    run redco-exec zero3.json $data --weights first --optimizer adafactor --dtype f64 --steps 5 --checkpoint ck --quiet
+    run redco-exec amsp.json $data --optimizer adafactor --dtype f64 --steps 8 --checkpoint ck --resume --json --weight-decay 0.1
     cp out resumed.json
-    run one.json $data --weights first --optimizer adafactor --dtype f64 --steps 8 --json || bad whole
+    run redco-exec one.json $data --weights first --optimizer adafactor --dtype f64 --steps 8 --json
     python3 - <<'PY' || bad 'resumed losses are others'
 import json
 a, b = (json.load(open(f))["steps"] for f in ("resumed.json", "out"))
@@ -76,10 +51,10 @@ PY
     # Tensor parallelism: heads, fused projections (gpt2) and tables are cut inside of rows or of columns.
     for model in llama gpt2; do
         config=$tests/data/models/oracle/$model.json
-        model_plan $model.one "$config" --gpus 1 --micro-batch 4
-        model_plan $model.tp "$config" --gpus 4 --tp 2 --micro-batch 2 --strategy zero3
+        model_plan $model.one "$config" --seq 12 --global-batch 8 --gpus 1 --micro-batch 4 || bad "plan $model"
+        model_plan $model.tp "$config" --seq 12 --global-batch 8 --gpus 4 --tp 2 --micro-batch 2 --strategy zero3 || bad "plan $model.tp"
         for name in one tp; do
-            run $model.$name.json --optimizer adafactor --dtype f64 --steps 4 --json || bad "$model.$name: exit $?"
+            run redco-exec $model.$name.json --optimizer adafactor --dtype f64 --steps 4 --json
             cp out $name.out
         done
         python3 - <<'PY' || bad "$model: tensor-parallel losses are others"
@@ -88,11 +63,10 @@ a, b = (json.load(open(f))["steps"] for f in ("one.out", "tp.out"))
 assert len(a) == 4 and all(abs(x["loss"] / y["loss"] - 1) < 1e-10 for x, y in zip(a, b)), (a, b)
 PY
     done
-    refuse 2 'are not SGD' one.json $data --optimizer sgd --beta1 0.5
-    refuse 2 '--beta2: is AdamW' one.json $data --optimizer adafactor --beta2 0.5
-    refuse 2 "are Adafactor's" one.json $data --update-clip 2
-    refuse 2 'adafactor needs --backend host' one.json $data --optimizer adafactor --backend cuda
-    refuse 2 'is of a run whose\|has no tensor\|tensors' one.json $data --checkpoint ck --resume --steps 9 --dtype f64
+    refuse 2 'are not SGD' redco-exec one.json $data --optimizer sgd --beta1 0.5
+    refuse 2 '--beta2: is AdamW' redco-exec one.json $data --optimizer adafactor --beta2 0.5
+    refuse 2 "are Adafactor's" redco-exec one.json $data --update-clip 2
+    refuse 2 'adafactor needs --backend host' redco-exec one.json $data --optimizer adafactor --backend cuda
+    refuse 2 'is of a run whose\|has no tensor\|tensors' redco-exec one.json $data --checkpoint ck --resume --steps 9 --dtype f64
 }
-echo "$runs runs, $failures failures"
-exit $((failures > 0))
+finish
