@@ -40,7 +40,7 @@ static const struct argp_option options[] = {
      "Fit many sets and print a table: source (a set for each source and GPU), class (one for each class of GPU and "
      "software), unseen (each source by the others of its class, without and with one anchor run)",
      0},
-    {"seed", KEY_SEED, "N", 0, "Of the random halves and draws (default 1)", 0},
+    {"seed", KEY_SEED, "N", 0, "Seed of the random halves and draws (default 1)", 0},
     CLI_OPTIONS,
     {0},
 };

@@ -235,7 +235,7 @@ static void look_back(struct rank_run *r)
         }
     }
     if (st == REDCO_OK && args->check && r->run.first + r->run.count > 0) {
-        st = redco_trainer_compare(r->trainer, r->steps, r->run.count, &r->run.verdict, err);
+        st = redco_trainer_compare(r->trainer, NULL, r->steps, r->run.count, &r->run.verdict, err);
         r->run.checked = st == REDCO_OK;
     }
 }

@@ -335,18 +335,18 @@ static int measure(const struct arguments *a, const redco_world_options *launche
 int main(int argc, char **argv)
 {
     static const struct argp_option options[] = {
-        {"backend", KEY_BACKEND, "NAME", 0, "What runs the operators: host (the default) or cuda", 0},
+        {"backend", KEY_BACKEND, "NAME", 0, "The backend that runs the operators: host (the default) or cuda", 0},
         {"ranks", KEY_RANKS, "N", 0,
          "Processes that measure at the same time; as many as processors, at least 2, or 1 with its GPU; under mpirun, "
          "or where REDCO_RANK is set, its ranks",
          0},
-        {"nodes", KEY_NODES, "N", 0, "Nodes that the ranks are on, in equal parts, one behind the other; 1", 0},
+        {"nodes", KEY_NODES, "N", 0, "Nodes that the ranks are on, contiguous and in equal numbers; 1", 0},
         {"seconds", KEY_SECONDS, "N", 0,
          "Begin rounds as long as they are likely to end in that time; 60, or 90 on a GPU, whose list ends then", 0},
         {"quick", KEY_QUICK, NULL, 0, "A few small sizes once: to see that it works, not to plan with", 0},
         {"output", 'o', "FILE", 0, "Write the profile, which redco-plan reads", 0},
         {"collectives", KEY_COLLECTIVES, NULL, 0, "Measure collectives only, no operators", 0},
-        {"largest", KEY_LARGEST, "SIZE", 0, "Of collectives; 64 MiB", 0},
+        {"largest", KEY_LARGEST, "SIZE", 0, "Largest size of collectives; 64 MiB", 0},
         {"model", KEY_MODEL, "M", 0,
          "On a GPU: products of exactly that model's weights, too; may be repeated; without it those of LLaMA-like "
          "models of 125 million to 7 billion parameters",

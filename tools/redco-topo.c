@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     static const struct argp_option options[] = {
         {"xml", KEY_XML, "FILE", 0,
          "A recorded machine instead of this one: hwloc XML, NCCL topology XML or what --json printed", 0},
-        {"gpu", KEY_GPU, "GPU", 0, "What GPUs of unknown type are: a preset or a GPU file", 0},
+        {"gpu", KEY_GPU, "GPU", 0, "The GPUs of unknown type: a preset or a GPU file", 0},
         {"nic", KEY_NIC, "RATE", 0, "Rate of each NIC of unknown rate, such as \"200 Gb/s\"", 0},
         {"host", KEY_HOST, "N", 0,
          "Which host of an NCCL topology XML that describes several, from 0 on; default: the first", 0},

@@ -97,7 +97,7 @@ typedef enum redco_software {
 typedef enum redco_measured_scheme {
     REDCO_MEASURED_SCHEME_UNKNOWN,
     REDCO_MEASURED_SCHEME_INTRA, /**< tensors cut evenly: REDCO_INTRA_TENSOR */
-    REDCO_MEASURED_SCHEME_INTER  /**< whole tensors dealt to owners: REDCO_INTER_TENSOR */
+    REDCO_MEASURED_SCHEME_INTER  /**< whole tensors assigned to owners: REDCO_INTER_TENSOR */
 } redco_measured_scheme;
 
 typedef enum redco_measured_recompute {

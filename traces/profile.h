@@ -109,7 +109,7 @@ typedef struct redco_profile_measured {
     double clock_after_hz;    /**< the same when all was measured */
     double memory_clock_hz;   /**< clock of the device's memory */
     char capability[16];      /**< compute capability of the device: "9.0" */
-    char driver[64];          /**< "CUDA 13.0" */
+    char driver[64];          /**< "CUDA 13.0, NCCL 2.28.9" */
     uint32_t multiprocessors; /**< multiprocessors of the device */
     uint64_t memory_bytes;    /**< memory of the device */
     uint32_t processors;      /**< processors of the machine */

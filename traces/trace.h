@@ -68,13 +68,12 @@ void redco_trace_add_note(redco_trace *trace, const char *key, const char *text)
 redco_status redco_trace_text(const redco_trace *trace, char **text_out, size_t *size_out, redco_error *err);
 redco_status redco_trace_write(const redco_trace *trace, const char *path, redco_error *err);
 
-/** Reads {"traceEvents":[...]} or a bare array; kinds of events other than the above are skipped.
+/** Reads {"traceEvents":[...]} or a bare array event by event, of files of any size; kinds of events other than the
+ *  above are skipped.
+ *  @param path  or "-": standard input
+ *  @param bare  for drawing: what spans say about themselves is left out
  *  @return REDCO_EVALUE naming the JSON pointer of an event that is malformed, or of a flow that has no other end */
-redco_status redco_trace_read(const char *path, redco_trace **trace_out, redco_error *err);
-/** The same of files of any size, event by event, and for drawing: what spans say about themselves is left out.
- *  @param path  or "-": standard input */
-redco_status redco_trace_read_spans(const char *path, redco_trace **trace_out, redco_error *err);
-redco_status redco_trace_from_json(const redco_json_value *root, redco_trace **trace_out, redco_error *err);
+redco_status redco_trace_read(const char *path, bool bare, redco_trace **trace_out, redco_error *err);
 
 /** Counts of redco_trace_load(). */
 typedef struct redco_trace_load_report {
@@ -92,9 +91,6 @@ typedef struct redco_trace_load_report {
  *  @return REDCO_EVALUE when it is no list of events, or when the text is not JSON or is cut off; REDCO_EIO */
 redco_status redco_trace_load(const char *path, const char *const *args, redco_trace **trace_out,
                               redco_trace_load_report *report_out, redco_error *err);
-/** The same from text in memory. @param name  stands for the file in errors */
-redco_status redco_trace_parse(const char *text, size_t size, const char *name, const char *const *args,
-                               redco_trace **trace_out, redco_trace_load_report *report_out, redco_error *err);
 /** The same from a document that was read whole. */
 redco_status redco_trace_import(const redco_json_value *root, const char *const *args, redco_trace **trace_out,
                                 redco_trace_load_report *report_out, redco_error *err);

@@ -411,14 +411,6 @@ redco_status redco_trace_load(const char *path, const char *const *args, redco_t
     return st;
 }
 
-redco_status redco_trace_parse(const char *text, size_t size, const char *name, const char *const *args,
-                               redco_trace **trace_out, redco_trace_load_report *report_out, redco_error *err)
-{
-    redcoi_source source;
-    redcoi_source_text(&source, text, size, name);
-    return load(&source, args, trace_out, report_out, err);
-}
-
 redco_status redco_trace_import(const redco_json_value *root, const char *const *args, redco_trace **trace_out,
                                 redco_trace_load_report *report_out, redco_error *err)
 {

@@ -335,32 +335,6 @@ static redco_status conclude(struct reader *reader, redco_status st, redco_trace
     return st;
 }
 
-redco_status redco_trace_from_json(const redco_json_value *root, redco_trace **trace_out, redco_error *err)
-{
-    struct reader reader = {.trace = redco_trace_new()};
-    const struct list list = {root->name, json_is_array(root->json) ? "" : "/traceEvents"};
-    redco_json_value events = *root;
-    redco_json_value event;
-    size_t count = 0;
-    redco_status st = REDCO_OK;
-    if (reader.trace == NULL) { return out_of_memory(err); }
-    if (json_is_array(root->json)) {
-        count = json_array_size(root->json);
-    } else if ((st = redco_json_array(root, "traceEvents", &events, &count, err)) != REDCO_OK) {
-        goto out;
-    }
-    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-        if ((st = redco_json_element(&events, i, &event, err)) == REDCO_OK) {
-            st = read_event(&reader, &event, (uint32_t)i, err);
-        }
-    }
-    if (st != REDCO_OK) { goto out; }
-    if (json_is_object(root->json)) { read_notes(&reader, json_object_get(root->json, "otherData")); }
-    st = pair_flows(&reader, &list, err);
-out:
-    return conclude(&reader, st, trace_out, err);
-}
-
 static redco_status take_event(void *context, const redco_json_value *event, uint32_t index, redco_error *err)
 {
     struct reader *const reader = context;
@@ -368,24 +342,13 @@ static redco_status take_event(void *context, const redco_json_value *event, uin
     return st == REDCO_OK && reader->trace->failed ? out_of_memory(err) : st;
 }
 
-redco_status redco_trace_read_spans(const char *path, redco_trace **trace_out, redco_error *err)
+redco_status redco_trace_read(const char *path, bool bare, redco_trace **trace_out, redco_error *err)
 {
-    struct reader reader = {.trace = redco_trace_new(), .bare = true};
+    struct reader reader = {.trace = redco_trace_new(), .bare = bare};
     const redcoi_trace_sink sink = {&reader, take_event, read_notes};
     struct list list = {strcmp(path, "-") == 0 ? "standard input" : path, ""};
     if (reader.trace == NULL) { return out_of_memory(err); }
     redco_status st = redcoi_trace_each(path, &sink, &list.pointer, err);
     if (st == REDCO_OK) { st = pair_flows(&reader, &list, err); }
     return conclude(&reader, st, trace_out, err);
-}
-
-redco_status redco_trace_read(const char *path, redco_trace **trace_out, redco_error *err)
-{
-    redco_json *document = NULL;
-    redco_status st = redco_json_open(path, &document, err);
-    if (st != REDCO_OK) { return st; }
-    const redco_json_value root = redco_json_root(document);
-    st = redco_trace_from_json(&root, trace_out, err);
-    redco_json_close(document);
-    return st;
 }

@@ -19,11 +19,6 @@ redco_status redcoi_source_open(redcoi_source *source, const char *path, redco_e
     return REDCO_OK;
 }
 
-void redcoi_source_text(redcoi_source *source, const char *text, size_t size, const char *name)
-{
-    *source = (redcoi_source){.name = name, .text = text, .size = size, .ended = true};
-}
-
 void redcoi_source_close(redcoi_source *source)
 {
     if (source->file != NULL && source->file != stdin) { (void)fclose(source->file); }

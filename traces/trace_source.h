@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/** Filled in by redcoi_source_open() or redcoi_source_text(). */
+/** Filled in by redcoi_source_open(). */
 typedef struct redcoi_source {
     const char *name; /**< for errors */
     FILE *file;       /**< NULL: the text is all there */
@@ -23,7 +23,6 @@ typedef struct redcoi_source {
 
 /** @param path  a file, or "-" for standard input; borrowed */
 redco_status redcoi_source_open(redcoi_source *source, const char *path, redco_error *err);
-void redcoi_source_text(redcoi_source *source, const char *text, size_t size, const char *name);
 void redcoi_source_close(redcoi_source *source);
 
 /** The next character that is no white space, not taken. @param next_out  '\0' at the end */

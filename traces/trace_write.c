@@ -103,14 +103,14 @@ static int compare_events(const void *a, const void *b)
 static uint32_t list_events(const redco_trace *trace, struct event *events)
 {
     const redco_trace_span *const spans = trace->spans.items;
-    const redco_trace_flow *const flows = trace->flows.items;
+    uint32_t flow_count = 0, count = 0;
+    const redco_trace_flow *const flows = redco_trace_flows(trace, &flow_count);
     const redco_trace_counter *const counters = trace->counters.items;
-    uint32_t count = 0;
     for (uint32_t i = 0; i < trace->spans.count; i++) {
         events[count++] = (struct event){redcoi_trace_ns(spans[i].start_s),
                                          redcoi_trace_ns(spans[i].start_s + spans[i].duration_s), SPAN, i};
     }
-    for (uint32_t i = 0; i < trace->flows.count; i++) {
+    for (uint32_t i = 0; i < flow_count; i++) {
         const redco_trace_span *const from = &spans[flows[i].from], *const to = &spans[flows[i].to];
         const int64_t start = redcoi_trace_ns(from->start_s), end = redcoi_trace_ns(from->start_s + from->duration_s);
         const int64_t entry = redcoi_trace_ns(to->start_s), exit = redcoi_trace_ns(to->start_s + to->duration_s);

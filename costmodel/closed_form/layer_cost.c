@@ -413,7 +413,7 @@ static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
 }
 
 /* The fullest rank's share of one layer's states. Whole tensors (inter-tensor sharding) do not divide evenly, so each
- * layer carries the imbalance of the whole model's deal in proportion. */
+ * layer carries the imbalance of the whole model's assignment in proportion. */
 static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh, bool trained)
 {
     const uint64_t parameter_shards = redco_mesh_ranks(job->shards.parameters);

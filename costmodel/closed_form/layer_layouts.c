@@ -29,7 +29,7 @@ void redcoi_rank_clear(redcoi_rank *rank)
     rank->key.tp = 0;
 }
 
-/* The mock library for a class with several layouts where layers are not told apart. */
+/* The mock library for a class with several layouts where layers are not distinguished. */
 static void fill_mean(redcoi_rank *rank, uint32_t class_index)
 {
     redcoi_times *const mean = &rank->classes[class_index];

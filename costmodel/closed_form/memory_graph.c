@@ -94,7 +94,7 @@ redcoi_states redcoi_graph_states(const redcoi_job *job)
         owned = owners <= 1 ? trained : share_of(trained, owners, shard_granule);
         trained = owned * owners;
         kept = trained / (g / p);
-    } else { /* whole tensors: as uneven as they are dealt */
+    } else { /* whole tensors: as uneven as their assignment */
         const uint64_t all = job->rank->trained_params;
         const uint32_t tp = job->parallelism->tp;
         owned = redco_share_up(trained, redcoi_fullest_owner(job->costs, tp, owners), all);

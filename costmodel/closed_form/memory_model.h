@@ -22,7 +22,7 @@ uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, uint3
 /** The part of them that is not trained. */
 uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index, uint32_t tp);
 
-/** The trained parameters of the fullest of @p owners that whole tensors of all layers are dealt to, largest first,
+/** The trained parameters of the fullest of @p owners that whole tensors of all layers are assigned to, largest first,
  * each to the emptiest owner (so at least the largest tensor, however many owners). @p tp as in redco_rank_params(). */
 uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint64_t owners);
 

@@ -50,9 +50,10 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-uint64_t redcoi_nccl_connected_bytes(redco_mesh mesh, uint32_t channels, uint32_t nvls_channels, uint32_t heads,
-                                     uint32_t uses)
+uint64_t redcoi_nccl_connected_bytes(redco_mesh mesh, const redcoi_nccl_connections *connections)
 {
+    const uint32_t channels = connections->channels, nvls_channels = connections->nvls_channels;
+    const uint32_t uses = connections->uses;
     const uint64_t inside = inside_bytes(), network = network_bytes();
     /* Nodes of a binary tree: a leaf has one link, an inner one three; each is inner in one of the two trees. */
     const uint64_t tree_links = least(mesh.nodes - 1, 2);
@@ -69,7 +70,7 @@ uint64_t redcoi_nccl_connected_bytes(redco_mesh mesh, uint32_t channels, uint32_
         bytes += chain ? (mesh.gpus > 2 ? ways : 1) * channels * inside : 0;
         bytes += out * tree_links * network;
     }
-    if ((uses & REDCOI_NCCL_NVLS) != 0) { bytes += (uint64_t)nvls_channels * heads * nvls_step_bytes; }
+    if ((uses & REDCOI_NCCL_NVLS) != 0) { bytes += (uint64_t)nvls_channels * connections->heads * nvls_step_bytes; }
     if ((uses & REDCOI_NCCL_NVLS_TREE) != 0) { bytes += nvls_channels * tree_links * network; }
     if ((uses & REDCOI_NCCL_SEND_RECV) != 0) {
         const uint32_t neighbours = least((uint32_t)redco_mesh_ranks(mesh) - 1, 2);
@@ -136,27 +137,14 @@ static uint32_t uses_of(const redco_nccl_group *group, const redcoi_nccl_communi
     return uses;
 }
 
-uint32_t redcoi_nccl_channels(const redco_machine *machine, const redcoi_nccl_communicator *communicator)
-{
-    const redco_nccl_group group = group_of(machine, communicator->group);
-    return channels_of(&group, communicator->most_channels);
-}
-
-uint32_t redcoi_nccl_uses(const redco_machine *machine, const redcoi_nccl_communicator *communicator)
-{
-    const redco_nccl_group group = group_of(machine, communicator->group);
-    return uses_of(&group, communicator);
-}
-
-static uint64_t communicator_bytes(const redco_machine *machine, const redcoi_nccl_communicator *communicator)
+redcoi_nccl_connections redcoi_nccl_connect(const redco_machine *machine, const redcoi_nccl_communicator *communicator)
 {
     const redco_nccl_group group = group_of(machine, communicator->group);
     const uint32_t uses = uses_of(&group, communicator), most = communicator->most_channels;
     uint32_t channels = channels_of(&group, most);
     /* Sends inside a node use as many channels as a power of two allows (src/graph/paths.cc), over PCIe two. */
     if (uses == REDCOI_NCCL_SEND_RECV) { channels = group.nodes == 1 && !group.linked ? 2 : power_of_two_up(channels); }
-    return redcoi_nccl_connected_bytes(communicator->group.mesh, channels, nvls_channels_of(&group, most),
-                                       (uint32_t)group.nvls.channels, uses);
+    return (redcoi_nccl_connections){channels, nvls_channels_of(&group, most), (uint32_t)group.nvls.channels, uses};
 }
 
 static bool same_group(const redco_group *a, const redco_group *b)
@@ -247,8 +235,9 @@ static uint64_t find(redco_costs *costs, const redcoi_nccl_communicator *c)
     const bool kept = same_group(&slot->group, &c->group) && slot->calls == c->calls && slot->norm == c->norm &&
                       slot->most_channels == c->most_channels;
     if (!kept) {
-        *slot =
-            (redcoi_nccl_room){c->group, c->calls, c->norm, c->most_channels, communicator_bytes(&costs->machine, c)};
+        const redcoi_nccl_connections connections = redcoi_nccl_connect(&costs->machine, c);
+        *slot = (redcoi_nccl_room){c->group, c->calls, c->norm, c->most_channels,
+                                   redcoi_nccl_connected_bytes(c->group.mesh, &connections)};
     }
     return slot->bytes;
 }

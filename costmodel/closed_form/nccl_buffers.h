@@ -33,17 +33,16 @@ uint32_t redcoi_nccl_outer(const redco_costs *costs, const redco_parallelism *pa
  *  parameters. Frameworks use one communicator for all that the same ranks do; redco-exec one for each purpose. */
 uint32_t redcoi_nccl_sharded(const redcoi_job *job, redcoi_nccl_communicator out[REDCOI_NCCL_COMMUNICATORS_MAX]);
 
-/** Channels of rings and trees that a communicator has. */
-uint32_t redcoi_nccl_channels(const redco_machine *machine, const redcoi_nccl_communicator *communicator);
-/** The algorithms that NCCL chooses for the communicator's calls. */
-uint32_t redcoi_nccl_uses(const redco_machine *machine, const redcoi_nccl_communicator *communicator);
-/** Bytes of the fullest rank of one communicator.
- *  @param mesh        GPUs per node x nodes
- *  @param channels    redcoi_nccl_channels()
- *  @param nvls_channels, heads   of NVLink SHARP; 0 without
- *  @param uses        bits REDCOI_NCCL_... */
-uint64_t redcoi_nccl_connected_bytes(redco_mesh mesh, uint32_t channels, uint32_t nvls_channels, uint32_t heads,
-                                     uint32_t uses);
+/** Buffers that a communicator connects. */
+typedef struct redcoi_nccl_connections {
+    uint32_t channels;             /**< channels of rings and trees, or of sends */
+    uint32_t nvls_channels, heads; /**< channels and heads of NVLink SHARP; 0 without it */
+    uint32_t uses;                 /**< bits REDCOI_NCCL_...: the algorithms that NCCL chooses for its calls */
+} redcoi_nccl_connections;
+
+redcoi_nccl_connections redcoi_nccl_connect(const redco_machine *machine, const redcoi_nccl_communicator *communicator);
+/** Bytes of the fullest rank. @param mesh  GPUs per node x nodes */
+uint64_t redcoi_nccl_connected_bytes(redco_mesh mesh, const redcoi_nccl_connections *connections);
 
 /** Bytes of redcoi_nccl_outer() and of redcoi_nccl_sharded(); 0 where there is no GPU. */
 uint64_t redcoi_nccl_outer_bytes(redco_costs *costs, const redco_parallelism *parallelism);

@@ -32,7 +32,7 @@ redco_status redco_fit_validate(redco_evaluations *evaluations, const size_t *ro
                                 size_t count, const size_t *groups, const redco_calibration *prior,
                                 const redco_fit_options *options, double *predicted_out, redco_error *err);
 
-/** Deals @p count rows into @p folds parts of equal size, shuffled by @p seed. */
+/** Splits @p count rows into @p folds parts of equal size, shuffled by @p seed. */
 void redco_fit_folds(size_t count, uint32_t folds, uint64_t seed, size_t *groups_out);
 
 #ifdef __cplusplus

@@ -209,7 +209,7 @@ typedef struct redco_rank_group {
 } redco_rank_group;
 
 redco_value redco_graph_all_reduce(redco_graph *graph, redco_value a, redco_rank_group group, bool maximum);
-/** The ranks' tensors, one behind the other along @p axis. */
+/** The ranks' tensors, contiguous along @p axis. */
 redco_value redco_graph_all_gather(redco_graph *graph, redco_value a, redco_rank_group group, uint32_t axis);
 /** This rank's part along @p axis of the sum. */
 redco_value redco_graph_reduce_scatter(redco_graph *graph, redco_value a, redco_rank_group group, uint32_t axis);

@@ -10,7 +10,7 @@
 enum {
     NEIGHBOURS = 16, /**< readers of a value, before an operator, that it may join */
     REACH = 4096,    /**< operators between parts of a fusion */
-    AGAIN_STEPS = 4  /**< that may be made again for one value */
+    AGAIN_STEPS = 4  /**< that may be recomputed for one value */
 };
 
 static bool is_view(const redco_op *op)
@@ -383,7 +383,7 @@ static void emit_fusion(emitter *e, const redcoi_group *group, const redco_op *l
     if (!redcoi_fusion_make(e->f, group, &fusion)) { return; } /* it is read by nobody any more */
     e->changed = true;
     const redco_op *const alone = redco_value_op(e->f->graph, fusion.outputs[0]);
-    if (fusion.program.step_count == 1 && alone->kind != REDCO_OP_POINTWISE) { /* the others are made again elsewhere */
+    if (fusion.program.step_count == 1 && alone->kind != REDCO_OP_POINTWISE) { /* the others are recomputed elsewhere */
         copy_op(e, alone);
         return;
     }
@@ -502,30 +502,4 @@ redco_status redco_graph_fuse(const redco_graph *graph, const redco_value *outpu
     }
     *graph_out = now;
     return REDCO_OK;
-}
-
-uint64_t redco_graph_elementwise_bytes(const redco_graph *graph, const redco_value *outputs, uint32_t output_count,
-                                       bool (*choose)(void *context, const redco_op *op), void *context)
-{
-    uint64_t bytes = 0;
-    bool *const live = calloc((size_t)redco_graph_op_count(graph) + 1, sizeof *live);
-    if (live == NULL) { return 0; }
-    redco_graph_live(graph, outputs, output_count, live);
-    for (uint32_t i = 0; i < redco_graph_op_count(graph); i++) {
-        const redco_op *const op = redco_graph_op(graph, i);
-        if (!live[i] || redco_op_kind_class(op->kind) != REDCO_CLASS_ELEMENTWISE || is_view(op) ||
-            (choose != NULL && !choose(context, op))) {
-            continue;
-        }
-        for (uint32_t k = 0; k < op->input_count; k++) {
-            bool again = false;
-            for (uint32_t n = 0; n < k; n++) { again = again || op->inputs[n] == op->inputs[k]; }
-            if (!again) { bytes += redco_type_bytes(redco_value_type(graph, op->inputs[k])); }
-        }
-        for (uint32_t k = 0; k < op->output_count; k++) {
-            bytes += redco_type_bytes(redco_value_type(graph, op->first_output + k));
-        }
-    }
-    free(live);
-    return bytes;
 }

@@ -24,7 +24,7 @@ extern "C" {
 
 typedef struct redco_fuse_options {
     redco_fuse_choice choice; /**< supports: NULL for all */
-    bool keep_all;            /**< nothing is made again */
+    bool keep_all;            /**< nothing is recomputed */
 } redco_fuse_options;
 
 /** A new graph of only what @p outputs depend on; names, orders, copies and origins are kept. Fusing it again gives the
@@ -35,12 +35,6 @@ typedef struct redco_fuse_options {
 redco_status redco_graph_fuse(const redco_graph *graph, const redco_value *outputs, uint32_t output_count,
                               const redco_fuse_options *options, redco_graph **graph_out, redco_value *outputs_out,
                               redco_error *err);
-
-/** Bytes that elementwise operators read and write for @p outputs: each operator its inputs, once each, and its
- *  outputs. Fusing never makes it more.
- *  @param choose   asked for each such operator whether it counts; NULL: all do */
-uint64_t redco_graph_elementwise_bytes(const redco_graph *graph, const redco_value *outputs, uint32_t output_count,
-                                       bool (*choose)(void *context, const redco_op *op), void *context);
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,7 @@
 
 #define REDCOI_NO_GROUP UINT32_MAX
 
-/** Operators by number, ascending; those that are made again here belong to another group besides. */
+/** Operators by number, ascending; those that are recomputed here belong to another group besides. */
 typedef struct redcoi_group {
     uint32_t count;
     uint32_t op[REDCO_POINTWISE_STEPS_MAX];
@@ -40,7 +40,7 @@ redco_value redcoi_fuse_direct(const redco_graph *graph, redco_value value);
 /** @return whether the group makes @p value. */
 bool redcoi_group_makes(const redcoi_fuser *f, const redcoi_group *group, redco_value value);
 bool redcoi_group_has(const redcoi_group *group, uint32_t op);
-/** Where it stands: its last operator that is not made again. */
+/** Where it stands: its last operator that is not recomputed. */
 uint32_t redcoi_group_last(const redcoi_group *group);
 /** @return whether anybody but the group reads @p value, which it makes. */
 bool redcoi_group_hands_out(const redcoi_fuser *f, const redcoi_group *group, redco_value value);

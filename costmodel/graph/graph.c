@@ -104,11 +104,6 @@ void redco_graph_hold_label(redco_graph *graph, bool held)
     graph->label.held = held;
 }
 
-void redco_graph_set_copy(redco_graph *graph, uint32_t copy)
-{
-    graph->label.copy = copy;
-}
-
 /* FNV-1a over 32-bit words would be faster; operators are few and the hash is not what building costs. */
 static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
 {
@@ -340,19 +335,6 @@ void redco_graph_apply(redco_graph *graph, redco_op_kind kind, const redco_value
     }
     if (op == NULL && (op = append_op(graph, &made, s.out)) == NULL) { return; }
     for (uint32_t i = 0; i < outputs; i++) { outputs_out[i] = op->first_output + i; }
-}
-
-void redco_graph_repeat(redco_graph *graph, const redco_op *op, const redco_value *inputs, redco_value *outputs_out)
-{
-    if (op->kind == REDCO_OP_INPUT) { /* its name would stand twice */
-        *outputs_out = redcoi_graph_fail(graph, "an input is repeated: add one of another name");
-        return;
-    }
-    const bool own = op->id < graph->op_count && graph->ops[op->id] == op;
-    redco_op named = *op;
-    named.copy = op->copy > 0 ? op->copy : graph->label.copy;
-    named.origin = own ? op->origin : REDCO_NO_OP;
-    redco_graph_insert(graph, &named, inputs, outputs_out);
 }
 
 void redco_graph_insert(redco_graph *graph, const redco_op *op, const redco_value *inputs, redco_value *outputs_out)

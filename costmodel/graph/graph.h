@@ -172,7 +172,7 @@ typedef struct redco_op {
     const char *operator_name; /**< "qkv" (costmodel/README.md, section 2); "" if none was set */
     const char *absorbed;      /**< "activation": another operator of the layer whose work this one does as well, "" */
     uint32_t order;            /**< 0 forward, 1 gradient, 2 gradient of a gradient ... */
-    uint32_t copy;             /**< 0, or which recomputation: redco_graph_set_copy() */
+    uint32_t copy;             /**< 0, or which recomputation: not merged with equal operators of another copy */
     uint32_t origin;           /**< for a gradient: the operator that it differentiates, else REDCO_NO_OP */
     uint32_t toward; /**< for a product's gradient: which of the origin's inputs it belongs to, else REDCO_NO_VALUE */
 } redco_op;
@@ -193,8 +193,6 @@ void redco_graph_set_role(redco_graph *graph, redco_op_role role); /**< and its 
 void redco_graph_set_like(redco_graph *graph, const redco_op *op);
 /** While labels are held, the calls above change nothing: all that a function adds stands under one label. */
 void redco_graph_hold_label(redco_graph *graph, bool held);
-/** Operators of another copy are not merged with equal ones: the schedule recomputes a layer by adding it again. */
-void redco_graph_set_copy(redco_graph *graph, uint32_t copy);
 
 /** Adds an operator of any kind, checks it and simplifies it: what all building calls do. Who rewrites graphs (layouts,
  *  recomputation) calls it with the kind and attributes of an operator of the old graph and inputs of the new one.
@@ -203,9 +201,6 @@ void redco_graph_set_copy(redco_graph *graph, uint32_t copy);
  * existed before: equal operators, identities and folded constants */
 void redco_graph_apply(redco_graph *graph, redco_op_kind kind, const redco_value *inputs, uint32_t input_count,
                        const redco_attributes *attributes, redco_value *outputs_out);
-/** The same for an operator that exists, with its names, order and copy; not for inputs. @p op may be of another graph;
- * its origin is kept only if it is of this one. */
-void redco_graph_repeat(redco_graph *graph, const redco_op *op, const redco_value *inputs, redco_value *outputs_out);
 /** The same for an operator that the caller describes: kind, input_count, attributes, role and all names; its origin is
  * an operator of @p graph, or REDCO_NO_OP. */
 void redco_graph_insert(redco_graph *graph, const redco_op *op, const redco_value *inputs, redco_value *outputs_out);

@@ -231,19 +231,6 @@ static redco_status parse_text(const char *text, size_t size, const char *name, 
     return st;
 }
 
-redco_status redco_safetensors_parse(const void *bytes, size_t size, const char *name, redco_safetensors **tensors_out,
-                                     redco_error *err)
-{
-    uint64_t length = 0;
-    const redco_status st = check_length(bytes, size, name, &length, err);
-    if (st != REDCO_OK) { return st; }
-    if (length > size - LENGTH_BYTES) {
-        return redco_fail(err, REDCO_EVALUE, name, "is cut off: a header of %llu bytes in a file of %zu",
-                          (unsigned long long)length, size);
-    }
-    return parse_text((const char *)bytes + LENGTH_BYTES, (size_t)length, name, tensors_out, err);
-}
-
 static redco_status read_header(FILE *stream, const char *path, redco_safetensors **tensors_out, redco_error *err)
 {
     unsigned char start[LENGTH_BYTES];

@@ -33,9 +33,6 @@ typedef struct redco_safetensors redco_safetensors;
 
 /** Reads the header of a file, or an index and the headers of those of its shards that lie beside it. */
 redco_status redco_safetensors_open(const char *path, redco_safetensors **tensors_out, redco_error *err);
-/** From memory: the first bytes of a file, at least its header.  @param name  stands for the file in errors */
-redco_status redco_safetensors_parse(const void *bytes, size_t size, const char *name, redco_safetensors **tensors_out,
-                                     redco_error *err);
 /** From memory: an index, its shards unread.  @param index  borrowed for the call */
 redco_status redco_safetensors_parse_index(const redco_json_value *index, redco_safetensors **tensors_out,
                                            redco_error *err);

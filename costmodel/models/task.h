@@ -74,7 +74,7 @@ typedef struct redco_task {
     size_t input_count;
     redco_loss_function loss; /**< NULL: there is a step alone, which cannot be evaluated */
     /** In place of the gradient of the loss: gives every trained parameter a gradient and every assigned one its value
-     *  (redco_scope_minimize() and its kin), and returns the loss that is told. NULL: the loss is minimized. */
+     *  (redco_scope_minimize() and its kin), and returns the loss that is reported. NULL: the loss is minimized. */
     redco_loss_function step;
     const void *context;
 } redco_task;

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 typedef struct redco_power {
-    double limit_w;            /**< limit of one GPU; 0: nothing is known, and no energy is told */
+    double limit_w;            /**< limit of one GPU; 0: nothing is known, and no energy is reported */
     double idle_w;             /**< with a context, at full clock */
     double product_j_per_flop; /**< above idle, at full clock, in the training precision */
     double memory_w;           /**< above idle, while a memory-bound operator runs */

@@ -54,9 +54,6 @@ typedef struct redco_rank_coords {
     uint32_t at[REDCO_DIM_COUNT];
 } redco_rank_coords;
 
-/** "tp-cp-dp-pp", fastest first. @return static */
-const char *redco_rank_order_text(redco_rank_order order);
-
 /** The expert grid over the ranks of @p dense:  edp = tp cp dp / (etp ep), same pp and order.
  *  @param experts   routed experts of a layer; 0: not known, any ep
  *  @param grid_out  written only on success
@@ -176,8 +173,8 @@ typedef struct redco_parallel {
 } redco_parallel;
 
 redco_rank_grid redco_parallel_grid(const redco_parallel *p);
-/** That order as plan files say it, fastest first: "tp,dp-gpus,dp-nodes", or "tp,cp,dp-gpus,dp-nodes,pp" where cp or pp
- * is more than 1. @return static */
+/** That order as plan files have it, fastest first: "tp,dp-gpus,dp-nodes", or "tp,cp,dp-gpus,dp-nodes,pp" where
+ * cp or pp is more than 1. @return static */
 const char *redco_parallel_order_text(const redco_parallel *p);
 
 /** Data-parallel ranks that fit into a node beside @p inner = tp x cp; 1 where these fill it. */

@@ -12,11 +12,6 @@ static const struct {
     [REDCO_RANKS_TP_CP_PP_DP] = {"tp-cp-pp-dp", {REDCO_DIM_TP, REDCO_DIM_CP, REDCO_DIM_PP, REDCO_DIM_DP}},
 };
 
-const char *redco_rank_order_text(redco_rank_order order)
-{
-    return orders[order].text;
-}
-
 uint64_t redco_grid_ranks(const redco_rank_grid *grid)
 {
     uint64_t ranks = 1;

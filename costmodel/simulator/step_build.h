@@ -94,12 +94,12 @@ typedef struct redcoi_layer {
     uint32_t left;        /**< part of the repeated pass that is its last scatter and may outlast that, or NONE */
 } redcoi_layer;
 
-typedef struct redcoi_pile_state {
+typedef struct redcoi_bucket_group_state {
     double filled_bytes;
     int64_t held_bytes; /**< by buckets, where the gradients themselves are not kept */
     uint32_t ready;     /**< the operator behind which all that fills it is there */
     uint32_t serial;
-} redcoi_pile_state;
+} redcoi_bucket_group_state;
 
 /** One rank while its operators are issued. */
 typedef struct redcoi_unit {
@@ -107,7 +107,7 @@ typedef struct redcoi_unit {
     uint32_t last;                    /**< computation issued last, or NONE: collectives issued now start behind it */
     uint32_t waits[REDCOI_WAITS_MAX]; /**< waits of the next computation */
     uint32_t wait_count;
-    redcoi_pile_state *bucket_groups;
+    redcoi_bucket_group_state *bucket_groups;
 } redcoi_unit;
 
 /** Layers [first, end) of a model chunk. */
@@ -144,9 +144,9 @@ typedef struct redcoi_builder {
     uint32_t layer_count;
     uint32_t *ready;
     bool fold;
-    redcoi_template *templates;               /**< [chunk][stage][redco_turn_kind] */
-    redcoi_pile_state *template_bucket_group; /**< [template][bucket_group], after the pass; ready is a part */
-    uint32_t *places;                         /**< for a pass that is repeated: operators of the repetition */
+    redcoi_template *templates;                       /**< [chunk][stage][redco_turn_kind] */
+    redcoi_bucket_group_state *template_bucket_group; /**< [template][bucket_group], after the pass; ready is a part */
+    uint32_t *places;                                 /**< for a pass that is repeated: operators of the repetition */
     uint32_t place_count;
     redcoi_span *spans;      /**< [chunk][stage]: layers of a model chunk */
     redco_pipeline schedule; /**< with the micro-batches that are built */

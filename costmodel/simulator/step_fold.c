@@ -236,7 +236,7 @@ static bool note_left(redcoi_builder *b, const redcoi_unit *unit, const redcoi_p
         layer->left = inside && trailing_at(step, pass, part) != REDCO_STEP_NONE ? part : REDCO_STEP_NONE;
     }
     for (uint32_t i = 0; i < b->bucket_group_count; i++) {
-        redcoi_pile_state *const left = &b->template_bucket_group[index * b->bucket_group_count + i];
+        redcoi_bucket_group_state *const left = &b->template_bucket_group[index * b->bucket_group_count + i];
         *left = unit->bucket_groups[i];
         const bool inside = left->ready != REDCO_STEP_NONE && left->ready >= pass->first;
         left->ready = inside ? left->ready - pass->first : REDCO_STEP_NONE;
@@ -317,7 +317,7 @@ static void leave(redcoi_builder *b, redcoi_unit *unit, uint32_t index)
         layer->scattered = layer->left != REDCO_STEP_NONE ? b->places[layer->left] : REDCO_STEP_NONE;
     }
     for (uint32_t i = 0; i < b->bucket_group_count && !is_forward(index); i++) {
-        const redcoi_pile_state *const left = &b->template_bucket_group[index * b->bucket_group_count + i];
+        const redcoi_bucket_group_state *const left = &b->template_bucket_group[index * b->bucket_group_count + i];
         if (b->bucket_groups[i].once) { continue; }
         unit->bucket_groups[i] = *left;
         unit->bucket_groups[i].ready = left->ready != REDCO_STEP_NONE ? b->places[left->ready] : unit->last;

@@ -66,7 +66,7 @@ static uint32_t reduce(redcoi_builder *b, redcoi_unit *unit, uint32_t bucket_gro
                        uint32_t micro_batch)
 {
     const redcoi_bucket_group *const bucket_group = &b->bucket_groups[bucket_group_index];
-    redcoi_pile_state *const state = &unit->bucket_groups[bucket_group_index];
+    redcoi_bucket_group_state *const state = &unit->bucket_groups[bucket_group_index];
     bool network = false;
     const double seconds = redcoi_comm_s(b->costs, bucket_group->op, bytes, bucket_group->group, &network);
     const redco_step_traffic traffic = {.op = bucket_group->op,
@@ -119,7 +119,7 @@ void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *
         return;
     }
     const redcoi_bucket_group *const bucket_group = &b->bucket_groups[index];
-    redcoi_pile_state *const state = &unit->bucket_groups[index];
+    redcoi_bucket_group_state *const state = &unit->bucket_groups[index];
     state->filled_bytes += bytes;
     if (whole_bytes > 0) { /* moved into the bucket */
         redco_step_add_memory(b->step, REDCO_CATEGORY_SCATTERED, -whole_bytes);
@@ -139,7 +139,7 @@ void redcoi_flush(redcoi_builder *b, redcoi_unit *unit, bool once, uint32_t micr
 {
     for (uint32_t i = 0; i < b->bucket_group_count; i++) {
         const redcoi_bucket_group *const bucket_group = &b->bucket_groups[i];
-        redcoi_pile_state *const state = &unit->bucket_groups[i];
+        redcoi_bucket_group_state *const state = &unit->bucket_groups[i];
         uint32_t done = REDCO_STEP_NONE;
         if (bucket_group->once != once) { continue; }
         while (state->filled_bytes > rounding_bytes) {

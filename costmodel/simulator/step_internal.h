@@ -33,7 +33,7 @@ typedef struct redcoi_fold {
     uint32_t first_late; /**< the operator that the late parts wait for, or NONE */
 } redcoi_fold;
 
-/** Numbers one behind the other. */
+/** Contiguous numbers. */
 typedef struct redcoi_numbers {
     uint32_t *at;
     uint32_t count, capacity;

@@ -227,7 +227,7 @@ static void mark_again(const redcoi_job *job, const redco_operator *ops, redcoi_
 }
 
 /* Durations of the operators, stretched so that with the exposed collectives a pass takes what the closed form says:
- * the host's floor is spread over them. */
+ * the host's floor is distributed over them. */
 static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t class_index, redcoi_parts *parts)
 {
     const redcoi_times *const times = job->times;

@@ -234,8 +234,9 @@ static bool allocate(redcoi_builder *b, const redco_assignment *assignments, uin
         }
     }
     for (uint32_t r = 0; r < pp; r++) {
-        b->units[r] = (redcoi_unit){
-            .rank = r, .last = REDCO_STEP_NONE, .bucket_groups = calloc(2 * (size_t)count, sizeof(redcoi_pile_state))};
+        b->units[r] = (redcoi_unit){.rank = r,
+                                    .last = REDCO_STEP_NONE,
+                                    .bucket_groups = calloc(2 * (size_t)count, sizeof(redcoi_bucket_group_state))};
         if (b->units[r].bucket_groups == NULL) { return false; }
     }
     b->step->layers = calloc(b->layer_count, sizeof *b->step->layers);

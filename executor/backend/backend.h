@@ -62,7 +62,7 @@ typedef struct redco_occupation {
     uint64_t size_bytes;
     uint64_t moved_bytes; /**< bytes that a collective would read and write of this device's memory meanwhile */
     /** NULL: @p memory holds afterwards what it held. Else it is filled, at least once, with copies of these
-     *  @p from_bytes, one behind the other, the last one cut; they may lie in @p memory where a copy would come. */
+     *  @p from_bytes, contiguous, the last one cut; they may lie in @p memory where a copy would come. */
     const void *from;
     uint64_t from_bytes; /**< a multiple of 2 */
 } redco_occupation;

@@ -129,7 +129,6 @@ typedef struct redco_process_group_members {
 
 typedef struct redco_device_comm_calls {
     const char *name; /**< "host", "nccl" */
-    bool estimates;   /**< it is NCCL, which says how long a call will take */
     /** Collective. @param group_out  its first member is a redco_process_group, which is filled in afterwards */
     redco_status (*split)(redco_device_comm *device_comm, const redco_process_group_options *options,
                           const redco_process_group_members *members, redco_process_group **group_out,

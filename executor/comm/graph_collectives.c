@@ -1,6 +1,6 @@
 #include "executor/comm/graph_collectives.h"
 
-/** Along its axis a tensor is [outer, length, inner]; process groups join what lies one behind the other. */
+/** Along its axis a tensor is [outer, length, inner]; process groups join what is contiguous. */
 static uint64_t outer_count(const redco_launch *launch)
 {
     uint64_t outer = 1;

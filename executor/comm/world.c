@@ -41,29 +41,21 @@ static redco_status check(const redco_world_options *options, redco_error *err)
 redco_status redco_world_open(const redco_world_options *options, redco_world **world_out, redco_error *err)
 {
     const double timeout_s = options->timeout_s > 0.0 ? options->timeout_s : default_timeout_s;
+    redcoi_transport transport = {.size = 1};
     redco_status st = check(options, err);
-    if (st != REDCO_OK) { return st; }
-    redco_world *const world = calloc(1, sizeof *world);
-    if (world == NULL) { return redco_fail(err, REDCO_ENOMEM, "world", "out of memory"); }
-    world->transport = (redcoi_transport){.size = 1};
-    if (options->transport == REDCO_TRANSPORT_SOCKET) {
-        st = redcoi_socket_open(options, timeout_s, &world->transport, err);
-    } else if (options->transport == REDCO_TRANSPORT_MPI) {
-        st = redcoi_mpi_open(timeout_s, &world->transport, err);
+    if (st == REDCO_OK && options->transport == REDCO_TRANSPORT_SOCKET) {
+        st = redcoi_socket_open(options, timeout_s, &transport, err);
+    } else if (st == REDCO_OK && options->transport == REDCO_TRANSPORT_MPI) {
+        st = redcoi_mpi_open(timeout_s, &transport, err);
     }
-    if (st != REDCO_OK) {
-        free(world);
-        return st;
-    }
-    *world_out = world;
-    return REDCO_OK;
+    return st == REDCO_OK ? redcoi_world_open_on(&transport, world_out, err) : st;
 }
 
 redco_status redcoi_world_open_on(const redcoi_transport *transport, redco_world **world_out, redco_error *err)
 {
     redco_world *const world = calloc(1, sizeof *world);
     if (world == NULL) {
-        transport->calls->close(transport->state);
+        if (transport->calls != NULL) { transport->calls->close(transport->state); }
         return redco_fail(err, REDCO_ENOMEM, "world", "out of memory");
     }
     world->transport = *transport;

@@ -83,21 +83,6 @@ static redco_status measure(redco_tokens *t, redco_error *err)
     return REDCO_OK;
 }
 
-redco_status redco_tokens_open(const char *path, uint32_t id_bytes, const redco_tokens_options *options,
-                               redco_tokens **tokens_out, redco_error *err)
-{
-    redco_tokens *t = NULL;
-    redco_status st = create(path, options, &t, err);
-    if (st == REDCO_OK) { st = redco_ids_file_open(t->name, id_bytes, options->vocabulary, &t->ids, err); }
-    if (st == REDCO_OK) { st = measure(t, err); }
-    if (st == REDCO_OK) {
-        *tokens_out = t;
-        t = NULL;
-    }
-    redco_tokens_close(t);
-    return st;
-}
-
 redco_status redco_tokens_parse(const void *bytes, size_t size, const char *name, uint32_t id_bytes,
                                 const redco_tokens_options *options, redco_tokens **tokens_out, redco_error *err)
 {
@@ -113,6 +98,20 @@ redco_status redco_tokens_parse(const void *bytes, size_t size, const char *name
     }
     redco_tokens_close(t);
     return st;
+}
+
+redco_status redco_tokens_open(const char *path, uint32_t id_bytes, const redco_tokens_options *options,
+                               redco_tokens **tokens_out, redco_error *err)
+{
+    redco_mapped_file file = {.bytes = NULL};
+    redco_status st = redco_mapped_file_open(path, &file, err);
+    if (st == REDCO_OK) { st = redco_tokens_parse(file.bytes, file.size, path, id_bytes, options, tokens_out, err); }
+    if (st != REDCO_OK) {
+        redco_mapped_file_close(&file);
+        return st;
+    }
+    (*tokens_out)->ids.file = file;
+    return REDCO_OK;
 }
 
 redco_status redco_tokens_random(const redco_tokens_options *options, redco_tokens **tokens_out, redco_error *err)

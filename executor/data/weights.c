@@ -20,11 +20,9 @@ struct redco_weights {
     const redco_task *task;
     redco_safetensors *tensors;
     const redco_safetensor **found; /* by parameter */
-    const unsigned char *bytes;     /* the file in memory, or NULL */
-    size_t size_bytes;
-    size_t prefix;        /* bytes of parameters' names that the file's do not have */
-    redco_weights *other; /* other files, whose parameters it has none of; or NULL */
-    struct source *last;  /* used by redco_weights_read_run() */
+    size_t prefix;                  /* bytes of parameters' names that the file's do not have */
+    redco_weights *other;           /* other files, whose parameters it has none of; or NULL */
+    struct source *last;            /* used by redco_weights_read_run() */
 };
 
 /* A tensor's file while it is read. */
@@ -293,24 +291,6 @@ bool redco_weights_has(const redco_weights *w, size_t parameter)
     return w != NULL;
 }
 
-redco_status redco_weights_parse(const void *bytes, size_t size, const char *name, const redco_task *task,
-                                 redco_weights **weights_out, redco_error *err)
-{
-    redco_weights *w = NULL;
-    redco_status st = create(name, task, &w, err);
-    if (st != REDCO_OK) { return st; }
-    w->bytes = bytes;
-    w->size_bytes = size;
-    st = redco_safetensors_parse(bytes, size, name, &w->tensors, err);
-    if (st == REDCO_OK) { st = match(w, false, err); }
-    if (st == REDCO_OK) {
-        *weights_out = w;
-        w = NULL;
-    }
-    redco_weights_close(w);
-    return st;
-}
-
 void redco_weights_close(redco_weights *w)
 {
     if (w == NULL) { return; }
@@ -334,7 +314,6 @@ static redco_status open_source(source *s, redco_error *err)
     s->path = malloc(size);
     if (s->path == NULL) { return redco_fail(err, REDCO_ENOMEM, w->path, "no memory to read it"); }
     (void)snprintf(s->path, size, "%.*s%s", (int)folder, w->path, file);
-    if (w->bytes != NULL) { return REDCO_OK; }
     s->descriptor = open(s->path, O_RDONLY | O_CLOEXEC);
     return s->descriptor >= 0 ? REDCO_OK : redco_fail(err, REDCO_EIO, s->path, "cannot open: %s", strerror(errno));
 }
@@ -354,13 +333,7 @@ static redco_status cut_off(const source *s, redco_error *err)
 
 static redco_status fetch(const source *s, uint64_t at_bytes, uint64_t size_bytes, void *out, redco_error *err)
 {
-    const redco_weights *const w = s->w;
     char *to = out;
-    if (w->bytes != NULL) {
-        if (at_bytes > w->size_bytes || size_bytes > w->size_bytes - at_bytes) { return cut_off(s, err); }
-        memcpy(out, w->bytes + at_bytes, size_bytes);
-        return REDCO_OK;
-    }
     if (at_bytes > INT64_MAX - size_bytes) { return cut_off(s, err); } /* beyond what a file can have */
     while (size_bytes > 0) {
         const ssize_t got = pread(s->descriptor, to, size_bytes, (off_t)at_bytes);
@@ -557,56 +530,4 @@ void redco_weights_cast(redco_dtype from, const void *data, uint64_t count, redc
         redcoi_load(from, (const char *)data + at * from_bytes, here, wide);
         redcoi_store(to, wide, here, (char *)out + at * to_bytes);
     }
-}
-
-/* One row of the file after the other. */
-static redco_status write_rows(redco_tensor_file *file, size_t parameter, const redco_task_parameter *p,
-                               const void *data, redco_dtype dtype, redco_dtype file_dtype, redco_error *err)
-{
-    rows r;
-    block b = {0};
-    const uint64_t from_bytes = redco_dtype_bytes(dtype), to_bytes = redco_dtype_bytes(file_dtype);
-    redco_status st = rows_of(p, NULL, &r, err);
-    if (st != REDCO_OK) { return st; }
-    if (!take_block(&r, &b)) { st = redco_fail(err, REDCO_ENOMEM, p->name, "no memory to write it"); }
-    for (uint64_t row = 0; row < r.count && st == REDCO_OK; row++) {
-        if (r.transposed) {
-            for (uint64_t c = 0; c < r.width; c++) {
-                redcoi_load(dtype, (const char *)data + (c * r.count + row) * from_bytes, 1, &b.wide[c]);
-            }
-        } else {
-            redcoi_load(dtype, (const char *)data + row * r.width * from_bytes, r.width, b.wide);
-        }
-        redcoi_store(file_dtype, b.wide, r.width, b.raw);
-        st = redco_tensor_file_put(file, parameter, row * r.width * to_bytes, b.raw, r.width * to_bytes, err);
-    }
-    free_block(&b);
-    return st;
-}
-
-redco_status redco_weights_write(const char *path, const redco_task *task, const void *const *data, redco_dtype dtype,
-                                 redco_dtype file_dtype, redco_error *err)
-{
-    const size_t count = task->parameter_count;
-    redco_tensor_file *file = NULL;
-    redco_named_type *types = calloc(count + 1, sizeof *types);
-    if (types == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "no memory to write it"); }
-    for (size_t i = 0; i < count; i++) {
-        const redco_task_parameter *const p = &task->parameters[i];
-        types[i] = (redco_named_type){.name = p->name, .type = {.dtype = file_dtype, .rank = p->rank}};
-        for (uint32_t k = 0; k < p->rank; k++) { types[i].type.dim[k] = p->dim[file_axis(p, k)]; }
-    }
-    json_t *metadata = json_pack("{s:s}", "format", "pt"); /* which transformers asks for */
-    redco_status st = redco_tensor_file_create(path, types, count, metadata, &file, err);
-    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-        st = write_rows(file, i, &task->parameters[i], data[i], dtype, file_dtype, err);
-    }
-    if (st == REDCO_OK) {
-        st = redco_tensor_file_finish(file, err);
-        file = NULL;
-    }
-    redco_tensor_file_abandon(file);
-    json_decref(metadata);
-    free(types);
-    return st;
 }

@@ -39,9 +39,6 @@ redco_status redco_weights_open_parts(const redco_weights_part *parts, size_t co
  *  adapters. @param weights  NULL: none has */
 bool redco_weights_has(const redco_weights *weights, size_t parameter);
 
-/** From memory, which is borrowed until it is closed; no index. */
-redco_status redco_weights_parse(const void *bytes, size_t size, const char *name, const redco_task *task,
-                                 redco_weights **weights_out, redco_error *err);
 void redco_weights_close(redco_weights *weights); /**< NULL is accepted */
 
 /** @param parameter  its number in the task, which a file must have
@@ -58,12 +55,6 @@ redco_status redco_weights_read_run(redco_weights *weights, size_t parameter, ui
 
 /** Rounds elements to another type, to nearest even. @param out  may be @p data where it is no wider */
 void redco_weights_cast(redco_dtype from, const void *data, uint64_t count, redco_dtype to, void *out);
-
-/** Writes all parameters, whole or not at all.
- *  @param data        one dense tensor per parameter in the executor's storage, of type @p dtype
- *  @param file_dtype  in the file */
-redco_status redco_weights_write(const char *path, const redco_task *task, const void *const *data, redco_dtype dtype,
-                                 redco_dtype file_dtype, redco_error *err);
 
 #ifdef __cplusplus
 }

@@ -31,7 +31,7 @@ typedef struct redco_measure_curve {
 typedef struct redco_measure_collectives redco_measure_collectives;
 
 typedef struct redco_measure_groups {
-    uint32_t nodes;      /**< the world's ranks are on so many nodes, in equal parts and one behind the other */
+    uint32_t nodes;      /**< nodes that the world's ranks are on, contiguous and in equal numbers */
     uint64_t most_bytes; /**< sizes from REDCO_MEASURE_LEAST_BYTES up to this, by powers of two, or of four if those are
                               too many */
     redco_device_comm *device_comm; /**< moves values in the backend's memory; NULL: communicators, on the program's.

@@ -12,7 +12,7 @@ extern "C" {
 typedef enum redco_arena_category {
     REDCO_ARENA_ACTIVATIONS, /**< made by forward and read by backward */
     REDCO_ARENA_LOGITS,      /**< the head's product and its gradient */
-    REDCO_ARENA_RECOMPUTED,  /**< made again */
+    REDCO_ARENA_RECOMPUTED,  /**< recomputed */
     REDCO_ARENA_WORKING,     /**< gradients under way, and what a layer makes and reads itself */
     REDCO_ARENA_WORKSPACE,   /**< workspaces of operators */
     REDCO_ARENA_CATEGORIES

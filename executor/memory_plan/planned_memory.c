@@ -79,34 +79,3 @@ redco_status redco_memory_run(const redco_memory_map *map, redco_backend *backen
     }
     return collectives->run(collectives->context, backend, stream, &launch, err);
 }
-
-static redco_status fill(const redco_memory_map *map, redco_backend *backend, redco_device_stream *stream,
-                         uint64_t from, uint64_t bytes, redco_error *err)
-{
-    enum { PIECE = 1 << 16 };
-    redco_status st = REDCO_OK;
-    unsigned char *const piece = malloc(PIECE);
-    if (piece == NULL) { return redco_fail(err, REDCO_ENOMEM, "arena", "no memory to fill it"); }
-    memset(piece, 0xff, PIECE);
-    for (uint64_t at = 0; at < bytes && st == REDCO_OK; at += PIECE) {
-        const uint64_t rest = bytes - at;
-        st = backend->calls->copy(backend, stream, (unsigned char *)map->arena + from + at, piece,
-                                  rest < PIECE ? rest : PIECE, err);
-    }
-    if (st == REDCO_OK) { st = backend->calls->stream_finish(backend, stream, err); }
-    free(piece);
-    return st;
-}
-
-redco_status redco_memory_poison(const redco_memory_map *map, redco_backend *backend, redco_device_stream *stream,
-                                 uint32_t step, redco_error *err)
-{
-    const redco_lifetimes *const l = &map->plan->lifetimes;
-    redco_status st = REDCO_OK;
-    if (step == REDCO_NO_OP) { return fill(map, backend, stream, 0, map->plan->arena.bytes, err); }
-    for (uint32_t i = 0; i < l->interval_count && st == REDCO_OK; i++) {
-        if (l->intervals[i].last != step || step + 1 == l->step_count) { continue; }
-        st = fill(map, backend, stream, map->plan->offsets[i], l->intervals[i].size_bytes, err);
-    }
-    return st;
-}

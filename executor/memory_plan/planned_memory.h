@@ -40,12 +40,6 @@ void *redco_memory_of(const redco_memory_map *map, redco_value value);
 redco_status redco_memory_run(const redco_memory_map *map, redco_backend *backend, redco_device_stream *stream,
                               const redco_collectives *collectives, uint32_t op_id, redco_error *err);
 
-/** Fills what nobody needs after @p step with not-a-number (bytes of 255), so that results show whether somebody reads
- *  it: for tests and debugging. Waits for the stream.
- *  @param step  of the plan's order; REDCO_NO_OP: all of the arena */
-redco_status redco_memory_poison(const redco_memory_map *map, redco_backend *backend, redco_device_stream *stream,
-                                 uint32_t step, redco_error *err);
-
 #ifdef __cplusplus
 }
 #endif

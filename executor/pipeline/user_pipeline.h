@@ -98,7 +98,7 @@ typedef struct redco_user_pipeline {
      *      redco_scope_assign(scope, "target.w", value)         a formula: a target that follows
      *
      *  What it says is of one micro-batch; the mean over those of a step (scope->micro_batches of them) is taken, so
-     *  that a plan's ranks change nothing. @return the loss that is told, a scalar */
+     *  that a plan's ranks change nothing. @return the loss that is reported, a scalar */
     redco_value (*step)(redco_scope *scope, const void *context);
     /** Builds the prediction, [examples, ...] of a floating type or I32; NULL: nothing is. Inputs that an example to
      * predict does not have are still collated: collate() must do without them. */
@@ -111,7 +111,7 @@ typedef struct redco_user_pipeline {
      * new reference.
      */
     json_t *(*output)(const json_t *example, const double *values, uint32_t count);
-    /** Judges a prediction, for instance 1 or 0; --evaluate tells the mean. NULL: only the loss is told.
+    /** Judges a prediction, for instance 1 or 0; --evaluate reports the mean. NULL: only the loss is.
      *  @param prediction  as output() made it */
     double (*metric)(const json_t *example, const json_t *prediction);
     /** The weight of an example where the loss is a mean over something else than examples: targets that are asked

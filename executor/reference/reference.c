@@ -242,11 +242,6 @@ void *redco_reference_state(redco_reference *r, size_t parameter, uint32_t state
     return r->slots[parameter].state[state];
 }
 
-const void *redco_reference_gradient(const redco_reference *r, size_t parameter)
-{
-    return r->slots[parameter].gradient;
-}
-
 /* A scalar result of either type. */
 typedef union real {
     double f64;

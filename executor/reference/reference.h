@@ -33,7 +33,6 @@ void redco_reference_free(redco_reference *reference); /**< NULL is accepted */
 void *redco_reference_master(redco_reference *reference, size_t parameter);
 /** Its states (redco_optimizer_states() of them), and the gradient of the last step, not clipped. */
 void *redco_reference_state(redco_reference *reference, size_t parameter, uint32_t state);
-const void *redco_reference_gradient(const redco_reference *reference, size_t parameter);
 
 /** The results of a step. */
 typedef struct redco_reference_step {

@@ -233,7 +233,7 @@ static void assign(struct binder *b)
         const uint32_t earliest = made_by(b, op);
         const struct wanted wanted = wanted_of(b, op, earliest);
         if (op->absorbed_id != 0) { excuse(b, op); }
-        /* A value that is made again without an operator of its own (a gather of keys) is made where it is read. */
+        /* A value that is recomputed without an operator of its own (a gather of keys) is made where it is read. */
         const uint32_t compute_task =
             op->copy > 0 ? find_word(b, &wanted, side_of(op)) : natural(b, wanted, side_of(op));
         const bool late = compute_task == REDCO_STEP_NONE && op->copy > 0;

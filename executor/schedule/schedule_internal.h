@@ -140,7 +140,7 @@ typedef struct redcoi_thread {
     double emulated_s; /**< until when the emulated operators so far last */
 } redcoi_thread;
 
-/** Tasks of the stream that computes, one behind the other, that wait for nothing in between and that nobody waits for
+/** Consecutive tasks of the stream that computes, that wait for nothing in between and that nobody waits for
  * but at the end: one recording queues them. By the first task's number in its stream. */
 typedef struct redcoi_segment {
     uint32_t count; /**< tasks; 0: another one has this task, or it is not recorded */

@@ -258,12 +258,6 @@ bool redco_states_bucket_due(const redco_states *states, uint32_t bucket, redco_
     return shared && (bucket_group->sharded || micro_batch.index + 1 == micro_batch.count);
 }
 
-uint32_t redco_states_bucket_after(const redco_states *states, uint32_t module)
-{
-    const uint32_t bucket = states->bucket_of[module];
-    return states->buckets[bucket].last_module == module ? bucket : REDCO_NO_BUCKET;
-}
-
 uint32_t redco_states_bucket_of(const redco_states *states, uint32_t module)
 {
     return states->bucket_of[module];

@@ -21,7 +21,7 @@ bool redcoi_counts(const redco_states *states, uint32_t layer, const redco_shard
     return place.tp == 0 || !redcoi_model(states)->tensors[slice->tensor].replicated;
 }
 
-/* Slices that lie one behind the other in all that an update touches are one, where launches count. */
+/* Slices that are contiguous in all that an update touches are one, where launches count. */
 static bool continues(const redco_states *states, const redco_shard_slice *run, const redco_shard_slice *next)
 {
     const redco_state_tensor *const tensors = redcoi_model(states)->tensors;

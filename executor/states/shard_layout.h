@@ -6,7 +6,7 @@
  *
  *  Frozen modules come behind the others in a layer's shard, and have no gradients and no owners:
  *
- *  whole      a module's tensors one behind the other, each beginning at a multiple of tensor_granule
+ *  whole      a module's tensors, contiguous, each beginning at a multiple of tensor_granule
  *  shard      the whole in as many equal parts as parameters have ranks; a layer's shard is those of its modules, last
  *             module first: the order in which backward makes gradients. Its first part is trained, the rest frozen
  *  gradients  what of the trained part this rank keeps of gradients
@@ -15,7 +15,7 @@
  *  Within a shard, optimizer states are assigned to owners in one of two ways:
  *      intra-tensor  the layer's shard is cut into equal parts. Gradients are consecutive parts.
  *      inter-tensor  slices of tensors go whole to owners, largest tensor first, each to the emptiest
- *                    (Graham 1969), over all layers; what a rank keeps stands one behind the other.
+ *                    (Graham 1969), over all layers; what a rank keeps is contiguous.
  *  A slice is what of one tensor one owner has.
  */
 #ifndef REDCO_STATES_LAYOUT_H
@@ -106,7 +106,7 @@ typedef struct redco_layer_layout {
     uint64_t trained;                            /**< the first part of the shard */
     uint64_t part;                               /**< intra-tensor: size of one owner's part, else 0 */
     uint64_t gradient_begin;                     /**< where in the shard gradients begin that are not packed */
-    bool packed;                                 /**< gradients are slices one behind the other, not one range */
+    bool packed;                                 /**< gradients are contiguous slices, not one range */
     uint32_t first_slice, slice_count;           /**< slices of the shard, whoever owns them, by shard_at */
     uint32_t trained_pieces;                     /**< the first ones */
 } redco_layer_layout;

@@ -5,7 +5,7 @@
  *
  *      per micro-batch and module   gather, (compute), gather, (compute), scatter, take
  *      per bucket                   reduce
- *      once a step                  squares, sum, update of every layer, spread of every layer
+ *      once a step                  squares, sum, update and synchronisation of every layer
  *
  *  Each belongs to a stream of the simulator (costmodel/simulator/step.h), whose process groups it uses. Calls queue
  * their work on the stream of their worker and return; a caller with several streams orders them with events. Calls of
@@ -147,8 +147,6 @@ uint32_t redco_states_bucket_of(const redco_states *states, uint32_t module);
 /** The buffer that redco_states_take() writes a module's gradients to, as redco_states_bucket_buffer() numbers them, or
  *  REDCO_NO_BUCKET. */
 uint32_t redco_states_take_buffer(const redco_states *states, uint32_t module);
-/** The bucket that is full when the module's gradients, and those of all modules behind it, were taken. */
-uint32_t redco_states_bucket_after(const redco_states *states, uint32_t module);
 uint64_t redco_states_bucket_bytes(const redco_states *states, uint32_t bucket);
 /** Which buffer it uses, so must not be filled before an earlier bucket there was reduced; or REDCO_NO_BUCKET: none. */
 uint32_t redco_states_bucket_buffer(const redco_states *states, uint32_t bucket);

@@ -131,9 +131,11 @@ static double relative(double got, double want)
 static void compare_steps(const struct compare *c, const redco_trainer_step *steps, uint64_t before)
 {
     redco_trainer_verdict *const v = c->verdict;
-    for (uint64_t s = before; s < c->baseline->step_count; s++) {
-        const double loss = relative(steps[s - before].loss, c->baseline->steps[s].loss);
-        const double norm = relative(steps[s - before].gradient_norm, c->baseline->steps[s].gradient_norm);
+    uint64_t count = 0;
+    const redco_trainer_step *const want = redco_baseline_steps(c->baseline, &count);
+    for (uint64_t s = before; s < count; s++) {
+        const double loss = relative(steps[s - before].loss, want[s].loss);
+        const double norm = relative(steps[s - before].gradient_norm, want[s].gradient_norm);
         v->loss_error = fmax(v->loss_error, loss);
         v->norm_error = fmax(v->norm_error, norm);
         const double judged = wide(c->t) ? fmax(loss, norm) : loss;
@@ -256,33 +258,21 @@ static redco_status judge(redco_trainer *t, const redco_baseline *baseline, cons
     return st;
 }
 
-redco_status redco_trainer_compare_with(redco_trainer *t, const redco_baseline *baseline,
-                                        const redco_trainer_step *steps, uint64_t step_count,
-                                        redco_trainer_verdict *verdict_out, redco_error *err)
+redco_status redco_trainer_compare(redco_trainer *t, const redco_baseline *baseline, const redco_trainer_step *steps,
+                                   uint64_t step_count, redco_trainer_verdict *verdict_out, redco_error *err)
 {
     struct collected weights = {.modules = 0};
-    redco_status st = redcoi_trainer_real(t, "a comparison", err);
-    if (st == REDCO_OK && wide(t)) { st = collect(t, &weights, err); }
-    if (st == REDCO_OK && redco_world_rank(t->world) == 0) {
-        st = judge(t, baseline, &weights, steps, step_count, verdict_out, err);
-    }
-    free_collected(&weights);
-    return st;
-}
-
-redco_status redco_trainer_compare(redco_trainer *t, const redco_trainer_step *steps, uint64_t step_count,
-                                   redco_trainer_verdict *verdict_out, redco_error *err)
-{
-    struct collected weights = {.modules = 0};
-    redco_baseline *baseline = NULL;
+    redco_baseline *own = NULL;
     /* Collected first: the others need not wait until one rank has trained alone. */
     redco_status st = redcoi_trainer_real(t, "a comparison", err);
     if (st == REDCO_OK && wide(t)) { st = collect(t, &weights, err); }
     if (st == REDCO_OK && redco_world_rank(t->world) == 0) {
-        st = redco_baseline_train(t->plan, t->place, &t->options, t->step, &baseline, err);
-        if (st == REDCO_OK) { st = judge(t, baseline, &weights, steps, step_count, verdict_out, err); }
+        if (baseline == NULL) { st = redco_baseline_train(t->plan, t->place, &t->options, t->step, &own, err); }
+        if (st == REDCO_OK) {
+            st = judge(t, own != NULL ? own : baseline, &weights, steps, step_count, verdict_out, err);
+        }
     }
-    redco_baseline_free(baseline);
+    redco_baseline_free(own);
     free_collected(&weights);
     return st;
 }

@@ -58,7 +58,7 @@ redco_status redcoi_fault_inject(redco_trainer *t, redco_error *err)
     redco_device_stream *stream = NULL;
     uint64_t at = 0;
     if (fault == NULL || fault->step != t->step) { return REDCO_OK; }
-    redco_status st = redco_schedule_settle(t->schedule, err); /* or what is still spread would hide it */
+    redco_status st = redco_schedule_settle(t->schedule, err); /* or a synchronisation that still runs would hide it */
     if (st != REDCO_OK || fault->rank != redco_world_rank(t->world)) { return st; }
     const uint32_t tensor = find_tensor(t, fault->tensor);
     (void)find_element(t, tensor, fault->rank, &at);

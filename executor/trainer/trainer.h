@@ -191,17 +191,13 @@ typedef struct redco_trainer_verdict {
  *  Of 16-bit weights only losses are judged, as rounding hides the rest.
  *  An optimizer that divides by the gradient's size turns the rounding of a gradient that is nearly 0 into steps of any
  *  sign (always of keys' biases, which softmax does not see): such elements may differ by as much.
- *  @param steps  all that were run here, the last ones of the run
- *  @return REDCO_EVALUE for Adafactor */
-redco_status redco_trainer_compare(redco_trainer *trainer, const redco_trainer_step *steps, uint64_t step_count,
+ *  @param baseline  trained before, of as many steps; NULL: it is trained now. Ranks other than 0 do not look at it
+ *  @param steps     all that were run here, the last ones of the run
+ *  @return REDCO_EVALUE for Adafactor, and if the baseline is of another model, batch, length, type, seed or count of
+ *          steps */
+redco_status redco_trainer_compare(redco_trainer *trainer, const redco_baseline *baseline,
+                                   const redco_trainer_step *steps, uint64_t step_count,
                                    redco_trainer_verdict *verdict_out, redco_error *err);
-/** The same with a baseline that was trained before.
- *  @param baseline  of as many steps; on ranks other than 0 it is not looked at
- *  @return REDCO_EVALUE also if the baseline is of another model, batch, length, type, seed or count of steps */
-redco_status redco_trainer_compare_with(redco_trainer *trainer, const redco_baseline *baseline,
-                                        const redco_trainer_step *steps, uint64_t step_count,
-                                        redco_trainer_verdict *verdict_out, redco_error *err);
-
 #ifdef __cplusplus
 }
 #endif

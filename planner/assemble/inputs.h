@@ -16,7 +16,7 @@ extern "C" {
 typedef struct redco_input_names {
     const char *model;       /**< NULL: llama-7b */
     const char *safetensors; /**< NULL, or a header to check the model against */
-    const char *cluster;     /**< preset, cluster file, node description or topology.conf, told apart by content; NULL:
+    const char *cluster;     /**< preset, cluster file, node description or topology.conf, known by content; NULL:
                                   a800-hdr, or nothing when @p node is given */
     const char *node;        /**< NULL, or what replaces the cluster's node type */
     const char *topology;    /**< NULL, or a Slurm topology.conf */

@@ -1,5 +1,5 @@
 /* InternEvo's configuration, AMSP's public engine: weight parallelism cuts parameters and gradients (mode isp, without
-   tensor parallelism), zero1 cuts the optimizer over some more ranks; whole tensors are dealt to owners. Options:
+   tensor parallelism), zero1 cuts the optimizer over some more ranks; whole tensors are assigned to owners. Options:
    InternEvo 0.3.4, configs/7B_isp_sft.py and internlm/initialize/launch.py. */
 #include "planner/export/internal.h"
 

@@ -1,7 +1,7 @@
 /* Problem 3 as an integer program for GLPK. Per switch u (equal leaves of one parent taken together, which loses
- * nothing: groups kept within leaves can be dealt to equal leaves in any way) and size c_j of the chain: y_{u,j} groups
- * of size j whole under u, an integer;  x_u  nodes used under u c_1 y_{u,1} <= x_u,   (c_{j+1} / c_j) y_{u,j+1} <=
- * y_{u,j},   x_parent = sum of x_children,   x_root = nodes Tier by tier, from the leaves up: maximise sum_j bytes_j
+ * nothing: groups kept within leaves can be assigned to equal leaves in any way) and size c_j of the chain: y_{u,j}
+ * groups of size j whole under u, an integer;  x_u  nodes used under u c_1 y_{u,1} <= x_u,   (c_{j+1} / c_j) y_{u,j+1}
+ * <= y_{u,j},   x_parent = sum of x_children,   x_root = nodes Tier by tier, from the leaves up: maximise sum_j bytes_j
  * sum_u y_{u,j} over the switches u that bound this tier, with the tiers below held at their best. */
 #include "planner/glpk/glpk_run.h"
 #include "planner/hosts/placement_internal.h"

@@ -232,7 +232,7 @@ static void fill_assumptions(const redco_run_terms *terms, const redco_run_step 
     if (terms->fault_tolerant && terms->stall_s.evidence != REDCO_GIVEN) { assume(e, "%s", terms->stall_s.source); }
     if (!terms->spares_given) { assume(e, "a node that fails is replaced at once from a pool, which is not paid for"); }
     if (!terms->noise_given && (double)step->gpus > calibrated_ranks) {
-        assume(e, "beyond 1,024 GPUs the band has a static spread of GPUs of 1 %% and transient noise of 2 %%");
+        assume(e, "beyond 1,024 GPUs the band has a static deviation of GPUs of 1 %% and transient noise of 2 %%");
     }
     if (f->repair_s.evidence != REDCO_GIVEN) { assume(e, "a repair takes %.3g h", f->repair_s.value / hour_s); }
 }
@@ -248,7 +248,7 @@ static redco_status fill_causes(const redco_run_terms *terms, const redco_run_st
         const char *source;
     } known[REDCO_RUN_CAUSES] = {
         {"step time", step->evidence, step->source},
-        {"scale-out noise", terms->noise_given ? REDCO_GIVEN : REDCO_ASSUMED, "spread of GPUs and transient noise"},
+        {"scale-out noise", terms->noise_given ? REDCO_GIVEN : REDCO_ASSUMED, "deviation of GPUs and transient noise"},
         {"failure rate", rate.evidence, rate.source},
         {"recovery", redco_run_evidence_weaker(f->detect_s.evidence, f->restart_s.evidence), f->restart_s.source},
         {"storage", storage.evidence, storage.source}};

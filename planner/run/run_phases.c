@@ -25,11 +25,6 @@ uint32_t redco_phases_count(const redco_phases *phases)
     return phases->count;
 }
 
-const redco_phase *redco_phases_at(const redco_phases *phases, uint32_t index)
-{
-    return &phases->rows[index];
-}
-
 static redco_status read_u32(const redco_json_value *row, const char *key, uint32_t *out, redco_error *err)
 {
     return redco_json_has(row, key) ? redco_json_u32(row, key, 1, 1U << 30, out, err) : REDCO_OK;

@@ -31,7 +31,6 @@ redco_status redco_phases_from_json(redco_json *document, redco_run_words *words
                                     redco_phases **phases_out, redco_error *err);
 void redco_phases_free(redco_phases *phases);
 uint32_t redco_phases_count(const redco_phases *phases);
-const redco_phase *redco_phases_at(const redco_phases *phases, uint32_t index);
 
 /** One phase as it comes out. */
 typedef struct redco_phase_answer {

@@ -87,7 +87,7 @@ static redco_status list_groups(const redcoi_space *space, redcoi_configuration 
     bool copyable = o->fix_secondary.gpus == 0;
     const redco_status st = redco_strategy_triples(grid, strategy, &o->fix, &configuration->groups, &count, err);
     if (st != REDCO_OK) { return st; }
-    /* Without updated parameters to spread both schemes are one: it is listed under the first. */
+    /* Without parameters to synchronise both schemes are one: it is listed under the first. */
     const bool second_scheme = !o->scheme_fixed && configuration->parallelism.scheme == REDCO_INTRA_TENSOR &&
                                has_scheme(o, REDCO_INTER_TENSOR);
     for (size_t i = 0; i < count; i++) {

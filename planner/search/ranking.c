@@ -37,7 +37,7 @@ static int compare_u64(uint64_t a, uint64_t b)
     return a == b ? 0 : (a < b ? -1 : 1);
 }
 
-/* Layers weighted by the ranks that each component is spread over: the smallest factors of mixed meshes. */
+/* Layers weighted by the ranks that each component is sharded over: the smallest factors of mixed meshes. */
 static void spread_ranks(const redcoi_point *point, uint64_t sums_out[3])
 {
     memset(sums_out, 0, 3 * sizeof *sums_out);

@@ -87,7 +87,7 @@ static redco_status out_of_memory(const redco_model *model, redco_error *err)
     return redco_fail(err, REDCO_ENOMEM, redco_model_name(model), "out of memory");
 }
 
-/* Where a model has more classes than layouts are told apart for, the first layers count. */
+/* Where a model has more classes than layouts are distinguished for, the first layers count. */
 static redco_status copy_splits(const redco_model *model, const redco_rules_tree *tree, const redco_rules *rules,
                                 bool every_layer, redcoi_tp_ruled_splits *out, redco_error *err)
 {

@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t first_size = 0;
         size_t second_size = 0;
         char *first = described(node, &first_size);
-        if (redco_node_parse(first, first_size, "again", &again, &err) != REDCO_OK) { abort(); }
+        if (redco_node_parse(first, first_size, "again", 0, &again, &err) != REDCO_OK) { abort(); }
         char *second = described(again, &second_size);
         if (first_size != second_size || memcmp(first, second, first_size) != 0) { abort(); }
         (void)redco_node_gpu_type(node, &gpu, &err);

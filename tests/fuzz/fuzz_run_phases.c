@@ -1,4 +1,4 @@
-/* A file of phases: what is accepted has phases of a token or more, and terms that make an estimate or an error. */
+/* A file of phases: what is accepted has phases, and terms that make an estimate or an error. */
 #include "planner/run/run_phases.h"
 
 #include <math.h>
@@ -15,9 +15,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (redco_phases_from_json(document, &words, &names, &phases, NULL) != REDCO_OK) { return 0; }
     const uint32_t count = redco_phases_count(phases);
     if (count == 0 || count > REDCO_MOST_PHASES) { abort(); }
-    for (uint32_t i = 0; i < count; i++) {
-        if (!(redco_phases_at(phases, i)->tokens >= 1.0)) { abort(); }
-    }
     if (redco_run_words_finish(&words, "H100-SXM5-80GB", &terms, NULL, NULL) == REDCO_OK) {
         const redco_run_step step = {.step_s = 1.0,
                                      .band_ratio = 0.05,

@@ -1,5 +1,6 @@
 /* The reader of traces of any origin, and the comparison on what it read: the same spans as from the document read
  * whole; against itself no difference; against a fixed prediction numbers, or an error that says something. */
+#include "tests/unit/memory_file.h"
 #include "traces/compare/compare.h"
 
 #include <math.h>
@@ -49,7 +50,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     redco_trace_load_report report, other;
     redco_error err = {.status = REDCO_OK};
     uint32_t count = 0, expected = 0;
-    if (redco_trace_parse((const char *)data, size, "trace", NULL, &trace, &report, &err) != REDCO_OK) {
+    char path[MEMORY_FILE_PATH_BYTES];
+    FILE *const file = memory_file(data, size, path);
+    if (redco_trace_load(path, NULL, &trace, &report, &err) != REDCO_OK) {
         if (err.status == REDCO_OK || err.text[0] == '\0') { abort(); }
         goto out;
     }
@@ -63,6 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     compare(predicted, trace, false);
     compare(trace, trace, true);
 out:
+    (void)fclose(file);
     redco_trace_free(whole);
     redco_trace_free(trace);
     redco_trace_free(predicted);

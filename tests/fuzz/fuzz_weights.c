@@ -1,5 +1,6 @@
 /* Weights of a task from the bytes of a safetensors file: what is accepted can be read, whole and in parts. */
 #include "executor/data/weights.h"
+#include "tests/unit/memory_file.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const redco_box boxes[3] = {{{1, 1}, {1, 2}}, {{2}, {1}}, {{0}, {0}}};
     redco_weights *weights = NULL;
-    if (redco_weights_parse(data, size, "fuzz.safetensors", &task, &weights, NULL) != REDCO_OK) { return 0; }
+    char path[MEMORY_FILE_PATH_BYTES];
+    FILE *const file = memory_file(data, size, path);
+    if (redco_weights_open(path, &task, NULL, &weights, NULL) != REDCO_OK) { goto out; }
     for (size_t p = 0; p < 3; p++) {
         double whole[6] = {0}, part[6] = {0};
         const redco_status st = redco_weights_read(weights, p, NULL, REDCO_F64, whole, NULL);
@@ -26,6 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (redco_weights_read(weights, p, &boxes[p], REDCO_F64, part, NULL) != REDCO_OK) { abort(); }
         if (part[0] != whole[p == 0 ? 4 : p == 1 ? 2 : 0]) { abort(); }
     }
+out:
     redco_weights_close(weights);
+    (void)fclose(file);
     return 0;
 }

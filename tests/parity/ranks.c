@@ -59,7 +59,7 @@ static redco_status train(const struct work *w, size_t i, redco_world *world, co
     redco_status st = redco_trainer_create(w->trained[i].plan, "plan", &options, world, &trainer, err);
     for (uint32_t s = 0; s < PARITY_STEPS && st == REDCO_OK; s++) { st = redco_trainer_run(trainer, &steps[s], err); }
     if (st == REDCO_OK) {
-        st = redco_trainer_compare_with(trainer, w->trained[i].baseline, steps, PARITY_STEPS, &outcome->verdict, err);
+        st = redco_trainer_compare(trainer, w->trained[i].baseline, steps, PARITY_STEPS, &outcome->verdict, err);
     }
     redco_trainer_free(trainer);
     if (w->asked->deferred) { redco_backend_close(options.backend); }

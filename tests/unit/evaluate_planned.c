@@ -1,5 +1,7 @@
 #include "evaluate_planned.h"
 
+#include "poison_memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,10 +63,10 @@ static redco_status run_all(run *r, bool poison)
 {
     const redco_lifetimes *const l = &r->plan.lifetimes;
     redco_status st = REDCO_OK;
-    if (poison) { st = redco_memory_poison(&r->map, r->backend, r->stream, REDCO_NO_OP, r->err); }
+    if (poison) { st = poison_memory(&r->map, r->backend, r->stream, REDCO_NO_OP, r->err); }
     for (uint32_t s = 0; s < l->step_count && st == REDCO_OK; s++) {
         st = redco_memory_run(&r->map, r->backend, r->stream, r->collectives, l->order[s], r->err);
-        if (st == REDCO_OK && poison) { st = redco_memory_poison(&r->map, r->backend, r->stream, s, r->err); }
+        if (st == REDCO_OK && poison) { st = poison_memory(&r->map, r->backend, r->stream, s, r->err); }
     }
     return st;
 }

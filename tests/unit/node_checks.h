@@ -42,7 +42,7 @@ static inline void check_round_trip(const redco_node *node)
     redco_node *again = NULL;
     redco_error err = {0};
     char *text = described(node, &size);
-    if (redco_node_parse(text, size, "round trip", &again, &err) != REDCO_OK) {
+    if (redco_node_parse(text, size, "round trip", 0, &again, &err) != REDCO_OK) {
         print_error("%s: %s\n", err.place, err.text);
         fail();
     }

@@ -1,5 +1,7 @@
 #include "random_elementwise.h"
 
+#include "costmodel/graph/graph_internal.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +35,7 @@ static void name_next(elementwise_graph *m)
     if (elementwise_below(m, 30) == 0) {
         redco_graph_set_layer(m->g, elementwise_below(m, 2) == 0 ? "block.0" : "block.1");
     }
-    if (elementwise_below(m, 40) == 0) { redco_graph_set_copy(m->g, elementwise_below(m, 2)); }
+    if (elementwise_below(m, 40) == 0) { m->g->label.copy = elementwise_below(m, 2); }
 }
 
 static redco_value unary_step(elementwise_graph *m, redco_value a)

@@ -33,12 +33,22 @@ static redco_status forward(const struct step *s, bool keep, redco_error *err)
     return st;
 }
 
+/* The bucket that is full when the gradients of a module, and of all behind it, were taken. */
+static uint32_t bucket_after(const redco_states *states, uint32_t module)
+{
+    const uint32_t bucket = redco_states_bucket_of(states, module);
+    for (uint32_t m = 0; m < module; m++) {
+        if (redco_states_bucket_of(states, m) == bucket) { return REDCO_NO_BUCKET; }
+    }
+    return bucket;
+}
+
 /* Gradients land where the next call reads them: the scattered part of a module is its shard. */
 static redco_status backward(const struct step *s, redco_micro_batch micro_batch, redco_error *err)
 {
     redco_status st = REDCO_OK;
     for (uint32_t m = redcoi_model(s->states)->module_count; m-- > 0 && st == REDCO_OK;) {
-        const uint32_t bucket = redco_states_bucket_after(s->states, m);
+        const uint32_t bucket = bucket_after(s->states, m);
         const void *weights = NULL;
         st = gather(s, m, true, &weights, err);
         if (st == REDCO_OK) { st = redco_states_worker_finish(s->worker, err); }

@@ -2,6 +2,7 @@
  * the simulator itself says about them. */
 #include "cost_fixture.h"
 #include "costmodel/simulator/simulate.h"
+#include "memory_file.h"
 #include "traces/compare/compare.h"
 
 #include <math.h>
@@ -407,7 +408,7 @@ static void add_held(redco_trace *trace, uint32_t process, double at_s, double p
     redco_trace_add_arg(trace, other_name, NULL, other);
 }
 
-/* Peaks of all, and of the holders that both sides name, which lie at other times. */
+/* Peaks of all, and of the categories that both sides name, which lie at other times. */
 static void memory_is_compared(void **state)
 {
     (void)state;
@@ -428,10 +429,10 @@ static void memory_is_compared(void **state)
     check_near(c->memory.common_predicted_bytes, 105.0, 0.0);
     check_near(c->memory.common_measured_bytes, 110.0, 0.0);
     check_near(c->ranks[0].peak_bytes, 140.0, 0.0);
-    assert_int_equal(c->memory.holder_count, 3);
-    assert_string_equal(c->memory.holders[2].name, "workspace");
-    assert_true(isnan(c->memory.holders[2].predicted_bytes) && isnan(c->memory.holders[1].measured_bytes));
-    check_near(c->memory.holders[0].measured_bytes, 90.0, 0.0);
+    assert_int_equal(c->memory.category_count, 3);
+    assert_string_equal(c->memory.categories[2].name, "workspace");
+    assert_true(isnan(c->memory.categories[2].predicted_bytes) && isnan(c->memory.categories[1].measured_bytes));
+    check_near(c->memory.categories[0].measured_bytes, 90.0, 0.0);
     redco_comparison_free(c);
     redco_trace_free(predicted);
     redco_trace_free(measured);
@@ -502,7 +503,10 @@ static void simulated(uint32_t pp)
     check_ok(redco_simulate(b.costs, &parallelism, all, n, NULL, &simulation, &err), &err);
     check_ok(redco_simulate_trace(b.costs, &parallelism, all, n, NULL, &predicted, &err), &err);
     check_ok(redco_trace_text(predicted, &text, &size, &err), &err);
-    check_ok(redco_trace_parse(text, size, "trace", NULL, &measured, &report, &err), &err);
+    char path[MEMORY_FILE_PATH_BYTES];
+    FILE *const file = memory_file(text, size, path);
+    check_ok(redco_trace_load(path, NULL, &measured, &report, &err), &err);
+    (void)fclose(file);
     assert_int_equal(report.ignored + report.unpaired + report.duplicates, 0);
     const redco_compare_source sources[] = {{predicted, "prediction"}, {measured, "trace"}};
     check_ok(redco_trace_compare(&sources[0], &sources[1], 1, works, NULL, &c, &err), &err);

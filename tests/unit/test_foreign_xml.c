@@ -35,7 +35,7 @@ static void any_attribute_may_be_missing(void **state)
         assert_non_null(end);
         redco_node *node = NULL;
         const int length = snprintf(text, size + 1, "%.*s%s", (int)(begin - whole), whole, end + 1);
-        const redco_status st = redco_node_parse(text, (size_t)length, "missing", &node, NULL);
+        const redco_status st = redco_node_parse(text, (size_t)length, "missing", 0, &node, NULL);
         assert_true(st == REDCO_OK || st == REDCO_EVALUE);
         assert_int_equal(st == REDCO_OK, node != NULL);
         redco_node_free(node);
@@ -73,7 +73,7 @@ static void check_refused(const char *xml, const char *part)
 {
     redco_node *node = NULL;
     redco_error err = {0};
-    assert_int_equal(redco_node_parse(xml, strlen(xml), "odd.xml", &node, &err), REDCO_EVALUE);
+    assert_int_equal(redco_node_parse(xml, strlen(xml), "odd.xml", 0, &node, &err), REDCO_EVALUE);
     if (strstr(err.text, part) == NULL) {
         print_error("\"%s\" where \"%s\" is wanted\n", err.text, part);
         fail();
@@ -105,7 +105,7 @@ static void format_3_is_format_2(void **state)
         size_t size = 0;
         redco_error err = {0};
         char *xml = text_of(i == 0 ? "hwloc-4xa100.xml" : "hwloc-4xa100-v3.xml", &size);
-        if (redco_node_parse(xml, size, "machine", &nodes[i], &err) != REDCO_OK) {
+        if (redco_node_parse(xml, size, "machine", 0, &nodes[i], &err) != REDCO_OK) {
             print_error("%s: %s\n", err.place, err.text);
             fail();
         }
@@ -158,7 +158,7 @@ static void halves_of_a_gpu_share_its_links(void **state)
     redco_node *node = NULL;
     const redco_node_gpu *gpus = NULL;
     (void)state;
-    assert_int_equal(redco_node_parse(xml, sizeof xml - 1, "dump", &node, NULL), REDCO_OK);
+    assert_int_equal(redco_node_parse(xml, sizeof xml - 1, "dump", 0, &node, NULL), REDCO_OK);
     assert_int_equal(redco_node_gpus(node, &gpus), 2);
     assert_string_equal(gpus[0].model, "unknown part 10de:307f");
     assert_rate(redco_node_link(node, 0, 1), 36 * 50);
@@ -173,7 +173,7 @@ static void devices_without_a_kind_are_said(void **state)
                               "<pci busid=\"0000:4f:00.0\"/><pci busid=\"0000:50:00.0\"/></pci></cpu></system>";
     redco_node *node = NULL;
     (void)state;
-    assert_int_equal(redco_node_parse(xml, sizeof xml - 1, "site", &node, NULL), REDCO_OK);
+    assert_int_equal(redco_node_parse(xml, sizeof xml - 1, "site", 0, &node, NULL), REDCO_OK);
     assert_non_null(redco_node_warning(node, 0));
     assert_non_null(strstr(redco_node_warning(node, 0), "2 pci elements have no class"));
     redco_node_free(node);

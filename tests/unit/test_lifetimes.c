@@ -2,6 +2,7 @@
 #include "costmodel/graph/build_calls.h"
 #include "executor/backend/host/host.h"
 #include "executor/memory_plan/planned_memory.h"
+#include "poison_memory.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -173,10 +174,10 @@ static void test_poison(void **state)
     const redco_memory_map map = {g, &plan, arena, inputs, outside};
     for (uint32_t cut = 0; cut < 2; cut++) {
         if (cut == 1) { plan.lifetimes.intervals[plan.lifetimes.place[a].index].last = 1; }
-        assert_int_equal(redco_memory_poison(&map, backend, stream, REDCO_NO_OP, NULL), REDCO_OK);
+        assert_int_equal(poison_memory(&map, backend, stream, REDCO_NO_OP, NULL), REDCO_OK);
         for (uint32_t s = 0; s < plan.lifetimes.step_count; s++) {
             assert_int_equal(redco_memory_run(&map, backend, stream, NULL, plan.lifetimes.order[s], NULL), REDCO_OK);
-            assert_int_equal(redco_memory_poison(&map, backend, stream, s, NULL), REDCO_OK);
+            assert_int_equal(poison_memory(&map, backend, stream, s, NULL), REDCO_OK);
         }
         assert_int_equal(isnan(result[0]) != 0, cut == 1);
     }

@@ -367,28 +367,26 @@ static void nccl_connections(void **state)
     enum { NVLS_TREE = REDCOI_NCCL_NVLS_TREE, SEND_RECV = REDCOI_NCCL_SEND_RECV };
     static const struct {
         redco_mesh mesh;
-        uint32_t channels, nvls_channels, heads, uses;
+        redcoi_nccl_connections c;
         uint64_t mib;
     } rows[] = {
-        {{1, 1}, 24, 16, 8, RING | TREE | NVLS | SEND_RECV, 0},
-        {{2, 1}, 24, 0, 0, RING, 288},
-        {{2, 1}, 24, 0, 0, TREE, 288},
-        {{2, 1}, 24, 0, 0, RING | TREE, 288},       /* 544 - 256 */
-        {{4, 1}, 24, 0, 0, RING | TREE, 288 + 288}, /* rank 0: 688 - 256 = 288 + 144 */
-        {{8, 1}, 24, 16, 8, NVLS, 256},             /* 16 x 8 heads x 2 directions x 1 */
-        {{8, 4}, 16, 0, 0, RING, 14 * 12 + 2 * 20}, /* 2 of 16 rings leave the node at each GPU */
-        {{1, 8}, 16, 0, 0, RING, 16 * 20},          /* all of them */
-        {{8, 2}, 16, 0, 0, RING | TREE, 208 + 192 + 2 * 20},
-        {{8, 4}, 16, 0, 0, RING | TREE, 208 + 192 + 2 * 2 * 20},
-        {{8, 4}, 16, 16, 8, NVLS | NVLS_TREE, 256 + 16 * 2 * 20},
-        {{2, 1}, 32, 0, 0, SEND_RECV, 32 * 12},
-        {{4, 1}, 32, 0, 0, SEND_RECV, 2 * 32 * 12},
-        {{1, 4}, 16, 0, 0, SEND_RECV, 2 * 16 * 2}, /* 16 steps of 128 KiB, shared by all peers */
+        {{1, 1}, {24, 16, 8, RING | TREE | NVLS | SEND_RECV}, 0},
+        {{2, 1}, {24, 0, 0, RING}, 288},
+        {{2, 1}, {24, 0, 0, TREE}, 288},
+        {{2, 1}, {24, 0, 0, RING | TREE}, 288},       /* 544 - 256 */
+        {{4, 1}, {24, 0, 0, RING | TREE}, 288 + 288}, /* rank 0: 688 - 256 = 288 + 144 */
+        {{8, 1}, {24, 16, 8, NVLS}, 256},             /* 16 x 8 heads x 2 directions x 1 */
+        {{8, 4}, {16, 0, 0, RING}, 14 * 12 + 2 * 20}, /* 2 of 16 rings leave the node at each GPU */
+        {{1, 8}, {16, 0, 0, RING}, 16 * 20},          /* all of them */
+        {{8, 2}, {16, 0, 0, RING | TREE}, 208 + 192 + 2 * 20},
+        {{8, 4}, {16, 0, 0, RING | TREE}, 208 + 192 + 2 * 2 * 20},
+        {{8, 4}, {16, 16, 8, NVLS | NVLS_TREE}, 256 + 16 * 2 * 20},
+        {{2, 1}, {32, 0, 0, SEND_RECV}, 32 * 12},
+        {{4, 1}, {32, 0, 0, SEND_RECV}, 2 * 32 * 12},
+        {{1, 4}, {16, 0, 0, SEND_RECV}, 2 * 16 * 2}, /* 16 steps of 128 KiB, shared by all peers */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_equal(redcoi_nccl_connected_bytes(rows[i].mesh, rows[i].channels, rows[i].nvls_channels,
-                                                     rows[i].heads, rows[i].uses),
-                         rows[i].mib << 20);
+        assert_int_equal(redcoi_nccl_connected_bytes(rows[i].mesh, &rows[i].c), rows[i].mib << 20);
     }
 }
 
@@ -399,15 +397,15 @@ static void nccl_channels(void **state)
     (void)state;
     const redco_machine machine = a800_machine(8);
     redcoi_nccl_communicator c = {.group = {.mesh = {8, 8}, .stride = 1}, .most_channels = 64};
-    assert_int_equal(redcoi_nccl_channels(&machine, &c), 8);
+    assert_int_equal(redcoi_nccl_connect(&machine, &c).channels, 8);
     c.group.mesh = (redco_mesh){8, 1};
-    assert_int_equal(redcoi_nccl_channels(&machine, &c), 16);
+    assert_int_equal(redcoi_nccl_connect(&machine, &c).channels, 16);
     c.most_channels = 6;
-    assert_int_equal(redcoi_nccl_channels(&machine, &c), 6);
+    assert_int_equal(redcoi_nccl_connect(&machine, &c).channels, 6);
     c.calls = 1u << REDCO_ALL_GATHER;
-    assert_int_equal(redcoi_nccl_uses(&machine, &c), REDCOI_NCCL_RING);
+    assert_int_equal(redcoi_nccl_connect(&machine, &c).uses, REDCOI_NCCL_RING);
     c.calls = 1u << REDCO_SEND_RECV;
-    assert_int_equal(redcoi_nccl_uses(&machine, &c), REDCOI_NCCL_SEND_RECV);
+    assert_int_equal(redcoi_nccl_connect(&machine, &c).uses, REDCOI_NCCL_SEND_RECV);
 }
 
 /* 64 GPUs, dp 8x8 where tp is 1, by hand. A framework has one communicator for the same ranks, redco-exec one for each

@@ -205,8 +205,12 @@ static void compare(const char *name, redco_dtype dtype, const errors *bound)
         worst.loss = fmax(worst.loss, fabs(loss - want_loss));
         worst.norm = fmax(worst.norm, fabs(norm - want_norm) / want_norm);
         for (size_t k = 0; step == 0 && k < l.task->parameter_count; k++) {
-            checksums(&l, l.sorted[k], redco_reference_gradient(l.reference, index_of(&l, k)), &first[k][0],
+            /* AdamW's mean of gradients is by now (1 - beta1) x the gradient, clipped as torch does it. */
+            const double scale = fmax(norm + 1e-6, 1.0) / (1.0 - 0.9);
+            checksums(&l, l.sorted[k], redco_reference_state(l.reference, index_of(&l, k), 0), &first[k][0],
                       &first[k][1]);
+            first[k][0] *= scale;
+            first[k][1] *= scale;
         }
     }
     for (size_t k = 0; k < l.task->parameter_count; k++) {

@@ -356,33 +356,6 @@ static void test_one_device(void **state)
     assert_int_equal(run_world(2, (job){.run = run_collectives, .shared = true}, LOST), 2);
 }
 
-static int estimate(rank *r)
-{
-    redco_error err = {.status = REDCO_OK};
-    double small_s = -1.0, large_s = -1.0;
-    int code = 2;
-    redco_status st = open_process_group(r, &err);
-    if (st == REDCO_OK) {
-        st = redco_nccl_estimate(r->process_group, on(r), REDCO_ALL_REDUCE, REDCO_F32, r->data, 4, &small_s, &err);
-    }
-    if (st == REDCO_OK) {
-        st = redco_nccl_estimate(r->process_group, on(r), REDCO_ALL_GATHER, REDCO_F32, r->data, r->count / 2, &large_s,
-                                 &err);
-    }
-    if (st == REDCO_OK && small_s > 0.0 && large_s >= small_s && large_s < 1.0) { code = 0; }
-    if (st == REDCO_EVALUE && strstr(err.text, "do not block") != NULL) { code = LOST; }
-    if (st == REDCO_OK) { st = finish(r, &err); } /* nothing was run */
-    close_process_group(r);
-    return st == REDCO_OK || code == LOST ? code : told(r, &err, 3);
-}
-
-static void test_estimate(void **state)
-{
-    (void)state;
-    assert_int_equal(run_world(2, (job){.run = estimate, .options = {.blocking = true}}, 0), 2);
-    assert_int_equal(run_world(2, (job){.run = estimate}, LOST), 2);
-}
-
 static void test_refusals(void **state)
 {
     const redco_world_options alone = {.transport = REDCO_TRANSPORT_SELF};
@@ -406,7 +379,7 @@ int main(void)
         cmocka_unit_test(test_two_streams), cmocka_unit_test(test_death),    cmocka_unit_test(test_early_death),
         cmocka_unit_test(test_abort),       cmocka_unit_test(test_leaving),  cmocka_unit_test(test_async_error),
         cmocka_unit_test(test_order),       cmocka_unit_test(test_counts),   cmocka_unit_test(test_one_device),
-        cmocka_unit_test(test_estimate),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),
     };
     devices = count_devices();
     return cmocka_run_group_tests(tests, NULL, NULL);

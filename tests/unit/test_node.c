@@ -4,7 +4,7 @@
 
 static redco_status parse(const char *text, redco_node **node_out, redco_error *err)
 {
-    return redco_node_parse(text, strlen(text), "in.txt", node_out, err);
+    return redco_node_parse(text, strlen(text), "in.txt", 0, node_out, err);
 }
 
 struct bad_row {
@@ -100,7 +100,7 @@ static void cut_files_are_refused(void **state)
         assert_int_equal(fclose(stream), 0);
         for (size_t cut = 1; cut + 2 < size; cut += 97) { /* the last byte is the line's end */
             redco_node *node = NULL;
-            assert_int_equal(redco_node_parse(text, cut, "cut", &node, NULL), REDCO_EVALUE);
+            assert_int_equal(redco_node_parse(text, cut, "cut", 0, &node, NULL), REDCO_EVALUE);
             assert_null(node);
         }
     }

@@ -220,7 +220,7 @@ static redco_trainer_memory replay(const struct opened *o, uint32_t rank, redco_
     compare_names(timeline->step, o->step);
     check_order(timeline);
     const redco_trainer_memory memory = redco_trainer_memory_of(trainer);
-    assert_int_equal(redco_trainer_compare(trainer, &done, 1, &verdict, &err), REDCO_EVALUE);
+    assert_int_equal(redco_trainer_compare(trainer, NULL, &done, 1, &verdict, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "a comparison of rank"));
     redco_timeline_free(timeline);
     redco_trainer_free(trainer);

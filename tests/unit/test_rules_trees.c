@@ -1,3 +1,5 @@
+#include "memory_file.h"
+
 #include "rules_fixture.h"
 
 #include <setjmp.h>
@@ -95,7 +97,10 @@ static redco_status tree_of_json(json_t *header, redco_rules_tree **tree_out, re
     assert_non_null(file);
     for (size_t i = 0; i < 8; i++) { file[i] = (unsigned char)(length >> (8 * i)); }
     memcpy(file + 8, text, length);
-    assert_int_equal(redco_safetensors_parse(file, 8 + length, "m.safetensors", &tensors, NULL), REDCO_OK);
+    char path[MEMORY_FILE_PATH_BYTES];
+    FILE *const stream = memory_file(file, 8 + length, path);
+    assert_int_equal(redco_safetensors_open(path, &tensors, NULL), REDCO_OK);
+    (void)fclose(stream);
     const redco_status st = redco_rules_tree_from_safetensors(tensors, "m.safetensors", tree_out, err);
     redco_safetensors_free(tensors);
     free(file);

@@ -1,3 +1,5 @@
+#include "memory_file.h"
+
 #include "costmodel/models/model.h"
 #include "costmodel/models/safetensors.h"
 
@@ -23,11 +25,19 @@ static size_t build_file(const char *header, unsigned char file[FILE_SIZE])
     return 8 + length;
 }
 
+static redco_status open_bytes(const void *bytes, size_t size, redco_safetensors **tensors_out, redco_error *err)
+{
+    char path[MEMORY_FILE_PATH_BYTES];
+    FILE *const file = memory_file(bytes, size, path);
+    const redco_status st = redco_safetensors_open(path, tensors_out, err);
+    (void)fclose(file);
+    return st;
+}
+
 static redco_status parse(const char *header, redco_safetensors **tensors_out, redco_error *err)
 {
     static unsigned char file[FILE_SIZE];
-    const size_t size = build_file(header, file);
-    return redco_safetensors_parse(file, size, "m.safetensors", tensors_out, err);
+    return open_bytes(file, build_file(header, file), tensors_out, err);
 }
 
 static void headers_give_names_and_shapes(void **state)
@@ -58,33 +68,30 @@ struct bad_row {
 };
 
 static const struct bad_row bad[] = {
-    {"{x", "m.safetensors:1:2", "not valid JSON"},
-    {"[]", "m.safetensors", "is not an object"},
-    {"{\"a\":3}", "m.safetensors:/a", "is a number; an object is needed"},
-    {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", "m.safetensors:/a/dtype", "is missing"},
-    {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", "m.safetensors:/a/shape", "is missing"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", "m.safetensors:/a/shape", "whole numbers"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", "m.safetensors:/a/shape", "whole numbers"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", "m.safetensors:/a/shape",
+    {"{x", ":1:2", "not valid JSON"},
+    {"[]", "", "is not an object"},
+    {"{\"a\":3}", ":/a", "is a number; an object is needed"},
+    {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", ":/a/dtype", "is missing"},
+    {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", ":/a/shape", "is missing"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", ":/a/shape", "whole numbers"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", ":/a/shape", "whole numbers"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", ":/a/shape",
      "has 9 dimensions; at most 8"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", "m.safetensors:/a/shape",
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", ":/a/shape",
      "more than 2^64"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,20]}}", "m.safetensors:/a/data_offsets",
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,20]}}", ":/a/data_offsets",
      "span 20 bytes; 6 elements of F32 need 24"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,4]}}", "m.safetensors:/a/data_offsets",
-     "begin and end"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", "m.safetensors:/a/data_offsets",
-     "begin and end"},
-    {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", "m.safetensors:/a/data_offsets",
-     "3 elements of F4"},
-    {"{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", "m.safetensors:/a/dtype", "is \"F33\""},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,4]}}", ":/a/data_offsets", "begin and end"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", ":/a/data_offsets", "begin and end"},
+    {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", ":/a/data_offsets", "3 elements of F4"},
+    {"{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", ":/a/dtype", "is \"F33\""},
     {"{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]},\"a\":{\"dtype\":\"F32\",\"shape\":[2],"
      "\"data_offsets\":[0,8]}}",
-     "m.safetensors:/b", "overlap those of a"},
+     ":/b", "overlap those of a"},
     {"{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],"
      "\"data_offsets\":[0,4]}}",
-     "m.safetensors:/", "overlap those of"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{}}", "m.safetensors:1:", "duplicate"},
+     ":/", "overlap those of"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{}}", ":1:", "duplicate"},
 };
 
 static void bad_headers_name_the_tensor(void **state)
@@ -98,7 +105,7 @@ static void bad_headers_name_the_tensor(void **state)
         if (strncmp(err.place, bad[i].place, strlen(bad[i].place)) != 0 || strstr(err.text, bad[i].text) == NULL) {
             print_error("%s: %s: %s\n", bad[i].header, err.place, err.text);
         }
-        assert_int_equal(strncmp(err.place, bad[i].place, strlen(bad[i].place)), 0);
+        assert_non_null(strstr(err.place, bad[i].place));
         assert_non_null(strstr(err.text, bad[i].text));
     }
 }
@@ -110,13 +117,13 @@ static void lengths_are_checked_before_use(void **state)
     redco_safetensors *tensors = NULL;
     redco_error err = {0};
     (void)state;
-    assert_int_equal(redco_safetensors_parse(huge, sizeof huge, "f", &tensors, &err), REDCO_EVALUE);
+    assert_int_equal(open_bytes(huge, sizeof huge, &tensors, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "not a safetensors file"));
     redco_error_clear(&err);
-    assert_int_equal(redco_safetensors_parse(longer, sizeof longer, "f", &tensors, &err), REDCO_EVALUE);
-    assert_non_null(strstr(err.text, "is cut off: a header of 3 bytes in a file of 10"));
+    assert_int_equal(open_bytes(longer, sizeof longer, &tensors, &err), REDCO_EVALUE);
+    assert_non_null(strstr(err.text, "is cut off: a header of 3 bytes, of which 2 are there"));
     redco_error_clear(&err);
-    assert_int_equal(redco_safetensors_parse(longer, 7, "f", &tensors, &err), REDCO_EVALUE);
+    assert_int_equal(open_bytes(longer, 7, &tensors, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "has 7 bytes"));
 }
 

@@ -113,7 +113,7 @@ static void compare(const char *plan_path, const char *trace_path)
     must(redco_step_build(opened.costs, &opened.parallelism, opened.assignments, opened.assignment_count, NULL, &step,
                           &err),
          &err);
-    must(redco_trace_read(trace_path, &trace, &err), &err);
+    must(redco_trace_read(trace_path, false, &trace, &err), &err);
     must(redco_trace_check(trace, &err), &err);
     for (uint64_t s = 0; s < STEPS; s++) { compare_step(step, trace, 2 + s); }
     redco_trace_free(trace);

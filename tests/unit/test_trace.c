@@ -1,6 +1,7 @@
 /* Timelines as files: what is written is read back, sorted, nested, with paired flows. */
 #include "cost_fixture.h"
 #include "costmodel/simulator/simulate.h"
+#include "memory_file.h"
 
 #include <unistd.h>
 
@@ -35,6 +36,15 @@ static redco_json *parse(const char *text, size_t size)
     return document;
 }
 
+static redco_status read_text(const char *text, size_t size, bool bare, redco_trace **trace_out, redco_error *err)
+{
+    char path[MEMORY_FILE_PATH_BYTES];
+    FILE *const file = memory_file(text, size, path);
+    const redco_status st = redco_trace_read(path, bare, trace_out, err);
+    (void)fclose(file);
+    return st;
+}
+
 static void round_trip(void **state)
 {
     (void)state;
@@ -45,9 +55,7 @@ static void round_trip(void **state)
     size_t size = 0, again_size = 0;
     uint32_t count = 0;
     check_ok(redco_trace_text(trace, &text, &size, &err), &err);
-    redco_json *const document = parse(text, size);
-    const redco_json_value root = redco_json_root(document);
-    check_ok(redco_trace_from_json(&root, &back, &err), &err);
+    check_ok(read_text(text, size, false, &back, &err), &err);
     const redco_trace_span *const spans = redco_trace_spans(back, &count);
     const redco_trace_arg *args = redco_trace_args(back, &(uint32_t){0});
     assert_int_equal(count, 2);
@@ -75,7 +83,6 @@ static void round_trip(void **state)
     assert_memory_equal(again, text, size);
     free(again);
     free(text);
-    redco_json_close(document);
     redco_trace_free(back);
     redco_trace_free(trace);
 }
@@ -204,41 +211,34 @@ static void bad_files(void **state)
 {
     (void)state;
     static const char *const files[][2] = {
-        {"{}", "trace"},
+        {"{}", ""},
         {"{\"traceEvents\":[{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":0,\"dur\":-1,\"name\":\"a\"}]}",
-         "trace:/traceEvents/0/dur"},
-        {"{\"traceEvents\":[{\"ph\":\"X\",\"pid\":0,\"ts\":0,\"dur\":1,\"name\":\"a\"}]}", "trace:/traceEvents/0"},
-        {"[{\"ph\":\"s\",\"pid\":0,\"tid\":0,\"ts\":1,\"id\":7,\"name\":\"a\"}]", "trace:/0"},
+         ":/traceEvents/0/dur"},
+        {"{\"traceEvents\":[{\"ph\":\"X\",\"pid\":0,\"ts\":0,\"dur\":1,\"name\":\"a\"}]}", ":/traceEvents/0"},
+        {"[{\"ph\":\"s\",\"pid\":0,\"tid\":0,\"ts\":1,\"id\":7,\"name\":\"a\"}]", ":/0"},
         {"[{\"ph\":\"s\",\"pid\":0,\"tid\":0,\"ts\":1,\"id\":7,\"name\":\"a\"},"
          "{\"ph\":\"f\",\"pid\":0,\"tid\":0,\"ts\":1,\"id\":7,\"name\":\"a\"}]",
-         "trace:/0"},
-        {"[3]", "trace:/0"}};
+         ":/0"},
+        {"[3]", ":/0"}};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         redco_error err = {.status = REDCO_OK};
         redco_trace *trace = NULL;
-        redco_json *const document = parse(files[i][0], strlen(files[i][0]));
-        const redco_json_value root = redco_json_root(document);
-        assert_int_equal(redco_trace_from_json(&root, &trace, &err), REDCO_EVALUE);
-        if (strncmp(err.place, files[i][1], strlen(files[i][1])) != 0) {
-            fail_msg("%zu: %s: %s", i, err.place, err.text);
-        }
-        redco_json_close(document);
+        char path[MEMORY_FILE_PATH_BYTES], place[80];
+        FILE *const file = memory_file(files[i][0], strlen(files[i][0]), path);
+        assert_int_equal(redco_trace_read(path, false, &trace, &err), REDCO_EVALUE);
+        (void)fclose(file);
+        (void)snprintf(place, sizeof place, "%s%s", path, files[i][1]);
+        if (strncmp(err.place, place, strlen(place)) != 0) { fail_msg("%zu: %s: %s", i, err.place, err.text); }
     }
 }
 
-/* Read event by event a trace is the same, but for what spans say about themselves. */
-static void check_streamed(const redco_trace *whole, const char *text, size_t size)
+/* Read for drawing a trace is the same, but for what spans say about themselves. */
+static void check_bare(const redco_trace *whole, const char *text, size_t size)
 {
-    char path[] = "/tmp/redco-trace-XXXXXX";
     redco_trace *spans = NULL;
     redco_error err = {.status = REDCO_OK};
     uint32_t count = 0, wanted = 0;
-    const int file = mkstemp(path);
-    assert_true(file >= 0);
-    assert_int_equal(write(file, text, size), size);
-    assert_int_equal(close(file), 0);
-    check_ok(redco_trace_read_spans(path, &spans, &err), &err);
-    assert_int_equal(unlink(path), 0);
+    check_ok(read_text(text, size, true, &spans, &err), &err);
     const redco_trace_span *const a = redco_trace_spans(spans, &count), *const b = redco_trace_spans(whole, &wanted);
     assert_int_equal(count, wanted);
     for (uint32_t i = 0; i < count; i++) {
@@ -287,9 +287,9 @@ static void simulated_step(void **state)
     check_ok(redco_trace_text(trace, &text, &size, &err), &err);
     redco_json *const document = parse(text, size);
     const redco_json_value root = redco_json_root(document);
-    check_ok(redco_trace_from_json(&root, &back, &err), &err);
+    check_ok(read_text(text, size, false, &back, &err), &err);
     check_ok(redco_trace_check(back, &err), &err);
-    check_streamed(back, text, size);
+    check_bare(back, text, size);
     const json_t *const events = json_object_get(root.json, "traceEvents");
     double last_us = 0.0;
     for (size_t i = 0; i < json_array_size(events); i++) {

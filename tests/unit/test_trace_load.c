@@ -1,5 +1,6 @@
 /* Traces of any origin: what is taken, what is left out and counted, and what is refused with its place. */
 #include "cost_fixture.h"
+#include "memory_file.h"
 #include "traces/trace.h"
 
 #include <unistd.h>
@@ -11,7 +12,10 @@ static redco_trace *load(const char *text, redco_trace_load_report *report)
 {
     redco_error err = {.status = REDCO_OK};
     redco_trace *trace = NULL;
-    check_ok(redco_trace_parse(text, strlen(text), "t", NULL, &trace, report, &err), &err);
+    char path[MEMORY_FILE_PATH_BYTES];
+    FILE *const file = memory_file(text, strlen(text), path);
+    check_ok(redco_trace_load(path, NULL, &trace, report, &err), &err);
+    (void)fclose(file);
     return trace;
 }
 
@@ -156,33 +160,35 @@ static void refused(void **state)
     static const struct {
         const char *text, *place, *words;
     } cases[] = {
-        {"", "t", "is no trace"},
-        {"{}", "t", "is no trace"},
-        {"{\"format\":\"redco-plan\"}", "t", "is no trace"},
-        {"{\"traceEvents\":{}}", "t", "is no trace"},
-        {"3", "t", "is no trace"},
-        {"\x1f\x8b\x08", "t", "gunzip"},
-        {"{\"traceEvents\":[", "t:1:17", "cut off"},
-        {"{\"traceEvents\":[\n{\"ph\":\"X\",", "t:2:1", "cut off"},
-        {"[{\"ph\":\"X\",\"name\":\"a", "t:1:2", "cut off"},
-        {"[\n {\"ph\":\"X\",\n\"ts\":NaN}]", "t:3:", "not valid JSON"},
-        {"[{\"ts\":Infinity}]", "t:1:", "not valid JSON"},
-        {"{\"traceEvents\" [", "t:1:16", "':' are needed"},
-        {"{\"traceEvents\":[] \"a\":1}", "t:1:19", "',' or '}'"},
-        {"{3:4}", "t:1:3", "':' are needed"},
-        {"[]\n[]", "t:2:1", "text behind the end"},
-        {"{\"traceEvents\":[]}{\"traceEvents\":[]}", "t:1:19", "text behind the end"},
-        {"{\"traceEvents\":[],\"a\":1} x", "t:1:26", "text behind the end"},
-        {"{\"traceEvents\":[],\"traceEvents\":[]}", "t:1:33", "is there twice"},
+        {"", "", "is no trace"},
+        {"{}", "", "is no trace"},
+        {"{\"format\":\"redco-plan\"}", "", "is no trace"},
+        {"{\"traceEvents\":{}}", "", "is no trace"},
+        {"3", "", "is no trace"},
+        {"\x1f\x8b\x08", "", "gunzip"},
+        {"{\"traceEvents\":[", ":1:17", "cut off"},
+        {"{\"traceEvents\":[\n{\"ph\":\"X\",", ":2:1", "cut off"},
+        {"[{\"ph\":\"X\",\"name\":\"a", ":1:2", "cut off"},
+        {"[\n {\"ph\":\"X\",\n\"ts\":NaN}]", ":3:", "not valid JSON"},
+        {"[{\"ts\":Infinity}]", ":1:", "not valid JSON"},
+        {"{\"traceEvents\" [", ":1:16", "':' are needed"},
+        {"{\"traceEvents\":[] \"a\":1}", ":1:19", "',' or '}'"},
+        {"{3:4}", ":1:3", "':' are needed"},
+        {"[]\n[]", ":2:1", "text behind the end"},
+        {"{\"traceEvents\":[]}{\"traceEvents\":[]}", ":1:19", "text behind the end"},
+        {"{\"traceEvents\":[],\"a\":1} x", ":1:26", "text behind the end"},
+        {"{\"traceEvents\":[],\"traceEvents\":[]}", ":1:33", "is there twice"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         redco_error err = {.status = REDCO_OK};
         redco_trace *trace = NULL;
         redco_trace_load_report report;
-        const size_t size = strlen(cases[i].text);
-        assert_int_equal(redco_trace_parse(cases[i].text, size, "t", NULL, &trace, &report, &err), REDCO_EVALUE);
-        if (strncmp(err.place, cases[i].place, strlen(cases[i].place)) != 0 ||
-            strstr(err.text, cases[i].words) == NULL) {
+        char path[MEMORY_FILE_PATH_BYTES], place[64];
+        FILE *const file = memory_file(cases[i].text, strlen(cases[i].text), path);
+        assert_int_equal(redco_trace_load(path, NULL, &trace, &report, &err), REDCO_EVALUE);
+        (void)fclose(file);
+        (void)snprintf(place, sizeof place, "%s%s", path, cases[i].place);
+        if (strncmp(err.place, place, strlen(place)) != 0 || strstr(err.text, cases[i].words) == NULL) {
             fail_msg("%zu: %s: %s", i, err.place, err.text);
         }
     }

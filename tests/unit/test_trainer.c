@@ -343,10 +343,7 @@ static redco_status train(const struct trial *t, redco_world *world, redco_train
     o.fault = t->fault.tensor != NULL ? &t->fault : NULL;
     redco_status st = redco_trainer_create(t->f->plan, "plan", &o, world, &trainer, err);
     for (int s = 0; s < STEPS && st == REDCO_OK; s++) { st = redco_trainer_run(trainer, &steps[s], err); }
-    if (st == REDCO_OK) {
-        st = t->baseline != NULL ? redco_trainer_compare_with(trainer, t->baseline, steps, STEPS, verdict, err)
-                                 : redco_trainer_compare(trainer, steps, STEPS, verdict, err);
-    }
+    if (st == REDCO_OK) { st = redco_trainer_compare(trainer, t->baseline, steps, STEPS, verdict, err); }
     redco_trainer_free(trainer);
     return st;
 }
@@ -422,9 +419,7 @@ static void check_compare(const struct fixture *f, const redco_baseline *baselin
     assert_int_equal(redco_world_open(&alone, &world, NULL), REDCO_OK);
     assert_int_equal(redco_trainer_create(f->plan, "plan", &o, world, &trainer, NULL), REDCO_OK);
     for (int s = 0; s < STEPS; s++) { assert_int_equal(redco_trainer_run(trainer, &steps[s], NULL), REDCO_OK); }
-    const redco_status st = baseline != NULL
-                                ? redco_trainer_compare_with(trainer, baseline, steps, STEPS, &verdict, &err)
-                                : redco_trainer_compare(trainer, steps, STEPS, &verdict, &err);
+    const redco_status st = redco_trainer_compare(trainer, baseline, steps, STEPS, &verdict, &err);
     assert_int_equal(st, REDCO_EVALUE);
     if (strstr(err.text, want) == NULL) { fail_msg("\"%s\" is not in \"%s\"", want, err.text); }
     redco_trainer_free(trainer);

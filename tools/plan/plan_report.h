@@ -27,7 +27,7 @@ void report_header(const struct plan_args *args, const redco_inputs *inputs, con
 enum report_kind {
     REPORT_ONE,        /* one strategy: the header says the rest */
     REPORT_STRATEGIES, /* named ones */
-    REPORT_RANKS,      /* the best, which may differ only in how parameters are spread */
+    REPORT_RANKS,      /* the best, which may differ only in parameter synchronisation */
     REPORT_SIZES       /* numbers of GPUs, with scaling efficiency against the first row that fits */
 };
 

@@ -59,12 +59,12 @@ struct plot_plan {
     const char *name;            /**< strategy */
     const char *model, *cluster, *gpu;
     const char *reason; /**< why it cannot be; NULL when it can */
-    uint64_t gpus;      /**< 0: not told */
+    uint64_t gpus;      /**< 0: not known */
     uint32_t seq_len;
     uint64_t global_batch, micro_batch, micro_batches;
     unsigned overlap;    /**< bits of redco_overlap */
-    redco_mesh dp;       /**< data-parallel mesh; 0x0: not told */
-    redco_shards shards; /**< shards of the most frequent layers; 0x0: not told */
+    redco_mesh dp;       /**< data-parallel mesh; 0x0: not known */
+    redco_shards shards; /**< shards of the most frequent layers; 0x0: not known */
     double step_s, tokens_per_s_per_gpu, band, mfu, short_bytes;
     double memory_bytes[5]; /**< parameters, gradients, optimizer, activations, transient, reserve and NCCL's buffers */
     double total_bytes, capacity_bytes;

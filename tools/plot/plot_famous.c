@@ -10,7 +10,7 @@ static const double most_gain = 1.0;
 struct run {
     const char *model;
     uint64_t gpus;
-    double ratio, gain; /* NaN: not told */
+    double ratio, gain; /* NaN: not known */
     bool fits;
 };
 

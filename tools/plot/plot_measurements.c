@@ -11,7 +11,7 @@ static const double most_rate = 1e15;
 struct figures {
     const char *name;
     uint64_t rows;
-    double ratios[3]; /* below 0: not told */
+    double ratios[3]; /* below 0: not known */
 };
 
 static redco_status read_figures(const redco_json_value *entry, struct figures *out, redco_error *err)

@@ -397,7 +397,7 @@ redco_status plot_timeline(const char *path, struct plot_sheet *sheet, redco_err
 {
     redco_trace *trace = NULL;
     struct trace_layout layout = {0};
-    redco_status st = redco_trace_read_spans(path, &trace, err);
+    redco_status st = redco_trace_read(path, true, &trace, err);
     if (st == REDCO_OK) { st = trace_layout_make(trace, &layout, err); }
     if (st == REDCO_OK && layout.span_count == 0) {
         st = redco_fail(err, REDCO_EVALUE, strcmp(path, "-") == 0 ? "standard input" : path,

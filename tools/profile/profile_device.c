@@ -110,6 +110,7 @@ redco_status profile_device_describe(const redco_backend *backend, redco_profile
     (void)snprintf(how->capability, sizeof how->capability, "%u.%u", device.major, device.minor);
     (void)snprintf(how->driver, sizeof how->driver, "CUDA %u.%u", device.driver_version / 1000,
                    device.driver_version % 1000 / 10);
+    put_version(how->driver, sizeof how->driver, "NCCL", redco_nccl_version());
     return REDCO_OK;
 }
 

@@ -1,4 +1,4 @@
-/* redco-validate --famous: what redco would have advised in place of layouts that teams ran. */
+/* redco-validate --famous: what redco would have advised in place of layouts that were run. */
 #include "planner/answer/advice.h"
 #include "planner/answer/explain.h"
 #include "planner/search/strategy.h"

@@ -204,8 +204,14 @@ static redco_status compare_file(struct report *report, const char *file, bool n
         return skip(report, file, reason);
     }
     if (st != REDCO_OK) { return named ? st : redco_fail(report->err, st, why.place, "%s", why.text); }
-    const size_t count = redco_profile_runs(profile, &runs);
+    const size_t count = redco_profile_runs(profile, &runs), skipped = redco_profile_skipped(profile);
     for (size_t i = 0; i < count && st == REDCO_OK; i++) { st = compare_run(report, file, &runs[i]); }
+    if (st == REDCO_OK && skipped > 0) {
+        char reason[120];
+        (void)snprintf(reason, sizeof reason, "%zu rows: too few digits for a time, or the log is cut off there",
+                       skipped);
+        st = skip(report, file, reason);
+    }
     redco_profile_free(profile);
     return st;
 }

@@ -100,23 +100,24 @@ static json_t *lonely_json(const redco_comparison *c, bool missing)
 
 static json_t *memory_json(const redco_compare_memory *m)
 {
-    json_t *const holders = json_array();
+    json_t *const categories = json_array();
     if (!m->known) {
-        json_decref(holders);
+        json_decref(categories);
         return json_null();
     }
-    for (uint32_t h = 0; h < m->holder_count; h++) {
-        const redco_compare_holder *const holder = &m->holders[h];
-        (void)json_array_append_new(holders, json_pack("{s:s,s:o,s:o,s:o}", "holder", holder->name, "predicted_bytes",
-                                                       bytes_json(holder->predicted_bytes), "measured_bytes",
-                                                       bytes_json(holder->measured_bytes), "error",
-                                                       error_json(holder->predicted_bytes, holder->measured_bytes)));
+    for (uint32_t h = 0; h < m->category_count; h++) {
+        const redco_compare_memory_category *const category = &m->categories[h];
+        (void)json_array_append_new(categories,
+                                    json_pack("{s:s,s:o,s:o,s:o}", "holder", category->name, "predicted_bytes",
+                                              bytes_json(category->predicted_bytes), "measured_bytes",
+                                              bytes_json(category->measured_bytes), "error",
+                                              error_json(category->predicted_bytes, category->measured_bytes)));
     }
     return json_pack("{s:o,s:o,s:o,s:{s:o,s:o,s:o},s:o}", "predicted_bytes", bytes_json(m->predicted_bytes),
                      "measured_bytes", bytes_json(m->measured_bytes), "error",
                      error_json(m->predicted_bytes, m->measured_bytes), "in_both", "predicted_bytes",
                      bytes_json(m->common_predicted_bytes), "measured_bytes", bytes_json(m->common_measured_bytes),
-                     "error", error_json(m->common_predicted_bytes, m->common_measured_bytes), "holders", holders);
+                     "error", error_json(m->common_predicted_bytes, m->common_measured_bytes), "holders", categories);
 }
 
 static json_t *ranks_json(const struct trace_report *r)

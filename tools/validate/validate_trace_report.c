@@ -277,11 +277,11 @@ static bool print_memory(const struct trace_report *r)
         (m->common_predicted_bytes < m->predicted_bytes || m->common_measured_bytes < m->measured_bytes)) {
         memory_row(table, "what both tell of", m->common_predicted_bytes, m->common_measured_bytes);
     }
-    for (uint32_t h = 0; h < m->holder_count; h++) {
-        const redco_compare_holder *const holder = &m->holders[h];
-        if (!(holder->predicted_bytes > 0.0) && !(holder->measured_bytes > 0.0)) { continue; }
-        (void)snprintf(name, sizeof name, "  %.60s", holder->name);
-        memory_row(table, name, holder->predicted_bytes, holder->measured_bytes);
+    for (uint32_t h = 0; h < m->category_count; h++) {
+        const redco_compare_memory_category *const category = &m->categories[h];
+        if (!(category->predicted_bytes > 0.0) && !(category->measured_bytes > 0.0)) { continue; }
+        (void)snprintf(name, sizeof name, "  %.60s", category->name);
+        memory_row(table, name, category->predicted_bytes, category->measured_bytes);
     }
     const bool whole = table_print(table, "  ", stdout);
     table_free(table);

@@ -50,7 +50,7 @@ typedef enum redco_precision { REDCO_BF16, REDCO_FP16, REDCO_FP32 } redco_precis
 
 /** Ways in which updated parameters reach the ranks that share an optimizer shard. */
 typedef enum redco_scheme {
-    REDCO_INTER_TENSOR, /**< whole tensors dealt to owners: one broadcast per owner (AMSP) */
+    REDCO_INTER_TENSOR, /**< whole tensors assigned to owners: one broadcast per owner (AMSP) */
     REDCO_INTRA_TENSOR  /**< every tensor cut evenly: one all-gather (ZeRO, FSDP) */
 } redco_scheme;
 

@@ -334,7 +334,7 @@ static void start_net(struct reader *reader, const struct level *level, const XM
     redcoi_text_copy(found->nic.name, sizeof found->nic.name, attribute(attributes, "name"));
     found->nic.numa = level->numa;
     if (speed_mbit > 0) { found->nic.bytes_per_s = speed_mbit * 0.125e6; }
-    found->virtual_function = false; /* its rate is told, whatever it is */
+    found->virtual_function = false; /* its rate is reported, whatever it is */
 }
 
 static enum element element_of(const char *name)

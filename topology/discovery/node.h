@@ -52,7 +52,7 @@ typedef enum redco_path {
 } redco_path;
 
 /** This machine through hwloc when @p xml_path is NULL, else a recorded hwloc XML (1.x to 3.x) or NCCL topology XML
- *  (told apart by content). A node without GPUs is a node (redco-topo shows it); planning on it fails elsewhere. */
+ *  (known by content). A node without GPUs is a node (redco-topo shows it); planning on it fails elsewhere. */
 redco_status redco_node_discover(const char *xml_path, redco_node **node_out, redco_error *err);
 /** Node JSON: {"format":"redco-node","version":1,...}, what redco-topo --json prints. */
 redco_status redco_node_from_json(const redco_json_value *value, redco_node **node_out, redco_error *err);
@@ -62,7 +62,8 @@ redco_status redco_node_read(const char *path, redco_node **node_out, redco_erro
  *  @param host  from 0 on, in order of appearance; REDCO_EVALUE if the file has no such host */
 redco_status redco_node_read_host(const char *path, uint32_t host, redco_node **node_out, redco_error *err);
 /** The same from memory. @param name  stands for the file in errors */
-redco_status redco_node_parse(const char *text, size_t size, const char *name, redco_node **node_out, redco_error *err);
+redco_status redco_node_parse(const char *text, size_t size, const char *name, uint32_t host, redco_node **node_out,
+                              redco_error *err);
 /** @param gpu_count        that many equal GPUs, NICs spread evenly: how cluster files in short form make a node
  *  @param link_group_gpus  GPUs joined by links (REDCO_FABRIC_DIRECT), each pair at an equal share of the GPU's
  *                          scale-up rate; divides @p gpu_count. 0 = all. Ignored with the other fabrics.

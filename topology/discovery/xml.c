@@ -380,8 +380,8 @@ redco_status redcoi_one_host(const char *name, uint32_t host, redco_error *err)
     return redco_fail(err, REDCO_EVALUE, name, "describes one host, number 0; there is no host %u", host);
 }
 
-static redco_status parse(const char *text, size_t size, const char *name, uint32_t host, redco_node **node_out,
-                          redco_error *err)
+redco_status redco_node_parse(const char *text, size_t size, const char *name, uint32_t host, redco_node **node_out,
+                              redco_error *err)
 {
     const size_t bom = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     size_t first = bom;
@@ -395,11 +395,6 @@ static redco_status parse(const char *text, size_t size, const char *name, uint3
     return host == 0 ? parse_json(text + bom, size - bom, name, node_out, err) : redcoi_one_host(name, host, err);
 }
 
-redco_status redco_node_parse(const char *text, size_t size, const char *name, redco_node **node_out, redco_error *err)
-{
-    return parse(text, size, name, 0, node_out, err);
-}
-
 static redco_status read_file(const char *path, char **text_out, size_t *size_out, redco_error *err)
 {
     return redco_file_read(path, file_max_bytes, text_out, size_out, err);
@@ -411,7 +406,7 @@ redco_status redco_node_read_host(const char *path, uint32_t host, redco_node **
     size_t size = 0;
     redco_status st = read_file(path, &text, &size, err);
     if (st != REDCO_OK) { return st; }
-    st = parse(text, size, path, host, node_out, err);
+    st = redco_node_parse(text, size, path, host, node_out, err);
     free(text);
     return st;
 }

@@ -13,7 +13,7 @@ void redco_comparison_free(redco_comparison *comparison)
     if (comparison == NULL) { return; }
     free(comparison->kinds);
     free(comparison->operators);
-    free(comparison->memory.holders);
+    free(comparison->memory.categories);
     free(comparison->ranks);
     free(comparison->steps);
     redco_trace_free(comparison->texts);

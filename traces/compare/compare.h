@@ -3,8 +3,8 @@
  *  Processes are ranks, threads are streams. Kinds of work (categories of spans) that are predicted on the stream
  *  "compute" compute, "launch" and "overhead" are time lost there, and all other kinds communicate. While nothing
  *  computes, a rank waits for the communication that runs, of several for the one that ends when computation goes on;
- *  for "pipeline" it is a bubble. Where nothing runs it is idle. A counter track "memory" has a series for each holder,
- *  in bytes.
+ *  for "pipeline" it is a bubble. Where nothing runs it is idle. A counter track "memory" has a series for each
+ * category, in bytes.
  *
  *  Arguments of spans: "micro_batch", from 0, and "step", from 1. Without "step", a rank's step ends with its last
  *  operator called "step/...", "step/launch" aside, before the next "fwd/...". The first step of a run warms up and is
@@ -62,19 +62,19 @@ typedef struct redco_compare_operator {
     double extra_s;
 } redco_compare_operator;
 
-/** Bytes of a holder when the rank holds most. */
-typedef struct redco_compare_holder {
+/** Bytes of a category when the rank holds most. */
+typedef struct redco_compare_memory_category {
     const char *name;
     double predicted_bytes, measured_bytes; /**< NaN: not in that trace */
-} redco_compare_holder;
+} redco_compare_memory_category;
 
 typedef struct redco_compare_memory {
     bool known; /**< both traces tell */
     double predicted_bytes, measured_bytes;
     double common_predicted_bytes,
-        common_measured_bytes; /**< peak of the holders that both tell of, a reserve of 0 not; 0: none */
-    redco_compare_holder *holders;
-    uint32_t holder_count;
+        common_measured_bytes; /**< peak of the categories that both tell of, a reserve of 0 not; 0: none */
+    redco_compare_memory_category *categories;
+    uint32_t category_count;
 } redco_compare_memory;
 
 /** One rank of the trace in one step. */
@@ -83,7 +83,7 @@ typedef struct redco_compare_rank {
     uint32_t process;
     uint32_t file;     /**< which of the measured traces */
     double step_s;     /**< seconds of the median step */
-    double peak_bytes; /**< NaN: not told */
+    double peak_bytes; /**< NaN: not known */
 } redco_compare_rank;
 
 typedef struct redco_compare_step {

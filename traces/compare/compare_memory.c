@@ -17,7 +17,7 @@ static bool is_memory(const redco_trace_counter *counter)
     return strcmp(counter->name, "memory") == 0;
 }
 
-/* @param only  holders that count, NULL-terminated; NULL: all */
+/* @param only  categories that count, NULL-terminated; NULL: all */
 static double sum_of(const redco_trace *trace, const redco_trace_counter *counter, const char *const *only)
 {
     uint32_t all = 0;
@@ -48,35 +48,35 @@ static struct peak peak_of(const redco_trace *trace, uint32_t process, const cha
     return peak;
 }
 
-static double holder_bytes(const redco_trace *trace, uint32_t counter, const char *name)
+static double category_bytes(const redco_trace *trace, uint32_t counter, const char *name)
 {
     uint32_t count = 0;
     const redco_trace_counter *const c = &redco_trace_counters(trace, &count)[counter];
     return redcoi_compare_arg(trace, c->first_arg, c->arg_count, name);
 }
 
-/* A row for each holder of both peaks: the predicted ones first. */
-static redco_status list_holders(redcoi_compare *c, const redco_trace *predicted, uint32_t predicted_counter,
-                                 const redco_trace *measured, uint32_t measured_counter, redco_error *err)
+/* A row for each category of both peaks: the predicted ones first. */
+static redco_status list_categories(redcoi_compare *c, const redco_trace *predicted, uint32_t predicted_counter,
+                                    const redco_trace *measured, uint32_t measured_counter, redco_error *err)
 {
     redco_compare_memory *const memory = &c->out->memory;
     const redco_trace *const traces[2] = {predicted, measured};
     const uint32_t at[2] = {predicted_counter, measured_counter};
     uint32_t count = 0, most = 0;
     for (int t = 0; t < 2; t++) { most += redco_trace_counters(traces[t], &count)[at[t]].arg_count; }
-    memory->holders = calloc((size_t)most + 1, sizeof *memory->holders);
-    if (memory->holders == NULL) { return redcoi_compare_out_of_memory(err); }
+    memory->categories = calloc((size_t)most + 1, sizeof *memory->categories);
+    if (memory->categories == NULL) { return redcoi_compare_out_of_memory(err); }
     for (int t = 0; t < 2; t++) {
         const redco_trace_counter *const counter = &redco_trace_counters(traces[t], &count)[at[t]];
         const redco_trace_arg *const args = redco_trace_args(traces[t], &count);
         for (uint32_t a = counter->first_arg; a < counter->first_arg + counter->arg_count; a++) {
-            if (args[a].text != NULL || (t == 1 && !isnan(holder_bytes(predicted, predicted_counter, args[a].key)))) {
+            if (args[a].text != NULL || (t == 1 && !isnan(category_bytes(predicted, predicted_counter, args[a].key)))) {
                 continue;
             }
-            redco_compare_holder *const holder = &memory->holders[memory->holder_count++];
-            holder->name = redcoi_trace_keep(c->texts, args[a].key, strlen(args[a].key));
-            holder->predicted_bytes = holder_bytes(predicted, predicted_counter, args[a].key);
-            holder->measured_bytes = holder_bytes(measured, measured_counter, args[a].key);
+            redco_compare_memory_category *const category = &memory->categories[memory->category_count++];
+            category->name = redcoi_trace_keep(c->texts, args[a].key, strlen(args[a].key));
+            category->predicted_bytes = category_bytes(predicted, predicted_counter, args[a].key);
+            category->measured_bytes = category_bytes(measured, measured_counter, args[a].key);
         }
     }
     return REDCO_OK;
@@ -99,15 +99,15 @@ static bool tells_reserve(const redcoi_compare *c)
 static redco_status find_common(redcoi_compare *c, const redco_trace *predicted, redco_error *err)
 {
     redco_compare_memory *const memory = &c->out->memory;
-    const char **const common = calloc((size_t)memory->holder_count + 1, sizeof *common);
+    const char **const common = calloc((size_t)memory->category_count + 1, sizeof *common);
     uint32_t count = 0;
     if (common == NULL) { return redcoi_compare_out_of_memory(err); }
-    for (uint32_t h = 0; h < memory->holder_count; h++) {
-        const redco_compare_holder *const holder = &memory->holders[h];
-        assert(holder->name != NULL);
-        const bool counts = strcmp(holder->name, reserve) != 0 || tells_reserve(c);
-        if (counts && !isnan(holder->predicted_bytes) && !isnan(holder->measured_bytes)) {
-            common[count++] = holder->name;
+    for (uint32_t h = 0; h < memory->category_count; h++) {
+        const redco_compare_memory_category *const category = &memory->categories[h];
+        assert(category->name != NULL);
+        const bool counts = strcmp(category->name, reserve) != 0 || tells_reserve(c);
+        if (counts && !isnan(category->predicted_bytes) && !isnan(category->measured_bytes)) {
+            common[count++] = category->name;
         }
     }
     if (count > 0) {
@@ -139,6 +139,6 @@ redco_status redcoi_compare_memory(redcoi_compare *c, const redco_trace *predict
     memory->known = true;
     memory->predicted_bytes = expected.bytes;
     memory->measured_bytes = highest.bytes;
-    const redco_status st = list_holders(c, predicted, expected.counter, measured, highest.counter, err);
+    const redco_status st = list_categories(c, predicted, expected.counter, measured, highest.counter, err);
     return st == REDCO_OK ? find_common(c, predicted, err) : st;
 }

@@ -170,7 +170,7 @@ static const redco_backend_calls cuda_calls = {
     .record_free = redcoi_cuda_record_free,
 };
 
-/* A library that is missing is told like a device that is. */
+/* A library that is missing is reported like a device that is. */
 static redco_status open_blas(redcoi_cuda *cuda, redco_error *err)
 {
     redco_error blas_err = {.status = REDCO_OK};

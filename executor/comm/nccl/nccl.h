@@ -38,7 +38,7 @@ typedef struct redco_nccl_options {
     double timeout_s; /**< for communicators to be made, and for a rank that left; 0 = 60 */
     /** Communicators whose calls return when work is queued, without a thread of NCCL's for each group of calls: NCCL
      *  2.28 starts one for non-blocking communicators. Calls cost the processor less, but a rank may hang in them when
-     *  another one dies, until its launcher ends it. Needed for redco_nccl_estimate(). */
+     *  another one dies, until its launcher ends it. */
     bool blocking;
 } redco_nccl_options;
 
@@ -51,21 +51,11 @@ typedef struct redco_nccl_options {
 redco_status redco_nccl_open(redco_world *world, redco_backend *backend, const redco_nccl_options *options,
                              redco_device_comm **device_comm_out, redco_error *err);
 
-/** The oldest that is used: its communicators and estimates are those that this was written for (2.28). */
+/** The oldest that is used: its communicators are those that this was written for (2.28). */
 enum { REDCO_NCCL_OLDEST = 22800 };
 
 /** NCCL's version as ncclGetVersion() has it (22809 is 2.28.9), 0 where it cannot be loaded. */
 uint32_t redco_nccl_version(void);
-
-/** The time that NCCL expects a call to take (ncclGroupSimulateEnd); nothing is moved. Every member of the process
- * group calls it.
- *  @param kind    ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, or BROADCAST from rank 0
- *  @param memory  of the backend, @p count × size elements for gathers and scatters, else @p count
- *  @param count   as in device_comm.h: of a rank's shard for gathers and scatters
- *  @return REDCO_EVALUE if the device communicator is not NCCL's, does not block, or the process group is of one */
-redco_status redco_nccl_estimate(redco_process_group *process_group, redco_stream_handle on, redco_collective kind,
-                                 redco_dtype dtype, void *memory, uint64_t count, double *seconds_out,
-                                 redco_error *err);
 
 #ifdef __cplusplus
 }

@@ -25,7 +25,6 @@
     X(last_error, ncclGetLastError)                                                                                    \
     X(group_start, ncclGroupStart)                                                                                     \
     X(group_end, ncclGroupEnd)                                                                                         \
-    X(group_simulate_end, ncclGroupSimulateEnd)                                                                        \
     X(all_reduce, ncclAllReduce)                                                                                       \
     X(reduce_scatter, ncclReduceScatter)                                                                               \
     X(reduce, ncclReduce)                                                                                              \

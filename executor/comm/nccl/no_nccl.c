@@ -20,16 +20,3 @@ uint32_t redco_nccl_version(void)
 {
     return 0;
 }
-
-redco_status redco_nccl_estimate(redco_process_group *process_group, redco_stream_handle on, redco_collective kind,
-                                 redco_dtype dtype, void *memory, uint64_t count, double *seconds_out, redco_error *err)
-{
-    (void)process_group;
-    (void)on;
-    (void)kind;
-    (void)dtype;
-    (void)memory;
-    (void)count;
-    (void)seconds_out;
-    return missing(err);
-}

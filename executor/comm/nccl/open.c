@@ -260,7 +260,6 @@ static void close_device_comm(redco_device_comm *base)
 }
 
 static const redco_device_comm_calls calls = {.name = "nccl",
-                                              .estimates = true,
                                               .split = split,
                                               .run = redcoi_nccl_run,
                                               .free_process_group = free_process_group,

@@ -15,7 +15,7 @@ __device__ uint64_t now_ns()
 #endif
 }
 
-/* Copies of what stands at from, one behind the other, where vectors do not fit: of small tensors. Where it is part of
+/* Contiguous copies of what stands at from, where vectors do not fit: of small tensors. Where it is part of
  * memory, its values are written over themselves. */
 __device__ void fill_small(const redcoi_occupy_args &args)
 {
