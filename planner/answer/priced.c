@@ -34,7 +34,7 @@ static const struct effort {
                {48, 4, 12, 1 << 15, 1 << 18}}; /* an answer; one of many: options.brief */
 
 /* Layouts whose recurrence is no further above the best simulated step are likely to be faster; of several answers that
- * are asked for, those no further above the last. */
+ * are asked for, those no further above the last, and in a brief search, where nothing else is simulated. */
 static const double likely_ratio = 0.01, listed_ratio = 0.025;
 static const double look_ratio = 0.04;
 /* The share by which no other layout shall be faster: layouts that may be are simulated while there are operators left.
@@ -399,7 +399,8 @@ static bool too_much(const struct pricing *p, uint32_t count, uint64_t operators
 }
 
 /* The first layout that may be faster than the answer by more than the aim, if there are operators for all such:
- * simulating some of them would not bring the answer nearer to the others. @return waiting_count: none */
+ * simulating some of them would not bring the answer nearer to the others. A brief search, which does not say how near
+ * it is, tries some. @return waiting_count: none */
 static uint32_t next_doubtful(const struct pricing *p, uint32_t count, double least_s)
 {
     const struct effort *const effort = &efforts[p->options->brief ? 1 : 0];
@@ -410,6 +411,7 @@ static uint32_t next_doubtful(const struct pricing *p, uint32_t count, double le
         doubtful++;
     }
     const uint64_t each = count > 0 ? p->operators / count : 0;
+    if (p->options->brief) { return too_much(p, count, effort->few_operators) ? p->waiting_count : next; }
     const bool all =
         count + doubtful <= p->asked + effort->simulated && p->operators + doubtful * each <= effort->few_operators;
     return all ? next : p->waiting_count;
@@ -430,7 +432,7 @@ static uint32_t next_of(const struct pricing *p, uint32_t count)
         return p->waiting_count;
     }
     const bool few = !too_much(p, count, effort->few_operators);
-    const double near_ratio = p->asked > 1 ? listed_ratio : likely_ratio;
+    const double near_ratio = p->asked > 1 || p->options->brief ? listed_ratio : likely_ratio;
     if (!(p->waiting[0].paced_s > last_s * (1.0 + near_ratio)) && (count < p->asked + effort->likely || few)) {
         return 0;
     }
