@@ -29,8 +29,8 @@ for name in ddp zero3 amsp; do
     grep -q 'the same' out || bad "$name: not as one rank"
 done
 for name in one zero3; do
-    run redco-exec $name.json --pipeline "$digits" --data "$data/digits-train.jsonl" --steps 800 \
-        --evaluate "$data/digits-test.jsonl" --json
+    run redco-exec $name.json --pipeline "$digits" --data "$data/digits-train.jsonl" --steps 300 --learning-rate 0.005 \
+        --schedule cosine --warmup 20 --evaluate "$data/digits-test.jsonl" --json
     cp out $name.out
 done
 python3 - <<'PY' || bad 'digits are not told apart, or not alike'

@@ -481,7 +481,7 @@ static void add_memory(const redcoi_job *job, const redcoi_states *states, redco
             (job->times->gather_params + job->rank->block_params) * bytes.parameter;
     }
     if (redco_mesh_ranks(job->shards.gradients) > 1) {
-        cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = job->times->trained_params * bytes.gradient;
+        cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = redcoi_whole_gradient_bytes(job);
     }
     const uint64_t slot_bytes = redcoi_slot_bytes(job);
     if (slot_bytes > cost->transient_bytes[REDCO_TRANSIENT_GRADIENT]) {

@@ -14,6 +14,9 @@ uint64_t redcoi_planned_logits_bytes(const redco_model *model, const redco_shape
 /** Where a layer makes whole gradients that are not scattered, before they are taken to where they are kept; with
  *  Transformer Engine the empty gradients of a block's matrices that autograd is handed, and workspaces; else 0. */
 uint64_t redcoi_slot_bytes(const redcoi_job *job);
+/** Whole gradients of a layer that are cut, by an engine that does not plan its memory, and its bucket beyond one of
+ *  the usual size. */
+uint64_t redcoi_whole_gradient_bytes(const redcoi_job *job);
 /** The transient fields of a layer's cost: gathered weights, whole gradients, buckets, what backward works with. */
 void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost);
 

@@ -1,6 +1,6 @@
-/* Memory that engines that plan it hold beside states and activations: whole gradients from when they are made until
- * they are taken, gathered weights, buckets (executor/schedule/slots.c, executor/states/buckets.c). Formulas:
- * costmodel/README.md, section 5. */
+/* Whole gradients from when they are made until they are taken; and what engines that plan their memory hold beside
+ * states and activations: these, gathered weights, buckets (executor/schedule/slots.c, executor/states/buckets.c).
+ * Formulas: costmodel/README.md, section 5. */
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_graph.h"
 #include "costmodel/closed_form/memory_kept.h"
@@ -185,6 +185,22 @@ uint64_t redcoi_slot_bytes(const redcoi_job *job)
     if (!job->costs->workload.engine.planned_memory || scattered) { return 0; }
     const struct products products = products_of(job, job->class);
     return redco_share_up(larger(products.largest, shared_params(job)), job->costs->state_bytes.gradient, 1);
+}
+
+/* Whole gradients of a layer before they are cut. Where parameters are whole, a module's are moved into the bucket,
+ * which is then as large as they are: of one that is larger than a bucket there are two, less the bucket that is
+ * counted for every layer. */
+uint64_t redcoi_whole_gradient_bytes(const redcoi_job *job)
+{
+    const redcoi_times *const times = job->times;
+    const uint64_t each = job->costs->state_bytes.gradient, all = times->trained_params * each;
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < times->module_size_count; i++) {
+        if (times->modules[i].params > largest) { largest = times->modules[i].params; }
+    }
+    const uint64_t twice = 2 * largest * each, bucket = job->costs->workload.bucket_bytes;
+    const bool moved = redco_mesh_ranks(job->shards.parameters) == 1 && largest * each > bucket;
+    return moved && twice - bucket > all ? twice - bucket : all;
 }
 
 /* All of it shares one arena with activations: a block's backward begins where the logits are free again, and the

@@ -21,13 +21,28 @@ redco_status redco_mapped_file_open(const char *path, redco_mapped_file *file_ou
         bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
         if (bytes == MAP_FAILED) { st = redco_fail(err, REDCO_EIO, path, "cannot read: %s", strerror(errno)); }
     }
-    if (descriptor >= 0) { (void)close(descriptor); }
-    if (st == REDCO_OK) { *file_out = (redco_mapped_file){bytes, (size_t)info.st_size}; }
+    if (descriptor >= 0 && (st != REDCO_OK || bytes == NULL)) { (void)close(descriptor); }
+    if (st == REDCO_OK) { *file_out = (redco_mapped_file){bytes, (size_t)info.st_size, descriptor}; }
     return st;
+}
+
+redco_status redco_mapped_file_whole(const redco_mapped_file *file, const char *path, redco_error *err)
+{
+    struct stat info;
+    if (file->bytes == NULL) { return REDCO_OK; }
+    if (fstat(file->descriptor, &info) != 0) {
+        return redco_fail(err, REDCO_EIO, path, "cannot be looked at: %s", strerror(errno));
+    }
+    if (info.st_size >= 0 && (size_t)info.st_size >= file->size) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EIO, path, "was cut from %zu to %lld bytes while it was in use", file->size,
+                      (long long)info.st_size);
 }
 
 void redco_mapped_file_close(redco_mapped_file *file)
 {
-    if (file->bytes != NULL) { (void)munmap((void *)(uintptr_t)file->bytes, file->size); }
+    if (file->bytes != NULL) {
+        (void)munmap((void *)(uintptr_t)file->bytes, file->size);
+        (void)close(file->descriptor);
+    }
     *file = (redco_mapped_file){.bytes = NULL};
 }

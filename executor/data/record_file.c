@@ -220,6 +220,10 @@ const char *redco_record_file_place(const redco_record_file *f, uint64_t index, 
 static redco_status get_row(const redco_record_file *f, uint64_t index, json_t **record_out, redco_error *err)
 {
     char place[REDCO_RECORD_PLACE_BYTES];
+    for (uint32_t i = 0; i < f->column_count; i++) {
+        const redco_status st = redco_mapped_file_whole(&f->columns[i].file, f->path, err);
+        if (st != REDCO_OK) { return st; }
+    }
     json_t *const record = json_object();
     for (uint32_t i = 0; i < f->column_count; i++) {
         if (json_object_set_new(record, f->columns[i].key, redco_npy_row(&f->columns[i].array, index)) == 0) {
@@ -238,6 +242,8 @@ redco_status redco_record_file_get(const redco_record_file *f, uint64_t index, j
     char place[REDCO_RECORD_PLACE_BYTES];
     json_error_t error;
     if (f->columns != NULL) { return get_row(f, index, record_out, err); }
+    const redco_status whole = redco_mapped_file_whole(&f->file, f->path, err);
+    if (whole != REDCO_OK) { return whole; }
     const uint64_t begin = f->begins[index];
     json_t *const record =
         json_loadb(f->text + begin, line_length(f, begin),

@@ -157,7 +157,7 @@ static redco_status read_window(const redco_tokens *t, uint64_t window, int32_t 
                                 redco_error *err)
 {
     const uint64_t length = t->options.seq_len, before = following(t), first = window * apart(t);
-    redco_status st = REDCO_OK;
+    redco_status st = redco_mapped_file_whole(&t->ids.file, t->ids.name, err);
     for (uint64_t i = 0; i < length + before && st == REDCO_OK; i++) {
         int32_t id = 0;
         st = redco_ids_file_get(&t->ids, first + i, &id, err);

@@ -5,6 +5,7 @@
 #include "costmodel/models/model.h"
 #include "costmodel/models/safetensors.h"
 #include "executor/backend/host/host.h"
+#include "executor/data/record_file.h"
 #include "executor/data/tensor_file.h"
 #include "executor/data/tokens.h"
 #include "executor/data/weights.h"
@@ -182,6 +183,45 @@ static void bad_token_files_are_named(void **state)
     assert_string_equal(err.place, "t.bin");
     expect(&err, "id 3 is 10000; the vocabulary has 10000 (are ids of 2 bytes right?)");
     redco_tokens_close(tokens);
+}
+
+static const char *written(const folder *f, const char *name, const char *text, char path[256])
+{
+    FILE *const file = fopen(inside(f, name, path), "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
+    return path;
+}
+
+/* A mapped file that has fewer bytes than it had is an error, and nothing behind its end is read. */
+static void files_that_are_cut_are_named(void **state)
+{
+    const folder *const f = *state;
+    const redco_tokens_options options = {.seed = 7, .vocabulary = 30000, .seq_len = LENGTH};
+    redco_record_file *records = NULL;
+    redco_tokens *tokens = NULL;
+    json_t *record = NULL;
+    int32_t in[LENGTH], out[LENGTH];
+    redco_error err = {0};
+    char lines[256], ids[256];
+    must(redco_record_file_open(written(f, "cut.jsonl", "{\"a\": 1}\n{\"a\": 2}\n", lines), false, &records, &err),
+         &err);
+    must(redco_tokens_open(written(f, "cut.bin", "0123456789", ids), 2, &options, &tokens, &err), &err);
+    must(redco_record_file_get(records, 1, &record, &err), &err);
+    assert_int_equal(json_integer_value(json_object_get(record, "a")), 2);
+    json_decref(record);
+    must(redco_tokens_sequence(tokens, 0, in, out, &err), &err);
+    assert_int_equal(truncate(lines, 0), 0);
+    assert_int_equal(redco_record_file_get(records, 1, &record, &err), REDCO_EIO);
+    assert_string_equal(err.place, lines);
+    expect(&err, "was cut from 18 to 0 bytes while it was in use");
+    redco_error_clear(&err);
+    assert_int_equal(truncate(ids, 4), 0);
+    assert_int_equal(redco_tokens_sequence(tokens, 0, in, out, &err), REDCO_EIO);
+    assert_string_equal(err.place, ids);
+    expect(&err, "was cut from 10 to 4 bytes while it was in use");
+    redco_tokens_close(tokens);
+    redco_record_file_close(records);
 }
 
 /* A global batch of 12 sequences: one rank, three ranks, micro-batches of 1, 2 and 4. */
@@ -546,6 +586,7 @@ int main(void)
         cmocka_unit_test(targets_of_a_continued_sequence_follow_it),
         cmocka_unit_test(windows_of_a_file_come_once_an_epoch),
         cmocka_unit_test(bad_token_files_are_named),
+        cmocka_unit_test(files_that_are_cut_are_named),
         cmocka_unit_test(every_plan_sees_the_same_batches),
         cmocka_unit_test(first_values_are_normal_and_cut_anywhere),
         cmocka_unit_test(devices_draw_any_part),

@@ -4,6 +4,7 @@
 
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/closed_form/nccl_buffers.h"
+#include "costmodel/simulator/simulate.h"
 
 #include <math.h>
 
@@ -42,6 +43,38 @@ static void zero_stages(void **state)
         assert_int_equal(p.total_bytes, p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes +
                                             p.transient_bytes + p.nccl_bytes);
     }
+    fixture_close(&b);
+}
+
+/* Qwen2-7B's head of 152,064 x 3584 (and a norm) has a gradient of 1,089,994,752 bytes, more than a bucket of 256 MiB:
+ * when it is to be cut, it is there once more in the bucket. The simulator finds the same peak. */
+static void a_large_gradient_fills_the_bucket(void **state)
+{
+    (void)state;
+    static const uint64_t head = UINT64_C(2) * 152064 * 3584, bucket = UINT64_C(1) << 28;
+    const redco_shards shards = {{1, 1}, {8, 3}, {8, 3}};
+    const redco_layer_class *classes = NULL;
+    redco_workload workload = plain_workload(48);
+    redco_assignment all[8];
+    redco_simulation s;
+    redco_error err = {.status = REDCO_OK};
+    struct fixture b;
+    workload.bucket_bytes = bucket;
+    fixture_open(&b, "qwen2-7b", a800_machine(3), workload);
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.scheme = REDCO_INTRA_TENSOR;
+    const uint32_t count = (uint32_t)redco_model_classes(b.model, &classes);
+    for (uint32_t i = 0; i < count; i++) {
+        const bool block = classes[i].kind == REDCO_CLASS_BLOCK;
+        all[i] =
+            (redco_assignment){i, classes[i].layers, {shards, block ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE}};
+        if (classes[i].kind != REDCO_CLASS_HEAD) { continue; }
+        const redco_layer_cost cost = redco_cost_layer(b.costs, &parallelism, i, &all[i].config);
+        assert_int_equal(cost.transient_bytes[REDCO_TRANSIENT_GRADIENT], 2 * head - bucket);
+    }
+    check_ok(redco_simulate(b.costs, &parallelism, all, count, NULL, &s, &err), &err);
+    const redco_prediction p = redco_cost_step(b.costs, &parallelism, all, count);
+    check_near((double)p.total_bytes / (double)s.peak.bytes, 1.0, 0.001);
     fixture_close(&b);
 }
 
@@ -476,6 +509,7 @@ static void nccl_is_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(zero_stages),
+                                       cmocka_unit_test(a_large_gradient_fills_the_bucket),
                                        cmocka_unit_test(a_pipeline_needs_its_fuller_end),
                                        cmocka_unit_test(full_precision_states),
                                        cmocka_unit_test(sixteen_bit_moments),

@@ -508,7 +508,7 @@ redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts 
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--pipeline", args->pipeline_path, err); }
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--evaluate", args->evaluate, err); }
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--predict", args->predict, err); }
-    for (uint32_t i = 0; i < args->profile_count && facts->count < REDCO_FACTS_MAX && st == REDCO_OK; i++) {
+    for (uint32_t i = 0; i < args->profile_count && st == REDCO_OK; i++) {
         st = exec_fact_of_file(facts, "--profile", args->profiles[i], err);
     }
     return st;

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,16 +15,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Facts beyond the room are compared by a digest in the last one (FNV-1a). */
+static void add_to_digest(redco_fact *last, const redco_fact *fact)
+{
+    const char *const texts[] = {last->name, last->value, fact->name, fact->value};
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        for (const char *at = texts[i]; *at != '\0'; at++) {
+            hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+        }
+    }
+    memset(last, 0, sizeof *last);
+    (void)snprintf(last->name, sizeof last->name, "what else is given");
+    (void)snprintf(last->value, sizeof last->value, "of digest %016" PRIx64, hash);
+}
+
 void exec_fact(struct exec_facts *facts, const char *name, const char *format, ...)
 {
     va_list args;
-    if (facts->count == REDCO_FACTS_MAX) { return; }
-    redco_fact *const fact = &facts->facts[facts->count++];
-    memset(fact, 0, sizeof *fact);
-    (void)snprintf(fact->name, sizeof fact->name, "%s", name);
+    redco_fact fact;
+    memset(&fact, 0, sizeof fact);
+    (void)snprintf(fact.name, sizeof fact.name, "%s", name);
     va_start(args, format);
-    (void)vsnprintf(fact->value, sizeof fact->value, format, args);
+    (void)vsnprintf(fact.value, sizeof fact.value, format, args);
     va_end(args);
+    if (facts->count == REDCO_FACTS_MAX) {
+        add_to_digest(&facts->facts[REDCO_FACTS_MAX - 1], &fact);
+    } else {
+        facts->facts[facts->count++] = fact;
+    }
 }
 
 redco_status exec_facts_of_plan(struct exec_facts *facts, const char *path, const redco_plan *plan, redco_error *err)

@@ -219,10 +219,68 @@ static redco_status attention_block(const heads *h, const block *k, const redco_
     return REAL_NAME(gemm)(&g, err);
 }
 
+static real dot(const real *a, const real *b, uint64_t n)
+{
+    enum { LANES = 16 }; /* sums beside each other, which compilers put into vectors */
+    real lanes[LANES] = {0}, sum = 0;
+    uint64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (uint64_t l = 0; l < LANES; l++) { lanes[l] += a[i + l] * b[i + l]; }
+    }
+    for (; i < n; i++) { sum += a[i] * b[i]; }
+    for (uint64_t l = 0; l < LANES; l++) { sum += lanes[l]; }
+    return sum;
+}
+
+/** The one query of all heads, a key after the other: caches of keys and values are read as they lie in memory. */
+static void attention_of_one(const heads *h, uint64_t b, const redco_launch *launch)
+{
+    const uint64_t shared = h->count / h->groups, row = h->value_size;
+    const real *const q = (const real *)launch->inputs[0].data + b * h->count * h->size;
+    real *const out = (real *)launch->outputs[0].data + b * h->count * row;
+    real *const lse = (real *)launch->outputs[1].data + b * h->count, *const scores = launch->workspace;
+    block all = make_block(h, b, 0, 0);
+    uint64_t first = all.keys, end = 0;
+    for (uint64_t head = 0; head < h->count; head++) { /* masks may differ by head */
+        block k = make_block(h, b, head, 0);
+        leave_out_hidden(h, &k);
+        if (k.keys == 0) { continue; }
+        first = k.key - all.key < first ? k.key - all.key : first;
+        end = k.key - all.key + k.keys > end ? k.key - all.key + k.keys : end;
+    }
+    memset(out, 0, h->count * row * sizeof *out);
+    all.key += first < end ? first : 0;
+    all.keys = first < end ? end - first : 0;
+    for (uint64_t j = 0; j < all.keys; j++) {
+        const real *const key =
+            (const real *)launch->inputs[1].data + at(b, all.key + j, 0, h->keys, h->groups, h->size);
+        for (uint64_t head = 0; head < h->count; head++) {
+            scores[head * all.keys + j] =
+                (real)h->attributes->scalar * dot(q + head * h->size, key + head / shared * h->size, h->size);
+        }
+    }
+    for (uint64_t head = 0; head < h->count; head++) {
+        all.head = head;
+        hide(h, &all, 0, scores + head * all.keys);
+        lse[head] = softmax_row(scores + head * all.keys, all.keys);
+    }
+    for (uint64_t j = 0; j < all.keys; j++) {
+        const real *const value = (const real *)launch->inputs[2].data + at(b, all.key + j, 0, h->keys, h->groups, row);
+        for (uint64_t head = 0; head < h->count; head++) {
+            const real p = scores[head * all.keys + j], *const v = value + head / shared * row;
+            for (uint64_t i = 0; i < row; i++) { out[head * row + i] += p * v[i]; }
+        }
+    }
+}
+
 redco_status REAL_NAME(attention)(const redco_launch *launch, redco_error *err)
 {
     const heads h = head_sizes(launch, launch->input_count == 4);
     redco_status st = REDCO_OK;
+    if (h.queries == 1) {
+        for (uint64_t b = 0; b < h.batch; b++) { attention_of_one(&h, b, launch); }
+        return REDCO_OK;
+    }
     for (uint64_t b = 0; b < h.batch; b++) {
         for (uint64_t head = 0; head < h.count; head++) {
             for (uint64_t row = 0; row < h.queries && st == REDCO_OK; row += REDCOI_ATTENTION_ROWS) {

@@ -14,7 +14,8 @@ uint64_t redcoi_kernel_workspace_bytes(const redco_launch *launch, uint64_t elem
     case REDCO_OP_ATTENTION: /* scores of a block of queries */
     case REDCO_OP_ATTENTION_GRAD:
     case REDCO_OP_ATTENTION_BIAS_GRAD: {
-        const uint64_t queries = in->dim[1] < REDCOI_ATTENTION_ROWS ? in->dim[1] : REDCOI_ATTENTION_ROWS;
+        uint64_t queries = in->dim[1] < REDCOI_ATTENTION_ROWS ? in->dim[1] : REDCOI_ATTENTION_ROWS;
+        if (launch->kind == REDCO_OP_ATTENTION && queries == 1) { queries = in->dim[2]; } /* all heads at once */
         const uint64_t scores = queries * launch->inputs[1].type.dim[1] * element_bytes;
         return launch->kind == REDCO_OP_ATTENTION ? scores : 2 * scores;
     }
