@@ -136,7 +136,7 @@ redco_status redco_answer_find(const redco_question *question, const redco_input
 {
     redco_search_options options = question->options;
     *answer_out = (redco_answer){.inputs = inputs, .options = options};
-    if ((wants & REDCO_ANSWER_HELP) != 0) { options.roomier_ratio = redco_help_ratio; }
+    options.roomier_ratio = redco_help_ratio; /* whatever is wanted: the plan does not depend on what is shown */
     redco_status st = redco_search_priced(inputs, &options, &answer_out->result, err);
     if (st == REDCO_OK) { st = try_rules(inputs, answer_out, err); }
     if (st != REDCO_OK || !fits(answer_out->result)) { return st; }
