@@ -75,8 +75,8 @@ void redcoi_graph_transients(const redcoi_job *job, redco_layer_cost *cost)
     const redco_shape shape = redcoi_shape_of(job->costs, job->parallelism);
     const uint64_t whole = ranks * (trained_shards(job, ranks) + frozen_shards(job, ranks));
     uint64_t most = 0;
-    for (uint8_t pass = REDCO_IN_FORWARD; pass <= REDCO_IN_BACKWARD; pass++) {
-        const uint64_t made = ranks * shards_of(job, ranks, false, sharded ? REDCO_IN_FORWARD | pass : pass);
+    for (uint32_t pass = REDCO_IN_FORWARD; pass <= REDCO_IN_BACKWARD; pass++) {
+        const uint64_t made = ranks * shards_of(job, ranks, false, (uint8_t)(sharded ? REDCO_IN_FORWARD | pass : pass));
         const uint64_t bytes = pass_bytes(work, &shape, pass == REDCO_IN_BACKWARD) + made * each.gradient;
         most = bytes > most ? bytes : most;
     }
