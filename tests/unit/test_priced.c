@@ -90,11 +90,16 @@ static void assert_priced(struct question *q, const redco_candidate *candidate)
     assert_memory_equal(&again.closed_form, &candidate->closed_form, sizeof again.closed_form);
 }
 
-/* It has the strategy of the one that did not fit, and is no more than 1 % slower. */
+/* It has the strategy of the one that did not fit, and is no more than 1 % slower; where nothing leaner is found, the
+ * bytes that are missing are told. */
 static void assert_replaced(struct question *q, const redco_prediction *first)
 {
     redco_search_result *const priced = by_simulator(q);
-    assert_int_equal(priced->ranked_count, 1);
+    if (priced->ranked_count == 0) {
+        assert_int_equal(priced->shortfall.short_bytes, first->total_bytes - first->capacity_bytes);
+        redco_search_result_free(priced);
+        return;
+    }
     const redco_candidate *const answer = &priced->ranked[0];
     assert_priced(q, answer);
     assert_true(fits(&answer->prediction));
@@ -111,7 +116,8 @@ static void an_answer_that_is_too_large_is_replaced(void **state)
         uint32_t seq_len;
     } questions[] = {{"a800-hdr", "llama-65b", 4096}, {"p4d", "qwen2-7b", 4096},       {"p4d", "llama-7b", 8192},
                      {"p4d", "llama-13b", 4096},      {"a800-hdr", "llama-30b", 4096}, {"dgx-a100", "qwen2-7b", 8192},
-                     {"dgx-a100", "llama-13b", 8192}, {"a800-hdr", "llama-13b", 8192}, {"a800-hdr", "qwen2-7b", 16384}};
+                     {"dgx-a100", "llama-13b", 8192}, {"a800-hdr", "llama-13b", 8192}, {"a800-hdr", "qwen2-7b", 16384},
+                     {"p4d", "llama-65b", 2048}};
     uint32_t replaced = 0;
     (void)state;
     for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++) {
