@@ -522,8 +522,8 @@ static void add_layers(redco_prediction *sum, redco_layer_cost *windows, const r
     sum->activation_bytes += layers * cost->activation_bytes;
     windows->grad_comm_s += n * cost->grad_comm_s;
     windows->grad_window_s += n * cost->grad_window_s;
-    windows->spread_comm_s += n * cost->spread_comm_s;
-    windows->spread_window_s += n * cost->spread_window_s;
+    windows->param_sync_comm_s += n * cost->param_sync_comm_s;
+    windows->param_sync_window_s += n * cost->param_sync_window_s;
     for (int kind = 0; kind < REDCO_TRANSIENT_COUNT; kind++) {
         if (layers > 0 && cost->transient_bytes[kind] > windows->transient_bytes[kind]) {
             windows->transient_bytes[kind] = cost->transient_bytes[kind];
@@ -636,8 +636,9 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *pa
         add_layers(&p, &sums, &cost, layers);
     }
     p.grad_reduce_exposed_s = window_s(&fixed, (overlap & REDCO_OVERLAP_AR) != 0, sums.grad_comm_s, sums.grad_window_s);
-    p.spread_exposed_s = window_s(&fixed, (overlap & REDCO_OVERLAP_BC) != 0, sums.spread_comm_s, sums.spread_window_s);
-    p.exposed_comm_s = p.layer_exposed_s + p.grad_reduce_exposed_s + p.spread_exposed_s;
+    p.param_sync_exposed_s =
+        window_s(&fixed, (overlap & REDCO_OVERLAP_BC) != 0, sums.param_sync_comm_s, sums.param_sync_window_s);
+    p.exposed_comm_s = p.layer_exposed_s + p.grad_reduce_exposed_s + p.param_sync_exposed_s;
     p.amsp_total_s = p.gather_s + p.reduce_scatter_s + p.grad_reduce_s + p.grad_shard_s + p.broadcast_s;
     const double layers_s = p.compute_s + p.exposed_comm_s + p.optimizer_s;
     p.step_s = fixed.scale * (fixed.fixed_s + layers_s) + fixed.overhead_s;

@@ -3,10 +3,10 @@
  *
  *  The step is linear in the layers except for two windows: with n layers,
  *      step_s = scale * ( fixed_s + sum over layers (compute_s + exposed_s + optimizer_s)
- *                         + window(grad_comm_s, grad_window_s) + window(spread_comm_s, spread_window_s) ) + overhead_s
- *      window(X, C) = X                                                            if that traffic is not overlapped
- *                   = max( window_hidden_factor X, X - window_use C )  over the sums X, C of all layers, if it is
- *      memory_bytes = sum over layers resident bytes (parameter + gradient + optimizer + activation) + fixed_bytes
+ *                         + window(grad_comm_s, grad_window_s) + window(param_sync_comm_s, param_sync_window_s) ) +
+ * overhead_s window(X, C) = X                                                            if that traffic is not
+ * overlapped = max( window_hidden_factor X, X - window_use C )  over the sums X, C of all layers, if it is memory_bytes
+ * = sum over layers resident bytes (parameter + gradient + optimizer + activation) + fixed_bytes
  *                     + sum over kinds of transient of the largest transient_bytes[kind] of any layer
  *  so that it fits a linear program exactly. Formulas: costmodel/README.md. */
 #ifndef REDCO_CLOSED_FORM_H
@@ -85,9 +85,9 @@ typedef struct redco_layer_cost {
     double compute_s; /**< forward + backward + recomputation, exposed tensor-parallel traffic included */
     double exposed_s; /**< gathers, reduce-scatters, per-micro-batch reductions that no compute hides, launches, and the
                            slow-down that hidden ones cause */
-    double grad_comm_s, grad_window_s;     /**< once a step: gradient reduction; last micro-batch's backward */
-    double spread_comm_s, spread_window_s; /**< once a step: updated parameters; first micro-batch's forward */
-    double optimizer_s;                    /**< update of the owned states */
+    double grad_comm_s, grad_window_s;             /**< once a step: gradient reduction; last micro-batch's backward */
+    double param_sync_comm_s, param_sync_window_s; /**< once a step: updated parameters; first micro-batch's forward */
+    double optimizer_s;                            /**< update of the owned states */
     /** Seconds of one micro-batch: forward, and backward with recomputation; with what they expose, and computation
      * alone. */
     double pass_forward_s, pass_backward_s, bare_forward_s, bare_backward_s;
@@ -132,10 +132,10 @@ typedef struct redco_assignment {
 typedef struct redco_prediction {
     double step_s, tokens_per_s_per_gpu, mfu, model_flops_per_token;
     double compute_s;      /**< forward_s + backward_s + recompute_s, exposed tensor-parallel traffic included */
-    double exposed_comm_s; /**< grad_reduce_exposed_s + spread_exposed_s + layer_exposed_s */
+    double exposed_comm_s; /**< grad_reduce_exposed_s + param_sync_exposed_s + layer_exposed_s */
     double forward_s, backward_s, recompute_s, optimizer_s;
     double other_s; /**< step_s less compute_s, exposed_comm_s, optimizer_s: overhead, scale, pipeline transfers */
-    double grad_reduce_exposed_s, spread_exposed_s, layer_exposed_s;
+    double grad_reduce_exposed_s, param_sync_exposed_s, layer_exposed_s;
     double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s; /**< as in redco_layer_cost */
     double tp_s, amsp_total_s;
     double dynamic_j;    /**< above idle, of one GPU */

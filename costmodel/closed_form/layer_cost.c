@@ -368,19 +368,21 @@ static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double win
     bool network = false;
     const double s =
         calls * redcoi_comm_s(costs, inter ? REDCO_BROADCAST : REDCO_ALL_GATHER, rank_bytes / calls, group, &network);
-    cost->spread_comm_s = share * s;
+    cost->param_sync_comm_s = share * s;
     cost->exposed_s += share * calls * costs->calibration.launch_s;
     const double kappa = redcoi_contention_ratio(costs, network);
     const redco_pipeline pipeline = redco_parallelism_pipeline(job->parallelism);
     const double left_s = job->stage.once * window_left_s(job, window_s, used, network, kappa);
     const double use = use_ratio(&costs->calibration, kappa), later = 1.0 - 1.0 / pipeline.chunks;
-    cost->spread_window_s = left_s / pipeline.chunks;
+    cost->param_sync_window_s = left_s / pipeline.chunks;
     if (use > 0.0) {
-        cost->spread_window_s += later * fmin((1.0 - kappa - redcoi_hidden_residue_ratio) * cost->spread_comm_s / use,
-                                              pipeline.group * left_s);
+        cost->param_sync_window_s +=
+            later *
+            fmin((1.0 - kappa - redcoi_hidden_residue_ratio) * cost->param_sync_comm_s / use, pipeline.group * left_s);
     }
     if ((costs->workload.overlap & REDCO_OVERLAP_BC) != 0) {
-        cost->spread_window_s = as_least_contending(job, cost, kappa, cost->spread_comm_s, cost->spread_window_s);
+        cost->param_sync_window_s =
+            as_least_contending(job, cost, kappa, cost->param_sync_comm_s, cost->param_sync_window_s);
     }
 }
 
@@ -409,13 +411,13 @@ static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
         const redco_group part = redcoi_group_of(job, shards->gradients, shards->parameters);
         cost->grad_shard_s = (micro_batches - 1.0) * buckets * raw_s(job, REDCO_ALL_REDUCE, bucket_bytes, part);
     }
-    const redco_group spread = redcoi_group_of(job, shards->optimizer, shards->parameters);
-    const double owners = (double)redco_mesh_ranks(spread.mesh);
+    const redco_group sync = redcoi_group_of(job, shards->optimizer, shards->parameters);
+    const double owners = (double)redco_mesh_ranks(sync.mesh);
     const double rank_bytes = job->state_params * job->element_bytes / shard_count;
     const double share = trained / job->state_params;
     cost->broadcast_s = job->parallelism->scheme == REDCO_INTER_TENSOR
-                            ? share * owners * raw_s(job, REDCO_BROADCAST, rank_bytes / owners, spread)
-                            : share * raw_s(job, REDCO_ALL_GATHER, rank_bytes, spread);
+                            ? share * owners * raw_s(job, REDCO_BROADCAST, rank_bytes / owners, sync)
+                            : share * raw_s(job, REDCO_ALL_GATHER, rank_bytes, sync);
     cost->amsp_s =
         cost->gather_s + cost->reduce_scatter_s + cost->grad_reduce_s + cost->grad_shard_s + cost->broadcast_s;
 }

@@ -155,7 +155,7 @@ static redco_status with_stages(redco_costs *costs, const redco_parallelism *par
     redco_status st = redcoi_span_of(p, passes->times, send_s, &span_s);
     if (st == REDCO_OK) { st = least_span(p, passes->bare, send_s, &bare_s); }
     for (uint32_t i = 0; i < count; i++) { once_s += parts[i].assignment->layers * parts[i].cost.once_s; }
-    once_s += closed->optimizer_s + closed->grad_reduce_exposed_s + closed->spread_exposed_s;
+    once_s += closed->optimizer_s + closed->grad_reduce_exposed_s + closed->param_sync_exposed_s;
     paced_out->step_s = fixed->scale * (span_s + once_s) + fixed->overhead_s;
     paced_out->least_s = fixed->scale * bare_s + fixed->overhead_s;
     return st;

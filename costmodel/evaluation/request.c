@@ -62,8 +62,8 @@ static redco_prediction predicted_of(const redco_costs *costs, const redco_simul
                         waiting_s[REDCO_WORK_CONTEXT] + waiting_s[REDCO_WORK_GATHER] + waiting_s[REDCO_WORK_SCATTER] +
                         waiting_s[REDCO_WORK_SHARD];
     p.grad_reduce_exposed_s = waiting_s[REDCO_WORK_REDUCE] + waiting_s[REDCO_WORK_NORM_REDUCE];
-    p.spread_exposed_s = waiting_s[REDCO_WORK_UPDATE];
-    p.exposed_comm_s = p.layer_exposed_s + p.grad_reduce_exposed_s + p.spread_exposed_s;
+    p.param_sync_exposed_s = waiting_s[REDCO_WORK_UPDATE];
+    p.exposed_comm_s = p.layer_exposed_s + p.grad_reduce_exposed_s + p.param_sync_exposed_s;
     p.other_s = p.step_s - p.compute_s - p.exposed_comm_s - p.optimizer_s;
     if (p.other_s < 0.0) { p.other_s = 0.0; } /* rounding */
     if (costs->workload.engine.planned_memory) { return p; }

@@ -9,7 +9,7 @@ static const double gemm_memory_ratio = 0.85;
 /* Share of a GEMM's efficiency that the batched products of unfused attention reach, and how much slower they are with
  * a head size that is no multiple of 8 (README, section 2). */
 static const double scores_gemm_ratio = 0.55;
-static const double misaligned_factor = 7.5;
+static const double unaligned_head_factor = 7.5;
 /* Bytes moved per score: with one kernel for mask and softmax, and with one for each operation. */
 static const double fused_score_bytes = 11.0, plain_score_bytes = 26.0;
 /* Backward of unfused attention over its forward: twice the products, 1.6 times the bytes. */
@@ -81,7 +81,7 @@ static void price_product(const struct rank *rank, const redco_layer_group *grou
     op->m = redco_extent_count(&group->rows, rank->sizes);
     op->n = sum_parts(rank, group);
     op->k = redco_extent_count(&group->inner, rank->sizes);
-    op->narrow = in_block(rank);
+    op->low_precision = in_block(rank);
     op->adds = in_block(rank) && redco_extent_split(&group->inner) != REDCO_AXIS_COUNT;
     const double m = (double)op->m, n = (double)op->n, k = (double)op->k;
     op->flops = 2.0 * m * n * k;
@@ -104,7 +104,7 @@ static void price_attention(const struct rank *rank, const redco_layer_group *gr
     op->flops = square_flops;
     if (kernel == REDCO_ATTENTION_FUSED || kernel == REDCO_ATTENTION_UNFUSED) { /* the full square, causal or not */
         op->kind = REDCO_OPERATOR_SCORES;
-        op->misaligned = rank->dims->head_dim % 8 != 0;
+        op->unaligned_head = rank->dims->head_dim % 8 != 0;
         op->bytes = square_flops / 4.0 / (double)rank->dims->head_dim * rank->memory_unit *
                     (kernel == REDCO_ATTENTION_FUSED ? fused_score_bytes : plain_score_bytes);
         return;
@@ -254,7 +254,7 @@ redco_status redco_compute_create(const redco_gpu *gpu, redco_precision precisio
     if (gpu->compute_capability > 0 && gpu->compute_capability < 80) {
         compute.attention_efficiency *= calibration->flash1_ratio;
     }
-    compute.narrow_flops_per_s = compute.peak_flops_per_s;
+    compute.low_precision_flops_per_s = compute.peak_flops_per_s;
     *compute_out = compute;
     return REDCO_OK;
 }
@@ -269,15 +269,15 @@ redco_status redco_compute_use_engine(redco_compute *compute, const redco_gpu *g
         compute->attention_efficiency = c->attention_efficiency;
     }
     if (engine->compiled) { c->memory_traffic_factor *= c->compiled_ratio; }
-    compute->narrow_flops_per_s = compute->peak_flops_per_s;
+    compute->low_precision_flops_per_s = compute->peak_flops_per_s;
     if (engine->gemm_format == REDCO_GEMM_SAME) { return REDCO_OK; }
     if (!(gpu->fp8_flops_per_s > 0.0)) { return redco_fail(err, REDCO_EVALUE, gpu->name, "has no 8-bit matrix units"); }
-    compute->narrow_flops_per_s = gpu->fp8_flops_per_s * c->fp8_efficiency;
+    compute->low_precision_flops_per_s = gpu->fp8_flops_per_s * c->fp8_efficiency;
     if (engine->gemm_format == REDCO_GEMM_NVFP4) {
         if (!(gpu->fp4_flops_per_s > 0.0)) {
             return redco_fail(err, REDCO_EVALUE, gpu->name, "has no 4-bit matrix units");
         }
-        compute->narrow_flops_per_s = gpu->fp4_flops_per_s * c->fp8_efficiency * c->fp4_efficiency;
+        compute->low_precision_flops_per_s = gpu->fp4_flops_per_s * c->fp8_efficiency * c->fp4_efficiency;
     }
     return REDCO_OK;
 }
@@ -294,7 +294,7 @@ static double gemm_at_s(const redco_compute *compute, double peak_flops_per_s, u
 
 static double gemm_pass_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
 {
-    const double peak = op->narrow ? compute->narrow_flops_per_s : compute->peak_flops_per_s;
+    const double peak = op->low_precision ? compute->low_precision_flops_per_s : compute->peak_flops_per_s;
     switch (pass) {
     case REDCO_PASS_FORWARD: return gemm_at_s(compute, peak, op->m, op->n, op->k);
     case REDCO_PASS_GRAD_INPUT: return gemm_at_s(compute, peak, op->m, op->k, op->n);
@@ -308,7 +308,7 @@ static double scores_s(const redco_compute *compute, const redco_operator *op, r
     const redco_calibration *const c = &compute->calibration;
     const double flops_s = op->flops / (scores_gemm_ratio * compute->peak_flops_per_s * c->gemm_efficiency);
     const double bytes_s = c->scores_traffic_factor * op->bytes / compute->memory_bandwidth_bytes_per_s;
-    const double factor = op->misaligned ? misaligned_factor : 1.0;
+    const double factor = op->unaligned_head ? unaligned_head_factor : 1.0;
     switch (pass) {
     case REDCO_PASS_FORWARD: return factor * (flops_s + bytes_s);
     case REDCO_PASS_GRAD_INPUT: return factor * (scores_backward_flops * flops_s + scores_backward_bytes * bytes_s);
@@ -385,8 +385,8 @@ double redco_operator_s(const redco_compute *compute, const redco_operator *op, 
     const double peak = compute->peak_flops_per_s;
     double traffic = op->bytes, measured_s = 0.0;
     /* Products in the engine's own format were not measured. */
-    const bool narrow = op->narrow && compute->narrow_flops_per_s != peak;
-    if (!narrow && redco_compute_profile_s(compute->measured, op, pass, compute->precision, &measured_s)) {
+    const bool low_precision = op->low_precision && compute->low_precision_flops_per_s != peak;
+    if (!low_precision && redco_compute_profile_s(compute->measured, op, pass, compute->precision, &measured_s)) {
         return measured_s;
     }
     switch (op->kind) {

@@ -59,8 +59,8 @@ typedef struct redco_operator {
                                                engine that multiplies by each: their widths, which add up to n */
     uint32_t part_count;                  /**< 0: one product */
     bool adds;                            /**< GEMM whose result goes onto what a residual connection brings */
-    bool narrow;                          /**< GEMM in the engine's format instead of the training precision */
-    bool misaligned;                      /**< scores of a head size that matrix units do not take */
+    bool low_precision;                   /**< GEMM in the engine's format instead of the training precision */
+    bool unaligned_head;                  /**< scores of a head size that matrix units do not take */
     double flops;
     double bytes; /**< read and written, each operand once; traffic factors of the calibration come on top */
     /* By what a profile knows it (compute_profile.h). */
@@ -91,8 +91,8 @@ uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp);
 
 /** A GPU at one precision. */
 typedef struct redco_compute {
-    double peak_flops_per_s;   /**< matrix peak: fp32 means TF32 where the GPU has it */
-    double narrow_flops_per_s; /**< rate of products in blocks: peak of the engine's format times its relative
+    double peak_flops_per_s;          /**< matrix peak: fp32 means TF32 where the GPU has it */
+    double low_precision_flops_per_s; /**< rate of products in blocks: peak of the engine's format times its relative
                                   efficiency */
     double memory_bandwidth_bytes_per_s;
     uint32_t element_bytes;

@@ -71,7 +71,7 @@ typedef struct redcoi_parts {
     bool partial;  /**< the forward that is recomputed has no tensor-parallel traffic */
     bool transient_gradient;     /**< whole gradients live until they are reduced */
     double call_s, again_call_s; /**< that nothing hides, of a gather or scatter; of a gather in backward */
-    double update_s;             /**< spreading its updated parameters */
+    double update_s;             /**< synchronising its updated parameters */
     double update_share;         /**< share of all parameters, and of its collectives */
     double params;               /**< a rank's, before sharding */
     uint32_t update_traffic;
@@ -183,7 +183,7 @@ void redcoi_backward(redcoi_builder *b, redcoi_unit *unit, redco_turn_kind kind,
 bool redcoi_is_last(const redcoi_builder *b, uint32_t micro_batch);
 
 /** Updated parameters of all layers of a unit, at the beginning of a step. */
-void redcoi_spread(redcoi_builder *b, redcoi_unit *unit);
+void redcoi_sync_parameters(redcoi_builder *b, redcoi_unit *unit);
 /** A group of modules has its gradients; @p ready is the operator behind which they are there. */
 void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *parts, const redcoi_part_group *group,
                       uint32_t micro_batch, uint32_t ready);

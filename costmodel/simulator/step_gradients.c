@@ -27,7 +27,7 @@ static uint32_t stage_layers(const redcoi_builder *b, const redcoi_unit *unit, u
     return span.first;
 }
 
-void redcoi_spread(redcoi_builder *b, redcoi_unit *unit)
+void redcoi_sync_parameters(redcoi_builder *b, redcoi_unit *unit)
 {
     uint32_t last = REDCO_STEP_NONE;
     double calls = 0.0;

@@ -133,7 +133,7 @@ redco_status redcoi_schedule(redcoi_builder *b, redco_error *err)
     for (uint32_t r = 0; r < s->stages; r++) { t.counts[r] = redco_pipeline_table(s, r, &t.turns[r * room]); }
     for (uint32_t i = 0; i < b->steps; i++) {
         for (size_t c = 0; c < cells; c++) { h.forward[c] = h.backward[c] = not_yet; }
-        for (uint32_t r = 0; r < s->stages; r++) { redcoi_spread(b, &b->units[r]); }
+        for (uint32_t r = 0; r < s->stages; r++) { redcoi_sync_parameters(b, &b->units[r]); }
         run_passes(b, &h, &t);
         for (uint32_t r = 0; r < s->stages; r++) { redcoi_flush(b, &b->units[r], true, REDCO_STEP_NONE); }
         redcoi_finish_step(b);

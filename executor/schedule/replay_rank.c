@@ -24,9 +24,9 @@ static uint64_t elements_of(const redco_schedule *s, const redcoi_task *task)
     case REDCOI_COMPUTE: return elements_of_compute_task(s, &s->bind.compute_tasks[task->what]);
     case REDCOI_REDUCE:
         return redco_states_bucket_bytes(states, task->what) / redco_dtype_bytes(redco_states_dtype(states));
-    case REDCOI_SPREAD:
+    case REDCOI_SYNC:
         return redco_layout_scheme(redco_states_layout(states)) == REDCO_INTER_TENSOR
-                   ? redco_states_spread_elements(states, task->what)
+                   ? redco_states_sync_elements(states, task->what)
                    : 0;
     default: return 0;
     }

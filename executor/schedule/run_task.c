@@ -199,7 +199,7 @@ redco_status redcoi_act(redcoi_thread *thread, uint32_t index, redco_error *err)
     case REDCOI_GATHER: return gather(thread, task, err);
     case REDCOI_SCATTER: return scatter(thread, task, err);
     case REDCOI_REDUCE: return redco_states_reduce(states, thread->worker, task->what, micro_batch_of(s, task), err);
-    case REDCOI_SPREAD: return redco_states_spread(states, thread->worker, task->what, err);
+    case REDCOI_SYNC: return redco_states_sync(states, thread->worker, task->what, err);
     case REDCOI_NORM: return norm(thread, index, err);
     case REDCOI_NORM_REDUCE: return sum(thread, err);
     case REDCOI_OPTIMIZER: return optimize(thread, index, err);

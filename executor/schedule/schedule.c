@@ -221,7 +221,7 @@ redco_status redco_schedule_settle(redco_schedule *s, redco_error *err)
     redco_states_worker *const worker = s->threads[REDCOI_STREAM_COMPUTE].worker;
     redco_status st = REDCO_OK;
     for (uint32_t l = 0; l < redcoi_schedule_model(s)->layer_count && st == REDCO_OK; l++) {
-        st = redco_states_spread(s->options.states, worker, l, err);
+        st = redco_states_sync(s->options.states, worker, l, err);
     }
     return st == REDCO_OK ? redco_states_worker_finish(worker, err) : st;
 }
@@ -231,7 +231,8 @@ static redco_status open_stream_kind(redco_schedule *s, redcoi_stream_kind strea
 {
     redcoi_thread *const thread = &s->threads[stream_kind];
     const redco_schedule_options *const o = &s->options;
-    /* Updates and what spreads them run beside the next forward, which waits for them: before its kernels, too. */
+    /* Updates and the synchronisation of updated weights overlap with the next forward, which waits for them: before
+     * its kernels, too. */
     const redco_device_stream_kind kind =
         stream_kind == REDCOI_STREAM_COMPUTE ? REDCO_DEVICE_STREAM_COMPUTATION : REDCO_DEVICE_STREAM_COMMUNICATION;
     thread->schedule = s;

@@ -83,7 +83,7 @@ typedef struct redco_schedule_step {
     double gradient_norm; /**< before clipping */
 } redco_schedule_step;
 
-/** One step. It begins by spreading the weights that the step before has updated.
+/** One step. It begins by synchronising the weights that the step before has updated.
  *  @param number          of the step, from 1
  *  @param gradient_scale  1 / (micro-batches × data-parallel ranks)
  *  @return REDCO_EINFEASIBLE on all ranks alike if loss or gradients are not finite: nothing was updated then. After

@@ -266,7 +266,7 @@ static uint8_t action_of(const redco_step_op *op)
     case REDCO_WORK_NORM: return REDCOI_NORM;
     case REDCO_WORK_NORM_REDUCE: return REDCOI_NORM_REDUCE;
     case REDCO_WORK_OPTIMIZER: return REDCOI_OPTIMIZER;
-    case REDCO_WORK_UPDATE: return REDCOI_SPREAD;
+    case REDCO_WORK_UPDATE: return REDCOI_SYNC;
     default: return REDCOI_NOTHING;
     }
 }
@@ -303,9 +303,9 @@ static void add_op(struct maker *m, uint32_t i)
     } else if (op->work == REDCO_WORK_GATHER || op->work == REDCO_WORK_SCATTER) {
         add_transfer(m, i);
     } else {
-        const bool spread = op->work == REDCO_WORK_UPDATE;
+        const bool update = op->work == REDCO_WORK_UPDATE;
         if (op->work == REDCO_WORK_NORM) { wait_for(m, m->bucket); }
-        m->own[i] = add(m, op, (redcoi_task){.action = action_of(op), .what = spread ? op->layer : 0});
+        m->own[i] = add(m, op, (redcoi_task){.action = action_of(op), .what = update ? op->layer : 0});
     }
 }
 

@@ -1,4 +1,4 @@
-/* Gathering weights, scattering their gradients, spreading updated weights. */
+/* Gathering weights, scattering their gradients, synchronising updated weights. */
 #include "executor/states/states_internal.h"
 
 #include <stdio.h>
@@ -109,7 +109,7 @@ static redco_status broadcast(redco_states *states, const redco_states_worker *w
     return st;
 }
 
-uint64_t redco_states_spread_elements(const redco_states *states, uint32_t layer)
+uint64_t redco_states_sync_elements(const redco_states *states, uint32_t layer)
 {
     uint32_t count = 0;
     uint64_t elements = 0;
@@ -123,7 +123,7 @@ uint64_t redco_states_spread_elements(const redco_states *states, uint32_t layer
     return elements;
 }
 
-redco_status redco_states_spread(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err)
+redco_status redco_states_sync(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err)
 {
     const redco_shards *const s = redcoi_shards(states, layer);
     const redcoi_bucket_group *const bucket_group = &states->bucket_groups[states->bucket_group_of[layer]];

@@ -181,10 +181,10 @@ redco_status redco_states_update(redco_states *states, redco_states_worker *work
 /* Updated weights: stream "updated parameters" */
 
 /** "fwd/block.3/update": from those who updated them to all who share them. */
-redco_status redco_states_spread(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err);
+redco_status redco_states_sync(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err);
 
 /** Elements that it moves, of all its collectives. */
-uint64_t redco_states_spread_elements(const redco_states *states, uint32_t layer);
+uint64_t redco_states_sync_elements(const redco_states *states, uint32_t layer);
 
 #ifdef __cplusplus
 }

@@ -76,7 +76,7 @@ redco_plan_predicted redcoi_predicted(const redco_prediction *p, const redco_cal
         .other_s = p->other_s,
         .layer_exposed_s = p->layer_exposed_s,
         .grad_exposed_s = p->grad_reduce_exposed_s,
-        .spread_exposed_s = p->spread_exposed_s,
+        .param_sync_exposed_s = p->param_sync_exposed_s,
         .parameter_bytes = p->parameter_bytes,
         .gradient_bytes = p->gradient_bytes,
         .optimizer_bytes = p->optimizer_bytes,

@@ -76,7 +76,8 @@ redco_status redcoi_fill_rules(redco_plan *plan, const redco_inputs *inputs, red
 }
 
 /* Bytes a step inside one subgroup of each component, AMSP's equations for T_p, T_g and T_os1 without their times: two
- * gathers and a reduce-scatter in every micro-batch, a reduction in all but the last, one spreading of the update. */
+ * gathers and a reduce-scatter in every micro-batch, a reduction in all but the last, one synchronisation of updated
+ * parameters. */
 static void add_levels(const redco_plan *plan, const redco_plan_layers *row, double params, double scale,
                        redco_placement_level levels[3])
 {

@@ -41,7 +41,7 @@ static const redco_plan_field fields[] = {
     SECONDS("time", "recompute_s", recompute_s),
     SECONDS("time", "layer_exposed_s", layer_exposed_s),
     SECONDS("time", "grad_reduce_exposed_s", grad_exposed_s),
-    SECONDS("time", "broadcast_exposed_s", spread_exposed_s),
+    SECONDS("time", "broadcast_exposed_s", param_sync_exposed_s),
     SECONDS("time", "optimizer_s", optimizer_s),
     SECONDS("time", "other_s", other_s),
     SECONDS("comm", "gather_s", gather_s),

@@ -40,7 +40,8 @@ typedef struct redco_plan_predicted {
     double energy_j, energy_j_per_token, watts_per_gpu; /**< costmodel/operators/power.h; 0 = not known */
     double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s, tp_s, amsp_total_s;
     /** Where step_s goes. */
-    double forward_s, backward_s, recompute_s, optimizer_s, other_s, layer_exposed_s, grad_exposed_s, spread_exposed_s;
+    double forward_s, backward_s, recompute_s, optimizer_s, other_s, layer_exposed_s, grad_exposed_s,
+        param_sync_exposed_s;
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes,
         nccl_bytes /**< NCCL's buffers */, allocated_bytes /**< total without these and the reserve */, total_bytes,
         capacity_bytes, uncertain_bytes /**< so close to the capacity, total_bytes may not fit */;

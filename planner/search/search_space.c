@@ -178,7 +178,8 @@ static redcoi_option make_option(const redcoi_space *space, const redco_fixed_co
         .resident_bytes = cost->parameter_bytes + cost->gradient_bytes + cost->optimizer_bytes + cost->activation_bytes,
     };
     add_window(&option, 0, (overlap & REDCO_OVERLAP_AR) != 0, fixed, cost->grad_comm_s, cost->grad_window_s);
-    add_window(&option, 1, (overlap & REDCO_OVERLAP_BC) != 0, fixed, cost->spread_comm_s, cost->spread_window_s);
+    add_window(&option, 1, (overlap & REDCO_OVERLAP_BC) != 0, fixed, cost->param_sync_comm_s,
+               cost->param_sync_window_s);
     memcpy(option.transient_bytes, cost->transient_bytes, sizeof option.transient_bytes);
     return option;
 }

@@ -78,9 +78,9 @@ static struct seconds node_seconds(const struct builder *b, const redco_layer_no
     return sum;
 }
 
-static struct seconds product_seconds(const struct builder *b, uint64_t m, uint64_t n, uint64_t k, bool narrow)
+static struct seconds product_seconds(const struct builder *b, uint64_t m, uint64_t n, uint64_t k, bool low_precision)
 {
-    const redco_operator op = {.kind = REDCO_OPERATOR_GEMM, .m = m, .n = n, .k = k, .narrow = narrow};
+    const redco_operator op = {.kind = REDCO_OPERATOR_GEMM, .m = m, .n = n, .k = k, .low_precision = low_precision};
     return operator_seconds(b, &op);
 }
 
@@ -185,14 +185,14 @@ static void add_product(const struct builder *b, const redco_layer_node *node, u
     const redco_param *const param = &b->params[node->params[0]];
     const struct part *const whole = &b->parts[WHOLE];
     const redco_operator *const split = product_of(b, node);
-    const bool narrow = split != NULL && split->narrow;
+    const bool low_precision = split != NULL && split->low_precision;
     redco_extent columns, inner;
     redco_param_maps(param, &columns, &inner);
     const bool by_rows = redco_extent_split(&inner) != REDCO_AXIS_COUNT; /* the reference */
     const bool tied = param->class_index != b->layer->classes[b->slot];
     const uint64_t out = redco_extent_count(&node->columns, whole->sizes), own_out = own_count(b, &node->columns);
     const uint64_t in = redco_extent_count(&inner, whole->sizes), own_in = own_count(b, &inner);
-    struct seconds column = product_seconds(b, whole->tokens, own_out, in, narrow);
+    struct seconds column = product_seconds(b, whole->tokens, own_out, in, low_precision);
     if (split != NULL && !by_rows) {
         const double share = (double)own_out / (double)split->n;
         column = operator_seconds(b, split);
@@ -203,17 +203,18 @@ static void add_product(const struct builder *b, const redco_layer_node *node, u
     option->reference = !by_rows;
     option->by_rules = is_aligned(b, node);
     if (!option->by_rules && out % b->ranks == 0) { /* heads cut inside */
-        const struct seconds cut = product_seconds(b, whole->tokens, out / b->ranks, in, narrow);
+        const struct seconds cut = product_seconds(b, whole->tokens, out / b->ranks, in, low_precision);
         add_split(b, at, REDCOI_TP_COLUMN, REDCOI_TP_SHARED, REDCOI_TP_CUT, cut, out / b->ranks * in)->legal = false;
     }
     const bool fused = by_rows && split != NULL;
-    option = add_split(b, at, REDCOI_TP_ROW, REDCOI_TP_SPLIT, REDCOI_TP_PARTIAL,
-                       fused ? operator_seconds(b, split) : product_seconds(b, whole->tokens, out, own_in, narrow),
-                       out * own_in);
+    option =
+        add_split(b, at, REDCOI_TP_ROW, REDCOI_TP_SPLIT, REDCOI_TP_PARTIAL,
+                  fused ? operator_seconds(b, split) : product_seconds(b, whole->tokens, out, own_in, low_precision),
+                  out * own_in);
     option->reference = by_rows;
     if (redco_extent_split(&node->columns) == REDCO_AXIS_VOCAB) { add_logits(b, out, own_out, option); }
-    add_replicated(b, at, product_seconds(b, whole->tokens, out, in, narrow),
-                   product_seconds(b, ceil_div(whole->tokens, b->ranks), out, in, narrow), out * in);
+    add_replicated(b, at, product_seconds(b, whole->tokens, out, in, low_precision),
+                   product_seconds(b, ceil_div(whole->tokens, b->ranks), out, in, low_precision), out * in);
     if (!tied) { return; }
     redcoi_tp_node *const head = &b->graph->nodes[at];
     head->tied = redcoi_tp_node_of(b->layer, node->params[0]);

@@ -80,7 +80,7 @@ static redco_status finish(const struct step *s, const step_options *options, do
     update.gradient_factor *= redco_states_clip_factor(s->states, *norm_out);
     st = redco_states_begin_update(s->states, s->worker, &update, err);
     for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) { st = redco_states_update(s->states, s->worker, l, err); }
-    for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) { st = redco_states_spread(s->states, s->worker, l, err); }
+    for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) { st = redco_states_sync(s->states, s->worker, l, err); }
     return st;
 }
 

@@ -233,10 +233,10 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *s
     cost.grad_comm_s = 2.0 * ring_s(costs, 2.0 * params / shards, ratio(s->dp, m->parameters));
     cost.grad_window_s = 2.0 * forward + again;
     const double latency = s->scheme == REDCO_INTER_TENSOR ? 1.15 : 1.0;
-    cost.spread_comm_s = latency * ring_s(costs, 2.0 * params / shards, ratio(m->optimizer, m->parameters));
-    cost.spread_window_s = forward;
+    cost.param_sync_comm_s = latency * ring_s(costs, 2.0 * params / shards, ratio(m->optimizer, m->parameters));
+    cost.param_sync_window_s = forward;
     cost.optimizer_s = 30.0 * params / (double)redco_mesh_ranks(m->optimizer) / 2e12;
-    cost.amsp_s = steps * 3.0 * gather + cost.grad_shard_s + cost.grad_comm_s + cost.spread_comm_s;
+    cost.amsp_s = steps * 3.0 * gather + cost.grad_shard_s + cost.grad_comm_s + cost.param_sync_comm_s;
     add_memory(costs, s, class, config, &cost);
     return cost;
 }
@@ -266,7 +266,7 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *pa
     const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
     redco_prediction p = {.capacity_bytes = fixed.capacity_bytes};
     double grad[2] = {0.0, 0.0};
-    double spread[2] = {0.0, 0.0};
+    double sync[2] = {0.0, 0.0};
     double layers_s = fixed.fixed_s;
     uint64_t transient[REDCO_TRANSIENT_COUNT] = {0};
     for (uint32_t i = 0; i < count; i++) {
@@ -275,8 +275,8 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *pa
         layers_s += a->layers * (c.compute_s + c.exposed_s + c.optimizer_s);
         grad[0] += a->layers * c.grad_comm_s;
         grad[1] += a->layers * c.grad_window_s;
-        spread[0] += a->layers * c.spread_comm_s;
-        spread[1] += a->layers * c.spread_window_s;
+        sync[0] += a->layers * c.param_sync_comm_s;
+        sync[1] += a->layers * c.param_sync_window_s;
         p.amsp_total_s += a->layers * c.amsp_s;
         p.parameter_bytes += a->layers * c.parameter_bytes;
         p.gradient_bytes += a->layers * c.gradient_bytes;
@@ -291,7 +291,7 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *pa
     p.total_bytes = p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes + p.transient_bytes;
     const uint32_t overlap = costs->workload.overlap;
     const double windows_s = window_s((overlap & REDCO_OVERLAP_AR) != 0, &fixed, grad[0], grad[1]) +
-                             window_s((overlap & REDCO_OVERLAP_BC) != 0, &fixed, spread[0], spread[1]);
+                             window_s((overlap & REDCO_OVERLAP_BC) != 0, &fixed, sync[0], sync[1]);
     p.step_s = fixed.scale * (layers_s + windows_s) + fixed.overhead_s;
     return p;
 }

@@ -259,7 +259,7 @@ static void engines_change_operators(void **state)
         (redco_engine){.attention = REDCO_ATTENTION_UNFUSED, .plain_norm = true, .gemm_format = REDCO_GEMM_FP8};
     check_ok(redco_compute_create(&gpu, REDCO_BF16, &calibration, &compute, &err), &err);
     check_ok(redco_compute_use_engine(&compute, &gpu, &shape.engine, &err), &err);
-    check_near(compute.narrow_flops_per_s, 180e12, 1.0);
+    check_near(compute.low_precision_flops_per_s, 180e12, 1.0);
     uint32_t count = redco_layer_operators(model, class_named(model, "block"), &shape, ops);
     const redco_operator *const core = operator_named(ops, count, "attention");
     check_near(redco_operator_s(&compute, core, REDCO_PASS_FORWARD), 2.498890e-3 + 3.489661e-3, 1e-9);
@@ -277,7 +277,7 @@ static void engines_change_operators(void **state)
         (redco_engine){.attention = REDCO_ATTENTION_FUSED, .compiled = true, .gemm_format = REDCO_GEMM_NVFP4};
     check_ok(redco_compute_create(&gpu, REDCO_BF16, &calibration, &compute, &err), &err);
     check_ok(redco_compute_use_engine(&compute, &gpu, &shape.engine, &err), &err);
-    check_near(compute.narrow_flops_per_s, 270e12, 1.0); /* 600 x 0.9 x 0.5 */
+    check_near(compute.low_precision_flops_per_s, 270e12, 1.0); /* 600 x 0.9 x 0.5 */
     check_near(compute.calibration.memory_traffic_factor, 1.0, 0.0);
     count = redco_layer_operators(model, class_named(model, "block"), &shape, ops);
     check_near(redco_operator_s(&compute, operator_named(ops, count, "attention"), REDCO_PASS_FORWARD),

@@ -29,7 +29,7 @@ static void paper_equations(void **state)
     const redco_prediction p = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_NONE);
     const redco_group gather = {.mesh = {4, 1}, .stride = 1, .groups_per_node = 2};
     const redco_group reduce = {.mesh = {2, 8}, .stride = 4, .groups_per_node = 4};
-    const redco_group spread = {.mesh = {2, 1}, .stride = 4, .groups_per_node = 4};
+    const redco_group sync = {.mesh = {2, 1}, .stride = 4, .groups_per_node = 4};
     const redco_layer_class *classes = NULL;
     const size_t count = redco_model_classes(b.model, &classes);
     double gather_s = 0.0, scatter_s = 0.0;
@@ -41,13 +41,13 @@ static void paper_equations(void **state)
     }
     const double phi = 6738415616.0, bucket = 1073741824.0;
     const double reduce_s = 2.0 * phi / (bucket * 4.0) * alone_s(&b, REDCO_ALL_REDUCE, bucket, reduce);
-    const double spread_s = 2.0 * alone_s(&b, REDCO_BROADCAST, 2.0 * phi / 8.0, spread);
+    const double sync_s = 2.0 * alone_s(&b, REDCO_BROADCAST, 2.0 * phi / 8.0, sync);
     check_near(p.gather_s, gather_s, 1e-9);
     check_near(p.reduce_scatter_s, scatter_s, 1e-9);
     check_near(p.grad_reduce_s, reduce_s, 1e-9);
-    check_near(p.broadcast_s, spread_s, 1e-9);
+    check_near(p.broadcast_s, sync_s, 1e-9);
     check_near(p.grad_shard_s, 0.0, 0.0);
-    check_near(p.amsp_total_s, gather_s + scatter_s + reduce_s + spread_s, 1e-9);
+    check_near(p.amsp_total_s, gather_s + scatter_s + reduce_s + sync_s, 1e-9);
     fixture_close(&b);
 }
 
@@ -115,8 +115,8 @@ static void step_is_the_sum_of_its_layers(void **state)
             sum_s += n * (cost.compute_s + cost.exposed_s + cost.optimizer_s);
             x[0] += n * cost.grad_comm_s;
             c[0] += n * cost.grad_window_s;
-            x[1] += n * cost.spread_comm_s;
-            c[1] += n * cost.spread_window_s;
+            x[1] += n * cost.param_sync_comm_s;
+            c[1] += n * cost.param_sync_window_s;
             bytes += parts[i].layers *
                      (cost.parameter_bytes + cost.gradient_bytes + cost.optimizer_bytes + cost.activation_bytes);
             for (int k = 0; k < REDCO_TRANSIENT_COUNT; k++) {

@@ -76,8 +76,8 @@ static bool groups_fit(uint64_t size, uint64_t world, uint32_t gpus_per_node)
     return true;
 }
 
-/* Configurations with one parallelism: two ways to spread the update, and ZeRO++'s copy where a second node is, which
-   has no update to spread. A single rank has nothing to spread. */
+/* Configurations with one parallelism: two ways to synchronise the update, and ZeRO++'s copy where a second node is,
+   which has no update to synchronise, nor has a single rank. */
 static uint64_t choices_of(redco_mesh dp)
 {
     return redco_mesh_ranks(dp) == 1 ? 1 : dp.nodes > 1 ? 3 : 2;

@@ -154,7 +154,7 @@ static void long_vectors(void **state)
     redco_backend_close(memory.backend);
 }
 
-/* One stream spreads the first layers' weights while another gathers the last layer's, in a thread of its own. */
+/* One stream synchronises the first layers' weights while another gathers the last layer's, in a thread of its own. */
 struct other_stream {
     struct run *run;
     redco_states_worker *worker;
@@ -183,9 +183,7 @@ static int two_streams(redco_world *world, void *context)
     if (st == REDCO_OK) { st = redco_states_worker_create(run.states, run.backend, NULL, &other.worker, NULL); }
     if (st != REDCO_OK || other.whole == NULL || pthread_create(&thread, NULL, gather_again, &other) != 0) { return 1; }
     for (int i = 0; i < 50 && st == REDCO_OK; i++) {
-        for (uint32_t l = 0; l < 3 && st == REDCO_OK; l++) {
-            st = redco_states_spread(run.states, run.worker, l, NULL);
-        }
+        for (uint32_t l = 0; l < 3 && st == REDCO_OK; l++) { st = redco_states_sync(run.states, run.worker, l, NULL); }
     }
     (void)pthread_join(thread, NULL);
     fixture_reference(t, &reference);

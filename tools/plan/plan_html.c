@@ -466,7 +466,7 @@ static void write_parts(FILE *out, const redco_prediction *p)
                  {"recomputation", p->recompute_s},
                  {"exposed layer communication", p->layer_exposed_s},
                  {"exposed gradient reduction", p->grad_reduce_exposed_s},
-                 {"exposed parameter update", p->spread_exposed_s},
+                 {"exposed parameter update", p->param_sync_exposed_s},
                  {"optimizer", p->optimizer_s},
                  {"other", p->other_s}};
     const struct {

@@ -67,7 +67,7 @@ struct plot_plan html_plan(const struct plan_args *args, const redco_inputs *inp
         .total_bytes = (double)p->total_bytes,
         .capacity_bytes = (double)p->capacity_bytes,
         .time_s = {p->forward_s, p->backward_s, p->recompute_s, p->layer_exposed_s, p->grad_reduce_exposed_s,
-                   p->spread_exposed_s, p->optimizer_s, p->other_s},
+                   p->param_sync_exposed_s, p->optimizer_s, p->other_s},
     };
 }
 

@@ -132,7 +132,7 @@ void report_time(const redco_candidate *candidate)
     line_time(&line, "recompute", p->recompute_s, p->step_s);
     line_time(&line, "layer communication", p->layer_exposed_s, p->step_s);
     line_time(&line, "gradient reduction", p->grad_reduce_exposed_s, p->step_s);
-    line_time(&line, inter ? "parameter broadcast" : "parameter all-gather", p->spread_exposed_s, p->step_s);
+    line_time(&line, inter ? "parameter broadcast" : "parameter all-gather", p->param_sync_exposed_s, p->step_s);
     line_time(&line, "optimizer", p->optimizer_s, p->step_s);
     line_time(&line, "other", p->other_s, p->step_s);
     (void)printf("\n");

@@ -67,8 +67,8 @@ static void take(struct plot_plan *row, redco_plan *plan)
     for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) { row->memory_bytes[i] = (double)bytes[i]; }
     row->total_bytes = (double)p->total_bytes;
     row->capacity_bytes = (double)p->capacity_bytes;
-    const double seconds[] = {p->forward_s,      p->backward_s,       p->recompute_s, p->layer_exposed_s,
-                              p->grad_exposed_s, p->spread_exposed_s, p->optimizer_s, p->other_s};
+    const double seconds[] = {p->forward_s,      p->backward_s,           p->recompute_s, p->layer_exposed_s,
+                              p->grad_exposed_s, p->param_sync_exposed_s, p->optimizer_s, p->other_s};
     memcpy(row->time_s, seconds, sizeof seconds);
 }
 

@@ -59,7 +59,7 @@ typedef enum redco_overlap {
     REDCO_OVERLAP_NONE = 0,
     REDCO_OVERLAP_AG_RS = 1, /**< gathers and reduce-scatters of sharded parameters */
     REDCO_OVERLAP_AR = 2,    /**< gradient reduction behind the last micro-batch's backward */
-    REDCO_OVERLAP_BC = 4,    /**< spreading updated parameters behind the next forward */
+    REDCO_OVERLAP_BC = 4,    /**< synchronising updated parameters behind the next forward */
     REDCO_OVERLAP_TP = 8,    /**< tensor-parallel traffic is cut up and overlapped with the products beside it */
     REDCO_OVERLAP_ALL = 7    /**< all traffic of the states; not tensor-parallel traffic, which few engines overlap */
 } redco_overlap;
