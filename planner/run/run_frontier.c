@@ -69,7 +69,8 @@ static redco_status add_sizes(const redco_frontier_question *asked, const redco_
 {
     redco_question one = *question;
     one.size_count = 1;
-    one.options.brief = true;
+    one.options.brief = question->size_count > 1;
+    frontier->brief = frontier->brief || one.options.brief;
     for (uint32_t i = 0; i < question->size_count; i++) {
         redco_answer_list *list = NULL;
         one.sizes[0] = question->sizes[i];
@@ -270,9 +271,9 @@ json_t *redco_frontier_to_json(const redco_frontier *f)
 {
     json_t *const rows = json_array();
     for (uint32_t i = 0; i < f->count; i++) { (void)json_array_append_new(rows, row_json(&f->rows[i])); }
-    return json_pack("{s:s,s:i,s:s,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-frontier", "version", 1,
-                     "model", f->model, "priced", f->priced, "currency", f->currency, "deadline_days",
-                     f->deadline_s > 0.0 ? json_real(f->deadline_s / 86400.0) : json_null(), "budget",
+    return json_pack("{s:s,s:i,s:s,s:b,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-frontier", "version", 1,
+                     "model", f->model, "brief", f->brief, "priced", f->priced, "currency", f->currency,
+                     "deadline_days", f->deadline_s > 0.0 ? json_real(f->deadline_s / 86400.0) : json_null(), "budget",
                      f->budget > 0.0 ? json_real(f->budget) : json_null(), "chosen", index_json(f->chosen), "cheapest",
                      index_json(f->cheapest), "fastest", index_json(f->fastest), "least_energy", index_json(f->leanest),
                      "rows", rows);
