@@ -283,8 +283,8 @@ const char *redcoi_param_name(const redco_param *param, uint32_t layer, char nam
 
 /** Facts that a program tells about a tensor. */
 typedef struct redcoi_tensor_kind {
-    bool table;                   /**< rows of it are looked up */
-    bool frozen;                  /**< it is not trained */
+    bool table;          /**< rows of it are looked up */
+    bool frozen;         /**< it is not trained */
     uint8_t gradient_in; /**< redco_param's */
 } redcoi_tensor_kind;
 

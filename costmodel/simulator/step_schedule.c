@@ -123,7 +123,7 @@ redco_status redcoi_schedule(redcoi_builder *b, redco_error *err)
     const size_t cells = (size_t)redco_pipeline_positions(s->kind, s->stages, s->chunks) * s->micro_batches;
     const size_t room = redco_pipeline_room(s);
     struct handover h = {malloc(cells * sizeof(uint32_t)), malloc(cells * sizeof(uint32_t))};
-    struct tables t = {malloc(s->stages * room * sizeof *t.turns), malloc(s->stages * sizeof *t.counts),
+    struct tables t = {malloc(s->stages * room * sizeof *t.turns), calloc(s->stages, sizeof *t.counts),
                        malloc(s->stages * sizeof *t.numbers), room};
     redco_status st = REDCO_OK;
     if (h.forward == NULL || h.backward == NULL || t.turns == NULL || t.counts == NULL || t.numbers == NULL) {
@@ -153,7 +153,7 @@ static void deal_layers(redcoi_builder *b)
 {
     const redco_pipeline *const s = &b->schedule;
     const uint32_t positions = redco_pipeline_positions(s->kind, s->stages, s->chunks);
-    const uint32_t copy = b->layer_count / b->copies;
+    const uint32_t copy = b->copies > 1 ? b->layer_count / b->copies : b->layer_count;
     uint32_t before = 0;
     for (uint32_t i = 0; i < b->costs->class_count; i++) {
         if (b->costs->classes[i].kind == REDCO_CLASS_EMBEDDING) { before += b->costs->classes[i].layers; }
