@@ -202,16 +202,17 @@ static void add_memory(const redco_costs *costs, const redco_parallelism *s, con
     }
 }
 
-redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *s, uint32_t class_index,
+redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                   const redco_layer_config *config)
 {
     const redco_layer_class *class = &costs->model->classes[class_index];
     const redco_shards *m = &config->shards;
-    const double params = (double)class->params / s->tp;
-    const double tokens = (double)s->micro_batch * costs->workload.seq_len;
-    const double steps = (double)s->micro_batches;
+    const double params = (double)class->params / parallelism->tp;
+    const double tokens = (double)parallelism->micro_batch * costs->workload.seq_len;
+    const double steps = (double)parallelism->micro_batches;
     const double rate = costs->machine.gpu.bf16_flops_per_s * costs->calibration.gemm_efficiency;
-    const double forward = 2.0 * params * tokens / rate * (1.0 + 0.05 / s->micro_batch) * (1.0 + 0.04 * log2(s->tp));
+    const double forward =
+        2.0 * params * tokens / rate * (1.0 + 0.05 / parallelism->micro_batch) * (1.0 + 0.04 * log2(parallelism->tp));
     const double again = config->recompute == REDCO_RECOMPUTE_FULL        ? forward
                          : config->recompute == REDCO_RECOMPUTE_SELECTIVE ? 0.12 * forward
                                                                           : 0.0;
@@ -230,14 +231,14 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *s
             (steps - 1.0) * 2.0 * ring_s(costs, 2.0 * params / shards, ratio(m->gradients, m->parameters));
         cost.exposed_s += cost.grad_shard_s;
     }
-    cost.grad_comm_s = 2.0 * ring_s(costs, 2.0 * params / shards, ratio(s->dp, m->parameters));
+    cost.grad_comm_s = 2.0 * ring_s(costs, 2.0 * params / shards, ratio(parallelism->dp, m->parameters));
     cost.grad_window_s = 2.0 * forward + again;
-    const double latency = s->scheme == REDCO_INTER_TENSOR ? 1.15 : 1.0;
+    const double latency = parallelism->scheme == REDCO_INTER_TENSOR ? 1.15 : 1.0;
     cost.param_sync_comm_s = latency * ring_s(costs, 2.0 * params / shards, ratio(m->optimizer, m->parameters));
     cost.param_sync_window_s = forward;
     cost.optimizer_s = 30.0 * params / (double)redco_mesh_ranks(m->optimizer) / 2e12;
     cost.amsp_s = steps * 3.0 * gather + cost.grad_shard_s + cost.grad_comm_s + cost.param_sync_comm_s;
-    add_memory(costs, s, class, config, &cost);
+    add_memory(costs, parallelism, class, config, &cost);
     return cost;
 }
 
@@ -248,10 +249,10 @@ static double window_s(bool overlapped, const redco_fixed_cost *fixed, double co
 }
 
 /* Written from the formula of closed_form.h, apart from how the search sums it. */
-redco_layer_cost redco_cost_layer_step(redco_costs *costs, const redco_parallelism *s, uint32_t class_index,
+redco_layer_cost redco_cost_layer_step(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                        const redco_layer_config *config)
 {
-    return redco_cost_layer(costs, s, class_index, config);
+    return redco_cost_layer(costs, parallelism, class_index, config);
 }
 
 uint64_t redco_cost_bytes(redco_costs *costs, const redco_parallelism *parallelism, const redco_assignment *assignments,
