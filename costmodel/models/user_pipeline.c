@@ -14,9 +14,9 @@ static void read_passes(redcoi_build *build, const redco_json_value *item, const
     if (!redcoi_building(build) || !redco_json_has(item, key)) { return; }
     build->status = redco_json_string(item, key, &word, build->err);
     if (!redcoi_building(build)) { return; }
-    for (uint8_t i = REDCO_IN_FORWARD; i <= REDCO_IN_BOTH; i++) {
+    for (int i = REDCO_IN_FORWARD; i <= REDCO_IN_BOTH; i++) {
         if (strcmp(word, redco_passes_words[i]) == 0) {
-            *passes_io = i;
+            *passes_io = (uint8_t)i;
             return;
         }
     }

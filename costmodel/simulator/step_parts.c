@@ -261,7 +261,7 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
     const double forward = forward_s > 0.0 ? b->scale * forward_left_s / forward_s : 0.0;
     const double backward = backward_s > 0.0 ? b->scale * backward_left_s / backward_s : 0.0;
     double context_s = b->scale * times->cp_forward_s;
-    double shares[REDCO_OPERATORS_MAX];
+    double shares[REDCO_OPERATORS_MAX] = {0.0};
     for (uint32_t i = 0; i < parts->op_count; i++) {
         redcoi_part_op *const op = &parts->ops[i];
         const bool stretched = parts->recompute_full && !parts->partial;

@@ -165,7 +165,7 @@ static void free_degrees_are_never_worse(void **state)
     } cases[] = {{"llama-7b", "a800-hdr", 16, 64},
                  {"llama-13b", "dgx-h100", 64, 256},
                  {"llama-65b", "a800-hdr", 32, 64},
-                 {"t5-11b", "a800-hdr", 16, 64}};
+                 {"bart-large", "a800-hdr", 16, 64}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (int layerwise = 0; layerwise < (i % 3 == 0 ? 2 : 1); layerwise++) {
             struct setup s = open_setup(cases[i].model, cases[i].cluster, cases[i].gpus, cases[i].batch);
