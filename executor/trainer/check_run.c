@@ -268,9 +268,8 @@ redco_status redco_trainer_compare(redco_trainer *t, const redco_baseline *basel
     if (st == REDCO_OK && wide(t)) { st = collect(t, &weights, err); }
     if (st == REDCO_OK && redco_world_rank(t->world) == 0) {
         if (baseline == NULL) { st = redco_baseline_train(t->plan, t->place, &t->options, t->step, &own, err); }
-        if (st == REDCO_OK) {
-            st = judge(t, own != NULL ? own : baseline, &weights, steps, step_count, verdict_out, err);
-        }
+        const redco_baseline *const alone = baseline != NULL ? baseline : own;
+        if (st == REDCO_OK && alone != NULL) { st = judge(t, alone, &weights, steps, step_count, verdict_out, err); }
     }
     redco_baseline_free(own);
     free_collected(&weights);
