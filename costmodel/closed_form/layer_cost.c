@@ -354,7 +354,7 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double 
 
 /* Once a step: updated parameters to the ranks that share them. With several model chunks the first one's have its own
  * first pass to hide behind, those of the others the passes of a group of micro-batches through the chunks before. */
-static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double window_s, struct traffic used)
+static void add_param_sync(const redcoi_job *job, redco_layer_cost *cost, double window_s, struct traffic used)
 {
     redco_costs *const costs = job->costs;
     const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters);
@@ -631,7 +631,7 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_parallelism 
     add_micro_batches(&job, &cost, &forward, &backward);
     const double passes_exposed_s = cost.exposed_s;
     add_gradients(&job, &cost, backward_window_s, backward);
-    add_spread(&job, &cost, forward_window_s, forward);
+    add_param_sync(&job, &cost, forward_window_s, forward);
     cost.once_s += cost.exposed_s - passes_exposed_s;
     if (paper) { add_paper_terms(&job, &cost); }
     const redcoi_states states = redcoi_layer_states(&job);

@@ -20,7 +20,7 @@ redco_pipeline redco_parallelism_pipeline(const redco_parallelism *parallelism)
                         .chunks = redco_parallelism_chunks(parallelism),
                         .group = parallelism->group,
                         .micro_batches = m < UINT32_MAX ? (uint32_t)m : UINT32_MAX};
-    if (s.kind == REDCO_PIPELINE_1F1B && s.chunks > 1) { s.kind = REDCO_PIPELINE_INTERLEAVED; }
+    s.kind = redco_pipeline_of_chunks(s.kind, s.chunks);
     if (s.kind == REDCO_PIPELINE_INTERLEAVED && s.group == 0) {
         s.group = redco_pipeline_least_group(s.stages, s.micro_batches);
     }
@@ -63,7 +63,7 @@ redco_status redco_step_chunks_check(const redco_costs *costs, const redco_paral
     const uint64_t positions = redco_pipeline_positions(s.kind, pp, chunks);
     redco_pipeline asked = s;
     asked.chunks = parallelism->chunks > 1 ? parallelism->chunks : s.chunks;
-    if (asked.kind == REDCO_PIPELINE_1F1B && asked.chunks > 1) { asked.kind = REDCO_PIPELINE_INTERLEAVED; }
+    asked.kind = redco_pipeline_of_chunks(asked.kind, asked.chunks);
     if (chunks <= REDCO_PIPELINE_CHUNKS_MAX && pp <= REDCO_PIPELINE_STAGES_MAX && parallelism->split == NULL) {
         const bool edges = redco_stage_edges_count(costs->blocks, positions);
         if (positions > costs->blocks && !edges) {

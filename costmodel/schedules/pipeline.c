@@ -92,6 +92,11 @@ bool redco_pipeline_splits_backward(redco_pipeline_kind kind)
     return kind == REDCO_PIPELINE_ZB_H1 || is_dual(kind);
 }
 
+redco_pipeline_kind redco_pipeline_of_chunks(redco_pipeline_kind kind, uint32_t chunks)
+{
+    return kind == REDCO_PIPELINE_1F1B && chunks > 1 ? REDCO_PIPELINE_INTERLEAVED : kind;
+}
+
 uint32_t redco_pipeline_positions(redco_pipeline_kind kind, uint32_t stages, uint32_t chunks)
 {
     return kind == REDCO_PIPELINE_DUALPIPE ? stages : stages * chunks;

@@ -64,6 +64,8 @@ redco_status redco_pipeline_check(const redco_pipeline *schedule, redco_error *e
 
 /** The smallest group that so many micro-batches can be taken in: p where p divides them. */
 uint32_t redco_pipeline_least_group(uint32_t stages, uint32_t micro_batches);
+/** 1F1B of several chunks a stage is the interleaved schedule; other kinds stay. */
+redco_pipeline_kind redco_pipeline_of_chunks(redco_pipeline_kind kind, uint32_t chunks);
 /** The chunks that a stage has under such a schedule: @p asked, or the only number that is possible. */
 uint32_t redco_pipeline_chunks(redco_pipeline_kind kind, uint32_t asked);
 /** Places of a model's layers: p v, or p where two ranks hold the same stage (DualPipe). */

@@ -12,8 +12,7 @@
 /* The schedule by the name that people give it. */
 static redco_pipeline_kind named_kind(const redco_plan *plan)
 {
-    const bool several = plan->schedule == REDCO_PIPELINE_1F1B && plan->pp_chunks > 1;
-    return several ? REDCO_PIPELINE_INTERLEAVED : plan->schedule;
+    return redco_pipeline_of_chunks(plan->schedule, plan->pp_chunks);
 }
 
 static uint32_t blocks_at(const redco_plan *plan, uint32_t positions, uint32_t position)
