@@ -723,8 +723,11 @@ double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism
 {
     const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
-    const redcoi_memo *const memo = redcoi_memo_of(costs, parallelism);
     double step_s = fixed.fixed_s;
+    if (redcoi_pace_needed(parallelism)) { /* no recurrence for layouts that a bound rules out */
+        return fixed.scale * pipeline_bound_s(costs, rank, parallelism) + fixed.overhead_s;
+    }
+    const redcoi_memo *const memo = redcoi_memo_of(costs, parallelism);
     for (uint32_t i = 0; i < costs->class_count; i++) {
         const redcoi_times *const times = &rank->classes[i];
         step_s += costs->classes[i].layers * memo->stages[i].repeat * (times->forward_s + times->backward_s);

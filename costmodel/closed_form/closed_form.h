@@ -238,6 +238,17 @@ redco_status redco_cost_paced(redco_costs *costs, const redco_parallelism *paral
 redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s);
 /** A lower bound of any strategy with this parallelism, both by the closed form and by the simulator: compute alone. */
 double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism);
+/** The numbers of blocks with which the stage that works longest in a micro-batch works least, embedding and head
+ *  counted, for parallelisms without a split.
+ *  @param least_ratio  0, or by how much that stage must work less than the longest of equal shares
+ *  @param split_out    room for REDCO_SPLIT_POSITIONS_MAX: blocks of each position
+ *  @return false where there is no such split, stages hold a part twice (DualPipe), or blocks are of several classes */
+bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism, double least_ratio,
+                        uint32_t *split_out);
+/** Micro-batches that interleaved chunks must take one after the other so that transfers between stages hide behind
+ *  them: larger groups keep more activations and save nothing more.
+ *  @param saved_s_out  seconds of a step that are saved so, at most */
+uint32_t redco_cost_hiding_group(redco_costs *costs, const redco_parallelism *parallelism, double *saved_s_out);
 /** A lower bound of a layer with parameters on that mesh and that policy, whatever its other meshes: seconds for any
  * share of the windows that are exposed, resident bytes; transient buffers and updates are left out.
  */

@@ -117,13 +117,19 @@ typedef struct redcoi_nccl_room {
     uint64_t bytes;
 } redcoi_nccl_room;
 
+/** A copy of the split of a parallelism, which may be gone when another one is asked for. */
+typedef struct redcoi_kept_split {
+    bool given;
+    uint32_t blocks[REDCO_SPLIT_POSITIONS_MAX];
+} redcoi_kept_split;
+
 /** Results of the recurrence of a pipeline's schedule for a parallelism (pace.c). */
 typedef struct redcoi_pace {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
     bool sequence_parallel;
     redco_mesh dp;
     redco_pipeline pipeline;
-    const uint32_t *split;
+    redcoi_kept_split split;
     double repeat[REDCOI_CLASSES_MAX]; /**< passes of a step through all layers of a class */
     double again;                      /**< the same of a block's full recomputation */
     double transfers_s;                /**< that stages wait for */
@@ -168,7 +174,8 @@ typedef struct redcoi_exposed {
 /** Results that layers of one parallelism share, kept for the next one that is priced: a search prices one mesh triple
  * after the other, all with the same stages and most with the same gathers (layer_memo.c). */
 typedef struct redcoi_memo {
-    redco_parallelism parallelism; /**< tp 0: nothing is kept */
+    redco_parallelism parallelism; /**< tp 0: nothing is kept; its split is the one below */
+    redcoi_kept_split split;
     redcoi_stage stages[REDCOI_CLASSES_MAX];
     double stage_params;      /**< redcoi_job.state_params */
     redco_shards nccl_shards; /**< 0x0: none */
@@ -235,6 +242,8 @@ void redcoi_layer_memory(redco_costs *costs, const redco_parallelism *parallelis
 double redcoi_smaller_edge_repeat(const redcoi_times *edge, const redco_pipeline *s);
 /** Seconds that interleaved stages wait for transfers, 2 (p - 1) of them aside. @param send_s  of one */
 double redcoi_interleaved_s(const redco_costs *costs, const redcoi_rank *rank, const redco_pipeline *s, double send_s);
+void redcoi_split_keep(redcoi_kept_split *kept, const redco_parallelism *parallelism);
+bool redcoi_split_kept(const redcoi_kept_split *kept, const redco_parallelism *parallelism);
 bool redcoi_pace_needed(const redco_parallelism *parallelism);
 const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism);
 /** redco_pipeline_span_s() of few micro-batches; the others repeat the middle ones. */

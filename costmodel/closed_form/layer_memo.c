@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-/* Stages depend on all of it but the scheme and the second copy. */
+/* Stages depend on all of it and the split, but not on the scheme and the second copy. */
 static bool same_stages(const redco_parallelism *a, const redco_parallelism *b)
 {
     return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->chunks == b->chunks && a->schedule == b->schedule &&
-           a->group == b->group && a->split == b->split && a->sequence_parallel == b->sequence_parallel &&
-           a->micro_batch == b->micro_batch && a->micro_batches == b->micro_batches && redco_mesh_equal(a->dp, b->dp);
+           a->group == b->group && a->sequence_parallel == b->sequence_parallel && a->micro_batch == b->micro_batch &&
+           a->micro_batches == b->micro_batches && redco_mesh_equal(a->dp, b->dp);
 }
 
 static bool same_group(redco_group a, redco_group b)
@@ -45,8 +45,13 @@ redcoi_memo *redcoi_memo_of(redco_costs *costs, const redco_parallelism *paralle
 {
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism); /* may clear the memo */
     redcoi_memo *const memo = &costs->memo;
-    if (memo->parallelism.tp != 0 && same_stages(&memo->parallelism, parallelism)) { return memo; }
+    if (memo->parallelism.tp != 0 && same_stages(&memo->parallelism, parallelism) &&
+        redcoi_split_kept(&memo->split, parallelism)) {
+        return memo;
+    }
     memo->parallelism = *parallelism;
+    redcoi_split_keep(&memo->split, parallelism);
+    memo->parallelism.split = memo->split.given ? memo->split.blocks : NULL;
     memo->nccl_shards = (redco_shards){0};
     for (uint32_t i = 0; i < costs->class_count; i++) {
         memo->stages[i] = redcoi_stage_of(costs, rank, parallelism, i);

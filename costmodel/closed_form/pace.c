@@ -135,10 +135,10 @@ const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank,
         const redcoi_pace *const pace = &costs->paces[i];
         if (pace->tp == parallelism->tp && pace->cp == parallelism->cp &&
             pace->micro_batch == parallelism->micro_batch &&
-            pace->sequence_parallel == parallelism->sequence_parallel && pace->split == parallelism->split &&
-            redco_mesh_equal(pace->dp, parallelism->dp) && pace->pipeline.kind == p.kind &&
-            pace->pipeline.stages == p.stages && pace->pipeline.chunks == p.chunks && pace->pipeline.group == p.group &&
-            pace->pipeline.micro_batches == p.micro_batches) {
+            pace->sequence_parallel == parallelism->sequence_parallel && redco_mesh_equal(pace->dp, parallelism->dp) &&
+            pace->pipeline.kind == p.kind && pace->pipeline.stages == p.stages && pace->pipeline.chunks == p.chunks &&
+            pace->pipeline.group == p.group && pace->pipeline.micro_batches == p.micro_batches &&
+            redcoi_split_kept(&pace->split, parallelism)) {
             return pace;
         }
     }
@@ -149,8 +149,8 @@ const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank,
                           .micro_batch = parallelism->micro_batch,
                           .sequence_parallel = parallelism->sequence_parallel,
                           .dp = parallelism->dp,
-                          .pipeline = p,
-                          .split = parallelism->split};
+                          .pipeline = p};
+    redcoi_split_keep(&slot->split, parallelism);
     if (fill(costs, parallelism, rank, slot)) { return slot; }
     if (costs->layout_status == REDCO_OK) {
         costs->layout_status = redco_fail(&costs->layout_error, REDCO_ENOMEM, "", "out of memory");

@@ -2,6 +2,7 @@
 #include "costmodel/closed_form/closed_form_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 uint32_t redco_parallelism_chunks(const redco_parallelism *parallelism)
 {
@@ -27,11 +28,29 @@ redco_pipeline redco_parallelism_pipeline(const redco_parallelism *parallelism)
     return s;
 }
 
-uint32_t redcoi_position_blocks(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t position)
+static uint32_t positions_of(const redco_parallelism *parallelism)
 {
     const redco_pipeline s = redco_parallelism_pipeline(parallelism);
+    return redco_pipeline_positions(s.kind, s.stages, s.chunks);
+}
+
+uint32_t redcoi_position_blocks(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t position)
+{
     if (parallelism->split != NULL) { return parallelism->split[position]; }
-    return redco_stage_blocks(costs->blocks, redco_pipeline_positions(s.kind, s.stages, s.chunks), position);
+    return redco_stage_blocks(costs->blocks, positions_of(parallelism), position);
+}
+
+void redcoi_split_keep(redcoi_kept_split *kept, const redco_parallelism *parallelism)
+{
+    kept->given = parallelism->split != NULL;
+    if (!kept->given) { return; }
+    memcpy(kept->blocks, parallelism->split, positions_of(parallelism) * sizeof *kept->blocks);
+}
+
+bool redcoi_split_kept(const redcoi_kept_split *kept, const redco_parallelism *parallelism)
+{
+    return redco_split_same(kept->given ? kept->blocks : NULL, parallelism->split,
+                            parallelism->split != NULL ? positions_of(parallelism) : 0);
 }
 
 uint64_t redcoi_stage_sum(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t stage)

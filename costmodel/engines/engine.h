@@ -128,8 +128,9 @@ enum {
     REDCO_HAS_PP = 4,
     REDCO_HAS_CHUNKS = 8,
     REDCO_HAS_CP = 16,
-    REDCO_HAS_GROUPS = 64, /**< interleaved stages take micro-batches in groups of more than stages */
-    REDCO_HAS_DP = 32      /**< every engine has it: a file without others is not one without limits */
+    REDCO_HAS_GROUPS = 64,  /**< interleaved stages take micro-batches in groups of more than stages */
+    REDCO_HAS_STAGES = 128, /**< stages may hold any numbers of layers */
+    REDCO_HAS_DP = 32       /**< every engine has it: a file without others is not one without limits */
 };
 
 /** Triples of meshes that an engine can run, in redco_engine_file.states; bits. */

@@ -24,13 +24,9 @@ static const struct bit recompute_bits[] = {{"none", REDCO_OFFERS_NONE}, {"selec
                                             {"mlp", REDCO_OFFERS_MLP},   {"half", REDCO_OFFERS_HALF},
                                             {"full", REDCO_OFFERS_FULL}, {NULL, 0}};
 static const struct bit scheme_bits[] = {{"inter-tensor", 1}, {"intra-tensor", 2}, {NULL, 0}};
-static const struct bit dimension_bits[] = {{"tp", REDCO_HAS_TP},
-                                            {"sp", REDCO_HAS_SP},
-                                            {"pp", REDCO_HAS_PP},
-                                            {"chunks", REDCO_HAS_CHUNKS},
-                                            {"cp", REDCO_HAS_CP},
-                                            {"groups", REDCO_HAS_GROUPS},
-                                            {NULL, 0}};
+static const struct bit dimension_bits[] = {
+    {"tp", REDCO_HAS_TP}, {"sp", REDCO_HAS_SP},         {"pp", REDCO_HAS_PP},         {"chunks", REDCO_HAS_CHUNKS},
+    {"cp", REDCO_HAS_CP}, {"groups", REDCO_HAS_GROUPS}, {"stages", REDCO_HAS_STAGES}, {NULL, 0}};
 static const struct bit schedule_bits[] = {{"1f1b", 1U << REDCO_PIPELINE_1F1B},
                                            {"interleaved", 1U << REDCO_PIPELINE_INTERLEAVED},
                                            {"gpipe", 1U << REDCO_PIPELINE_GPIPE},

@@ -158,6 +158,17 @@ static bool add_profile(redco_row_command *command, const redco_request *request
     return shipped == NULL || add_option(command, "--profile", shipped);
 }
 
+/* All that the search could choose otherwise. */
+static bool add_stages(redco_row_command *command, const redco_measured_run *run, const redco_request *request)
+{
+    const redco_pipeline p = redco_parallelism_pipeline(&request->parallelism);
+    if (!add_number(command, "--pp", run->pp) || run->pp <= 1) { return run->pp <= 1; }
+    return add_number(command, "--pp-chunks", p.chunks) &&
+           add_option(command, "--pp-schedule", redco_pipeline_words[p.kind]) &&
+           (p.kind != REDCO_PIPELINE_INTERLEAVED || add_number(command, "--pp-group", p.group)) &&
+           add_option(command, "--pp-layout", "equal");
+}
+
 static bool add_all(redco_row_command *command, const redco_measured_run *run, const redco_request *request,
                     const redco_row_files *files)
 {
@@ -166,9 +177,7 @@ static bool add_all(redco_row_command *command, const redco_measured_run *run, c
            add_option(command, "--cluster", files->cluster) && add_option(command, "--model", files->model) &&
            add_number(command, "--seq", run->seq_len) && add_number(command, "--global-batch", run->global_batch) &&
            add_number(command, "--micro-batch", run->micro_batch) && add_number(command, "--tp", run->tp) &&
-           add_number(command, "--pp", run->pp) &&
-           (run->pp <= 1 || add_number(command, "--pp-chunks", run->virtual_pp > 1 ? run->virtual_pp : 1)) &&
-           add_number(command, "--cp", run->cp) && add_meshes(command, request) &&
+           add_stages(command, run, request) && add_number(command, "--cp", run->cp) && add_meshes(command, request) &&
            add_option(command, "--scheme", s->scheme == REDCO_INTER_TENSOR ? "inter-tensor" : "intra-tensor") &&
            add_option(command, "--recompute", recompute_word(run, request)) &&
            add_option(command, "--precision", precision_word(run->precision)) && add_overlap(command, run) &&

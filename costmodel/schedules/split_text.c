@@ -195,6 +195,11 @@ static redco_status share(const struct words *w, uint32_t blocks, uint32_t stage
     return REDCO_OK;
 }
 
+bool redco_split_says_equal(const char *text)
+{
+    return strcmp(text, "equal") == 0;
+}
+
 redco_status redco_split_read(const char *text, uint32_t blocks, uint32_t stages, uint32_t chunks, uint32_t *split_out,
                               uint32_t *chunks_out, redco_error *err)
 {

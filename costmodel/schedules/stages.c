@@ -1,5 +1,7 @@
 #include "costmodel/schedules/stages.h"
 
+#include <string.h>
+
 bool redco_stage_edges_count(uint32_t blocks, uint64_t positions)
 {
     return blocks % positions != 0 && (blocks + (uint64_t)2) % positions == 0;
@@ -26,6 +28,11 @@ redco_status redco_split_check(const uint32_t *split, uint32_t positions, uint32
     if (sum == blocks) { return REDCO_OK; }
     return redco_fail(err, REDCO_EVALUE, "split", "%u positions have %llu layers; the model has %u", positions,
                       (unsigned long long)sum, blocks);
+}
+
+bool redco_split_same(const uint32_t *a, const uint32_t *b, uint32_t positions)
+{
+    return a == b || (a != NULL && b != NULL && memcmp(a, b, positions * sizeof *a) == 0);
 }
 
 bool redco_split_is_equal(const uint32_t *split, uint32_t positions, uint32_t blocks)

@@ -39,9 +39,15 @@ enum { REDCO_SPLIT_POSITIONS_MAX = 1024 };
 redco_status redco_split_read(const char *text, uint32_t blocks, uint32_t stages, uint32_t chunks, uint32_t *split_out,
                               uint32_t *chunks_out, redco_error *err);
 
+/** @return whether it is "equal": equal shares, of any number of chunks */
+bool redco_split_says_equal(const char *text);
+
 /** Every position has a layer, and all blocks are somewhere.
  *  @return REDCO_EVALUE, place "split" */
 redco_status redco_split_check(const uint32_t *split, uint32_t positions, uint32_t blocks, redco_error *err);
+
+/** @return whether both are NULL or the same numbers. */
+bool redco_split_same(const uint32_t *a, const uint32_t *b, uint32_t positions);
 
 /** @return whether @p split is what NULL stands for: redco_stage_blocks() at each position */
 bool redco_split_is_equal(const uint32_t *split, uint32_t positions, uint32_t blocks);

@@ -65,10 +65,11 @@ static bool is_switched(redco_switch given)
 bool redco_options_fixed(const redco_search_options *options)
 {
     return options->tp != 0 || is_given(options->pp) || is_given(options->cp) || is_given(options->chunks) ||
-           is_switched(options->sequence_parallel) || options->micro_batch != 0 ||
-           options->recompute != REDCO_RECOMPUTE_COUNT || options->modules || options->scheme_fixed ||
-           options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
-           options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 || options->fix_secondary.gpus != 0;
+           is_switched(options->sequence_parallel) || options->micro_batch != 0 || options->schedule_given ||
+           options->group != 0 || options->equal_stages || options->recompute != REDCO_RECOMPUTE_COUNT ||
+           options->modules || options->scheme_fixed || options->strategy != REDCO_STRATEGY_ANY ||
+           options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 ||
+           options->fix_secondary.gpus != 0;
 }
 
 redco_search_options redco_options_freed(const redco_search_options *options)
@@ -78,6 +79,11 @@ redco_search_options redco_options_freed(const redco_search_options *options)
     if (is_given(freed.pp)) { freed.pp = REDCO_DEGREE_MEASURED; }
     if (is_given(freed.cp)) { freed.cp = REDCO_DEGREE_MEASURED; }
     if (is_given(freed.chunks)) { freed.chunks = REDCO_DEGREE_AUTO; }
+    freed.schedule = REDCO_PIPELINE_1F1B;
+    freed.schedule_given = false;
+    freed.group = 0;
+    freed.split = NULL;
+    freed.equal_stages = false;
     if (is_switched(freed.sequence_parallel)) { freed.sequence_parallel = REDCO_EITHER; }
     freed.micro_batch = 0;
     freed.recompute = REDCO_RECOMPUTE_COUNT;

@@ -212,9 +212,13 @@ static bool same_layout(const redco_candidate *a, const redco_candidate *b)
 {
     const redco_parallelism *const x = &a->parallelism, *const y = &b->parallelism;
     if (x->tp != y->tp || x->pp != y->pp || x->cp != y->cp || x->chunks != y->chunks || x->schedule != y->schedule ||
-        x->group != y->group || x->split != y->split || x->sequence_parallel != y->sequence_parallel ||
-        x->micro_batch != y->micro_batch || x->scheme != y->scheme || !redco_mesh_equal(x->secondary, y->secondary) ||
+        x->group != y->group || x->sequence_parallel != y->sequence_parallel || x->micro_batch != y->micro_batch ||
+        x->scheme != y->scheme || !redco_mesh_equal(x->secondary, y->secondary) ||
         a->assignment_count != b->assignment_count) {
+        return false;
+    }
+    if (!redco_split_same(x->split, y->split,
+                          redco_pipeline_positions(x->schedule, x->pp, redco_parallelism_chunks(x)))) {
         return false;
     }
     for (uint32_t i = 0; i < a->assignment_count; i++) {

@@ -37,6 +37,8 @@ static redco_status use_split(redco_question *question, const redco_inputs *inpu
     const size_t count = redco_model_classes(inputs->model, &classes);
     uint32_t blocks = 0, chunks = o->chunks == REDCO_DEGREE_AUTO ? 0 : o->chunks;
     if (question->split == NULL) { return REDCO_OK; }
+    o->equal_stages = true;
+    if (redco_split_says_equal(question->split)) { return REDCO_OK; }
     if (o->pp < 2 || redco_degree_is_free(o->pp)) {
         return redco_fail(err, REDCO_EVALUE, "split", "is for a given number of 2 pipeline stages or more");
     }

@@ -243,6 +243,10 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
      * also where nobody named it. */
     const bool by_us = w->engine.planned_memory || redco_gpu_is_host(&inputs->machine.gpu);
     options->dimensions = inputs->engine_named ? file->dimensions : by_us ? REDCO_HAS_TP | REDCO_HAS_SP : 0;
+    options->unequal_stages = (file->dimensions & REDCO_HAS_STAGES) != 0;
+    /* GPipe takes as long as 1F1B and keeps more. */
+    options->schedules =
+        file->schedules & ~(1U << REDCO_PIPELINE_1F1B | 1U << REDCO_PIPELINE_INTERLEAVED | 1U << REDCO_PIPELINE_GPIPE);
     options->states = inputs->engine_named ? file->states : 0;
     if (!options->tp_placement_fixed) {
         options->tp_placement = w->engine.tp_layout == REDCO_ENGINE_PAIRED ? REDCO_TP_PAIRED : REDCO_TP_RULES;

@@ -246,33 +246,116 @@ static bool is_within(const struct lister *list, const redco_parallelism *parall
     return redco_hull_beyond(o->within, parallelism, &reach) == 0;
 }
 
-/* The schedules of one choice of degrees and micro-batch. */
-static redco_status add_chunks(struct lister *list, redco_parallelism parallelism, bool *any_out)
+/* Layouts that can gain no more than this over their neighbours are none of their own: splits and larger groups. */
+static const double worth_ratio = 0.005;
+
+/* @return whether chunks of a stage may be equal, some number of them. */
+static bool divides_somehow(const redcoi_space *space, uint32_t stages)
 {
-    const redco_search_options *o = &list->space->options;
-    const bool fixed = redco_pipeline_chunks(o->schedule, 3) != 3 && o->schedule != REDCO_PIPELINE_1F1B;
-    const bool all = o->chunks == REDCO_DEGREE_AUTO && parallelism.pp > 1 && !fixed;
-    const bool groups = o->dimensions == 0 || (o->dimensions & REDCO_HAS_GROUPS) != 0 || o->group != 0;
-    const uint32_t given = parallelism.pp > 1 && o->chunks > 0 && !all && !fixed ? o->chunks : 1;
+    for (uint32_t chunks = 2; chunks <= MEASURED_CHUNKS && chunks * stages <= space->blocks + 2; chunks++) {
+        const uint64_t positions = (uint64_t)chunks * stages;
+        if (space->blocks % positions == 0 || redco_stage_edges_count(space->blocks, positions)) { return true; }
+    }
+    return false;
+}
+
+/* The split that balances embedding and head; for several chunks also where none are equal, of each size of the largest
+ * the fewest. */
+static redco_status add_balanced(struct lister *list, redco_parallelism parallelism, bool equal)
+{
+    redcoi_space *const space = list->space;
+    const uint32_t chunks = redco_parallelism_chunks(&parallelism), stages = parallelism.pp;
+    uint32_t split[REDCO_SPLIT_POSITIONS_MAX];
+    if (!space->options.unequal_stages || space->options.equal_stages || stages <= 1 || parallelism.split != NULL) {
+        return REDCO_OK;
+    }
+    const uint32_t places = space->blocks + 2, largest = (places + stages * chunks - 1) / (stages * chunks);
+    const uint32_t fewer = stages * (chunks - 1);
+    if (!equal && (fewer == 0 || (places + fewer - 1) / fewer == largest || divides_somehow(space, stages))) {
+        return REDCO_OK;
+    }
+    if (!redco_cost_balance(space->costs, &parallelism, equal ? worth_ratio : 0.0, split)) { return REDCO_OK; }
+    if (space->split_count == space->split_capacity) {
+        const uint32_t capacity = space->split_capacity > 0 ? 2 * space->split_capacity : 32;
+        uint32_t **const more = realloc(space->splits, capacity * sizeof *more);
+        if (more == NULL) { return redco_fail(&list->first, REDCO_ENOMEM, "", "out of memory"); }
+        space->splits = more;
+        space->split_capacity = capacity;
+    }
+    const size_t bytes = (size_t)stages * chunks * sizeof *split;
+    uint32_t *const kept = malloc(bytes);
+    if (kept == NULL) { return redco_fail(&list->first, REDCO_ENOMEM, "", "out of memory"); }
+    memcpy(kept, split, bytes);
+    space->splits[space->split_count++] = kept;
+    parallelism.split = kept;
+    if (redco_step_chunks_check(space->costs, &parallelism, NULL) != REDCO_OK) { return REDCO_OK; }
+    return add_schemes(space, &parallelism, &list->first);
+}
+
+/* One schedule, with equal shares and with balanced ones. @param why  where one is kept that cannot be had, or NULL */
+static redco_status add_schedule(struct lister *list, redco_parallelism parallelism, redco_error *why, bool *any_out)
+{
+    const bool plain = redco_parallelism_pipeline(&parallelism).kind == REDCO_PIPELINE_1F1B &&
+                       parallelism.split == NULL && parallelism.chunks <= 1;
+    const bool equal = plain || redco_step_chunks_check(list->space->costs, &parallelism, why) == REDCO_OK;
     redco_status st = REDCO_OK;
-    if (parallelism.pp > 1) {
+    if (!is_within(list, &parallelism)) { return REDCO_OK; }
+    if (equal) {
+        *any_out = true;
+        st = add_schemes(list->space, &parallelism, &list->first);
+    }
+    return st == REDCO_OK ? add_balanced(list, parallelism, equal) : st;
+}
+
+/* Chunks of one number, in the smallest groups, and in such as hide transfers. */
+static redco_status add_groups(struct lister *list, redco_parallelism parallelism, redco_error *why, bool *any_out)
+{
+    const redco_search_options *const o = &list->space->options;
+    const bool groups = o->dimensions == 0 || (o->dimensions & REDCO_HAS_GROUPS) != 0 || o->group != 0;
+    const redco_pipeline least = redco_parallelism_pipeline(&parallelism);
+    if (least.kind != REDCO_PIPELINE_INTERLEAVED) { return add_schedule(list, parallelism, why, any_out); }
+    if (why == NULL && !groups && least.group > parallelism.pp) { return REDCO_OK; }
+    const uint32_t before = list->space->configuration_count;
+    const redco_status st = add_schedule(list, parallelism, why, any_out);
+    if (st != REDCO_OK || !groups || o->group != 0 || list->space->configuration_count == before) { return st; }
+    redco_pipeline hiding = least;
+    double saved_s = 0.0;
+    hiding.group = redco_cost_hiding_group(list->space->costs, &parallelism, &saved_s);
+    if (saved_s < worth_ratio * list->space->configurations[before].least_s) { return REDCO_OK; }
+    for (; hiding.group < hiding.micro_batches; hiding.group++) {
+        if (redco_pipeline_check(&hiding, NULL) == REDCO_OK) { break; }
+    }
+    if (hiding.group <= least.group || hiding.group > hiding.micro_batches) { return REDCO_OK; }
+    parallelism.group = hiding.group;
+    return add_schedule(list, parallelism, NULL, any_out);
+}
+
+/* The schedules of one choice of degrees and micro-batch. */
+static redco_status add_schedules(struct lister *list, redco_parallelism parallelism, bool *any_out)
+{
+    const redco_search_options *const o = &list->space->options;
+    const bool stages = parallelism.pp > 1;
+    const bool chunked = o->schedule == REDCO_PIPELINE_1F1B || o->schedule == REDCO_PIPELINE_INTERLEAVED;
+    const bool all = o->chunks == REDCO_DEGREE_AUTO && stages && chunked;
+    const uint32_t given = stages && o->chunks > 0 && !all && chunked ? o->chunks : 1;
+    const uint32_t most = list->space->blocks < MEASURED_CHUNKS ? list->space->blocks : MEASURED_CHUNKS;
+    redco_error *const why = all ? NULL : &list->first;
+    redco_status st = REDCO_OK;
+    if (stages) {
         parallelism.schedule = o->schedule;
         parallelism.group = o->group;
         parallelism.split = o->split;
     }
-    const uint32_t most = list->space->blocks < MEASURED_CHUNKS ? list->space->blocks : MEASURED_CHUNKS;
     for (uint32_t chunks = given; chunks <= (all ? most : given) && st == REDCO_OK; chunks++) {
-        parallelism.chunks = fixed && parallelism.pp > 1 ? redco_pipeline_chunks(o->schedule, 1) : chunks;
-        if ((chunks > 1 || parallelism.schedule != REDCO_PIPELINE_1F1B || parallelism.split != NULL) &&
-            redco_step_chunks_check(list->space->costs, &parallelism, all ? NULL : &list->first) != REDCO_OK) {
-            continue;
-        }
-        if (chunks > 1 && all && !groups && redco_parallelism_pipeline(&parallelism).group > parallelism.pp) {
-            continue;
-        }
-        if (!is_within(list, &parallelism)) { continue; }
-        *any_out = true;
-        st = add_schemes(list->space, &parallelism, &list->first);
+        parallelism.chunks = stages && !chunked ? redco_pipeline_chunks(o->schedule, 1) : chunks;
+        st = add_groups(list, parallelism, why, any_out);
+    }
+    const bool free_order = stages && !o->schedule_given && o->group == 0 && o->split == NULL;
+    for (int kind = 0; kind < REDCO_PIPELINE_COUNT && st == REDCO_OK && free_order; kind++) {
+        parallelism.schedule = (redco_pipeline_kind)kind;
+        parallelism.chunks = redco_pipeline_chunks(parallelism.schedule, 1);
+        if ((o->schedules >> kind & 1) == 0 || (given > 1 && given != parallelism.chunks)) { continue; }
+        st = add_schedule(list, parallelism, NULL, any_out);
     }
     return st;
 }
@@ -343,7 +426,7 @@ static redco_status add_degrees(struct lister *list, redco_parallelism paralleli
         parallelism.micro_batch = (uint32_t)b;
         parallelism.micro_batches = per_rank / b;
         if (!keeps_context(list, &parallelism)) { continue; }
-        if ((st = add_chunks(list, parallelism, &any)) != REDCO_OK) { return st; }
+        if ((st = add_schedules(list, parallelism, &any)) != REDCO_OK) { return st; }
     }
     return any ? REDCO_OK : REDCO_EVALUE;
 }
@@ -430,6 +513,13 @@ static int compare_outers(const void *left, const void *right)
     }
     if (a->parallelism.chunks != b->parallelism.chunks) {
         return a->parallelism.chunks < b->parallelism.chunks ? -1 : 1;
+    }
+    if (a->parallelism.schedule != b->parallelism.schedule) {
+        return a->parallelism.schedule < b->parallelism.schedule ? -1 : 1;
+    }
+    if (a->parallelism.group != b->parallelism.group) { return a->parallelism.group < b->parallelism.group ? -1 : 1; }
+    if ((a->parallelism.split != NULL) != (b->parallelism.split != NULL)) {
+        return a->parallelism.split != NULL ? 1 : -1;
     }
     if (a->parallelism.micro_batch != b->parallelism.micro_batch) {
         return a->parallelism.micro_batch < b->parallelism.micro_batch ? -1 : 1;

@@ -66,7 +66,10 @@ typedef struct redco_search_options {
     uint32_t chunks; /**< chunks of a pipeline stage, where there are several; 0: 1; REDCO_DEGREE_AUTO: chosen by the
                         search */
     redco_pipeline_kind schedule; /**< schedule of pipelines; 1F1B: interleaved where stages have several chunks */
-    uint32_t group;               /**< micro-batches that interleaved chunks take at a time; 0: as few as can be */
+    bool schedule_given;          /**< else also what schedules says */
+    uint32_t group;               /**< micro-batches that interleaved chunks take at a time; 0: as few as can be, or so
+                                     many that transfers hide */
+    bool equal_stages;            /**< stages have equal shares unless split says else: unequal_stages does not count */
     const uint32_t *split; /**< blocks of each position of pp x chunks (stages.h), which are given then; borrowed */
     redco_switch sequence_parallel;
     redco_tp_placement tp_placement;
@@ -79,7 +82,8 @@ typedef struct redco_search_options {
     bool overlap_fixed;       /**< else what the engine overlaps: redco_inputs_use_engine() */
     uint32_t schemes;         /**< bit per redco_scheme that the engine has; 0 = all */
     uint32_t offers;          /**< REDCO_OFFERS_... of the engine; 0 = all */
-    uint32_t schedules;       /**< 1 << redco_pipeline_kind: of the engine; 0 = all */
+    uint32_t schedules;       /**< 1 << redco_pipeline_kind: tried beside 1F1B and interleaved 1F1B */
+    bool unequal_stages;      /**< stages that balance embedding and head (redco_cost_balance()) are tried, too */
     uint32_t dimensions;      /**< REDCO_HAS_...: degrees that are free stay 1 where it has none; 0 = all */
     uint32_t states;          /**< REDCO_RUNS_...: which triples free meshes may form; 0 = all */
     redco_shards fix;         /**< any mesh that is not 0x0 is kept */
@@ -114,7 +118,8 @@ typedef struct redco_search_options {
 typedef struct redco_candidate {
     redco_parallelism parallelism;
     redco_assignment *assignments; /**< per class, in class order; together every layer once. With pp > 1 and several
-                                      configurations of a class: stage after stage */
+                                      configurations of a class: stage after stage. The split of the parallelism, where
+                                      it has one, is freed with them */
     uint32_t assignment_count;
     redco_prediction closed_form; /**< from redco_cost_step(): it was optimised */
     redco_prediction prediction;  /**< the simulator's after redco_search_priced(), else the closed form's */

@@ -41,6 +41,8 @@ void redcoi_space_free(redcoi_space *space)
     if (space == NULL) { return; }
     for (uint32_t i = 0; i < space->configuration_count; i++) { free_configuration(&space->configurations[i]); }
     free(space->configurations);
+    for (uint32_t i = 0; i < space->split_count; i++) { free(space->splits[i]); }
+    free(space->splits);
     redco_costs_free(space->costs);
     free(space);
 }
@@ -553,12 +555,23 @@ uint64_t redcoi_space_bytes(redcoi_space *space, const redcoi_configuration *con
     return redco_cost_bytes(space->costs, &configuration->parallelism, parts, answer->count);
 }
 
+/* The split of a candidate lies behind its assignments, and is freed with them. */
+static void copy_split(redco_candidate *candidate, size_t room)
+{
+    const uint32_t *const split = candidate->parallelism.split;
+    uint32_t *const copy = (uint32_t *)&candidate->assignments[room];
+    if (split == NULL) { return; }
+    memcpy(copy, split, stages_of(&candidate->parallelism) * sizeof *split);
+    candidate->parallelism.split = copy;
+}
+
 redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_configuration *configuration,
                                     const redcoi_answer *answer, redco_candidate *candidate_out, redco_error *err)
 {
-    const size_t most = (size_t)answer->count * stages_of(&configuration->parallelism);
+    const uint32_t positions = stages_of(&configuration->parallelism);
+    const size_t most = (size_t)answer->count * positions;
     redco_assignment *parts = malloc((answer->count > 0 ? answer->count : 1) * sizeof *parts);
-    redco_assignment *list = malloc((most > 0 ? most : 1) * sizeof *list);
+    redco_assignment *list = malloc((most + 1) * sizeof *list + positions * sizeof *configuration->parallelism.split);
     if (parts == NULL || list == NULL) {
         free(parts);
         free(list);
@@ -569,6 +582,7 @@ redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_configurat
     free(parts);
     *candidate_out =
         (redco_candidate){.parallelism = configuration->parallelism, .assignments = list, .assignment_count = count};
+    copy_split(candidate_out, most + 1);
     candidate_out->closed_form = redco_cost_step(space->costs, &configuration->parallelism, list, count);
     candidate_out->prediction = candidate_out->closed_form;
     candidate_out->objective = space->options.objective == REDCO_OBJECTIVE_COMM ? candidate_out->prediction.amsp_total_s

@@ -303,6 +303,21 @@ double redco_layer_traffic_ratio(const redco_layer_cost *cost)
     return 0.0;
 }
 
+/* No stages here. */
+bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism, double least_ratio,
+                        uint32_t *split_out)
+{
+    (void)costs, (void)parallelism, (void)least_ratio, (void)split_out;
+    return false;
+}
+
+uint32_t redco_cost_hiding_group(redco_costs *costs, const redco_parallelism *parallelism, double *saved_s_out)
+{
+    (void)costs;
+    *saved_s_out = 0.0;
+    return parallelism->pp;
+}
+
 double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism)
 {
     const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);

@@ -78,9 +78,9 @@ static const struct argp_option flags[] = {
     {"tp", KEY_TP, "N|auto", 0, "Tensor-parallel degree", 2},
     {"pp", KEY_PP, "N|auto", 0, "Pipeline stages (auto: also more than measured runs had)", 2},
     {"pp-chunks", KEY_PP_CHUNKS, "N|auto", 0, "Model chunks of each pipeline stage (more than one: interleaved 1F1B)", 2},
-    {"pp-schedule", KEY_PP_SCHEDULE, "WORD", 0, "Order of passes: 1f1b, interleaved, gpipe, zb-h1, dualpipev, dualpipe (auto: 1f1b or interleaved)", 2},
-    {"pp-group", KEY_PP_GROUP, "N", 0, "Micro-batches that an interleaved chunk takes one after the other (default: as few as can be)", 2},
-    {"pp-layout", KEY_PP_LAYOUT, "TEXT", 0, "Blocks of given stages: 7,8,8,7; first=N,last=N; embedding,loss; or Et*7|t*8|t*8|t*7L", 2},
+    {"pp-schedule", KEY_PP_SCHEDULE, "WORD", 0, "Order of passes: 1f1b, interleaved, gpipe, zb-h1, dualpipev, dualpipe (auto: those that the engine has)", 2},
+    {"pp-group", KEY_PP_GROUP, "N", 0, "Micro-batches that an interleaved chunk takes one after the other (default: as few as can be, or as hide transfers)", 2},
+    {"pp-layout", KEY_PP_LAYOUT, "TEXT", 0, "Blocks of given stages: 7,8,8,7; first=N,last=N; embedding,loss; Et*7|t*8|t*8|t*7L; or equal", 2},
     {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (auto: also what no measured run had)", 2},
     {"dims", KEY_DIMS, "LIST", 0, "Which of tp, sp, pp, cp and dp may exceed 1 (default: all)", 2},
     {"tp-placement", KEY_TP_PLACEMENT, "rules|milp", 0, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", 2},
@@ -321,10 +321,12 @@ static error_t read_schedule(struct plan_args *args, const char *text)
     int word = 0;
     if (strcmp(text, "auto") == 0) {
         options->schedule = REDCO_PIPELINE_1F1B;
+        options->schedule_given = false;
         return 0;
     }
     const error_t why = cli_word(&args->cli, "--pp-schedule", text, redco_pipeline_words, &word);
     options->schedule = (redco_pipeline_kind)word;
+    options->schedule_given = true;
     if (options->schedule == REDCO_PIPELINE_1F1B) { options->chunks = 1; }
     return why;
 }

@@ -149,6 +149,18 @@ static void print_fixed(const redco_search_options *options)
         (void)printf("%spp-chunks = %u", comma, options->chunks);
         comma = ", ";
     }
+    if (options->schedule_given) {
+        (void)printf("%spasses in the order of %s", comma, redco_pipeline_words[options->schedule]);
+        comma = ", ";
+    }
+    if (options->group != 0) {
+        (void)printf("%spp-group = %u", comma, options->group);
+        comma = ", ";
+    }
+    if (options->equal_stages) {
+        (void)printf("%s%s", comma, options->split != NULL ? "stages of given layers" : "equal stages");
+        comma = ", ";
+    }
     if (options->sequence_parallel == REDCO_OFF || options->sequence_parallel == REDCO_ON) {
         (void)printf("%s%s sequence parallelism", comma, options->sequence_parallel == REDCO_ON ? "with" : "without");
         comma = ", ";

@@ -1,0 +1,173 @@
+/* Stages that hold unequal numbers of blocks, because embedding and head take the time of some; groups of micro-batches
+ * that hide transfers. */
+#include "costmodel/closed_form/closed_form_internal.h"
+
+#include <math.h>
+
+/* Seconds of both passes of a micro-batch. */
+struct work {
+    redco_pipeline pipeline;
+    uint32_t positions;
+    double block_s, first_s, last_s; /* a block; embedding and head beside the blocks of their positions */
+};
+
+/* @return false where blocks differ */
+static bool work_of(redco_costs *costs, const redco_parallelism *parallelism, struct work *work_out)
+{
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    const redco_pipeline p = redco_parallelism_pipeline(parallelism);
+    struct work w = {.pipeline = p, .positions = redco_pipeline_positions(p.kind, p.stages, p.chunks)};
+    uint32_t block_classes = 0;
+    for (uint32_t c = 0; c < costs->class_count; c++) {
+        const redcoi_times *const t = &rank->classes[c];
+        const double both_s = t->forward_s + t->backward_s;
+        switch (costs->classes[c].kind) {
+        case REDCO_CLASS_BLOCK: w.block_s = both_s, block_classes++; break;
+        case REDCO_CLASS_CROSS: return false;
+        case REDCO_CLASS_HEAD: w.last_s += both_s * costs->classes[c].layers; break;
+        default: w.first_s += both_s * costs->classes[c].layers; break;
+        }
+    }
+    *work_out = w;
+    return block_classes == 1 && w.block_s > 0.0;
+}
+
+static double edge_s(const struct work *w, uint32_t position)
+{
+    return (position == 0 ? w->first_s : 0.0) + (position + 1 == w->positions ? w->last_s : 0.0);
+}
+
+/* Embedding and head of a stage, and the blocks that it must hold: one in each of its chunks that has neither. */
+static double stage_edge_s(const struct work *w, uint32_t stage, uint32_t *least_out)
+{
+    const redco_pipeline *const p = &w->pipeline;
+    double seconds = 0.0;
+    *least_out = 0;
+    for (uint32_t chunk = 0; chunk < p->chunks; chunk++) {
+        const uint32_t position = redco_pipeline_position(p->kind, p->stages, stage, chunk);
+        seconds += edge_s(w, position);
+        *least_out += position > 0 && position + 1 < w->positions ? 1 : 0;
+    }
+    return seconds;
+}
+
+/* The most blocks that a stage does in @p limit_s; less than it must hold: none. */
+static int64_t room_of(const struct work *w, uint32_t stage, double limit_s)
+{
+    uint32_t least = 0;
+    const double left = (limit_s - stage_edge_s(w, stage, &least)) / w->block_s * (1.0 + 1e-12);
+    return left < least ? -1 : (int64_t)left;
+}
+
+static bool holds(const struct work *w, uint32_t blocks, double limit_s)
+{
+    int64_t room = 0;
+    for (uint32_t stage = 0; stage < w->pipeline.stages; stage++) {
+        const int64_t here = room_of(w, stage, limit_s);
+        if (here < 0) { return false; }
+        room += here;
+    }
+    return room >= blocks;
+}
+
+/* The least time in which every stage is through: that of some number of blocks on a stage, and its edges. */
+static double bottleneck_s(const struct work *w, uint32_t blocks)
+{
+    const uint32_t last = redco_pipeline_stage_at(&w->pipeline, w->positions - 1, 0, &(uint32_t){0});
+    const uint32_t kinds[] = {0, last, last == 1 ? 2 : 1}; /* all others are alike */
+    double least_s = (double)INFINITY;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        uint32_t low = 0, high = blocks;
+        if (kinds[i] >= w->pipeline.stages) { continue; }
+        const double edges_s = stage_edge_s(w, kinds[i], &(uint32_t){0});
+        if (!holds(w, blocks, edges_s + blocks * w->block_s)) { continue; }
+        while (low < high) {
+            const uint32_t middle = (low + high) / 2;
+            if (holds(w, blocks, edges_s + middle * w->block_s)) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        least_s = fmin(least_s, edges_s + high * w->block_s);
+    }
+    return least_s;
+}
+
+/* A stage's blocks go one by one to the chunk of it that has the least to do. */
+static void fill_stage(const struct work *w, uint32_t stage, uint32_t blocks, uint32_t *split)
+{
+    const redco_pipeline *const p = &w->pipeline;
+    for (uint32_t chunk = 0; chunk < p->chunks; chunk++) {
+        const uint32_t position = redco_pipeline_position(p->kind, p->stages, stage, chunk);
+        const bool inner = position > 0 && position + 1 < w->positions;
+        split[position] = inner ? 1 : 0;
+        blocks -= inner ? 1 : 0;
+    }
+    for (; blocks > 0; blocks--) {
+        uint32_t to = 0;
+        double to_s = (double)INFINITY;
+        for (uint32_t chunk = 0; chunk < p->chunks; chunk++) {
+            const uint32_t position = redco_pipeline_position(p->kind, p->stages, stage, chunk);
+            const double seconds = split[position] * w->block_s + edge_s(w, position);
+            if (seconds < to_s) { to = position, to_s = seconds; }
+        }
+        split[to]++;
+    }
+}
+
+static double slowest_equal_s(const redco_costs *costs, const redco_parallelism *parallelism, const struct work *w)
+{
+    double slowest_s = 0.0;
+    for (uint32_t stage = 0; stage < w->pipeline.stages; stage++) {
+        const double edges_s = stage_edge_s(w, stage, &(uint32_t){0});
+        slowest_s = fmax(slowest_s, edges_s + (double)redcoi_stage_sum(costs, parallelism, stage) * w->block_s);
+    }
+    return slowest_s;
+}
+
+bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism, double least_ratio,
+                        uint32_t *split_out)
+{
+    struct work w;
+    uint32_t total = 0, stages = parallelism->pp;
+    if (stages <= 1 || parallelism->split != NULL || parallelism->schedule == REDCO_PIPELINE_DUALPIPE) { return false; }
+    if (!work_of(costs, parallelism, &w) || w.positions > REDCO_SPLIT_POSITIONS_MAX ||
+        w.positions > costs->blocks + 2) {
+        return false;
+    }
+    const double limit_s = bottleneck_s(&w, costs->blocks);
+    if (!isfinite(limit_s)) { return false; }
+    if (least_ratio > 0.0 && !(limit_s < slowest_equal_s(costs, parallelism, &w) * (1.0 - least_ratio))) {
+        return false;
+    }
+    uint32_t held[REDCO_PIPELINE_STAGES_MAX];
+    for (uint32_t i = 0; i < stages; i++) { total += held[i] = (uint32_t)room_of(&w, i, limit_s); }
+    /* Earlier stages keep more activations: what is too much is taken from these, a block from each. */
+    for (uint32_t i = 0; total > costs->blocks; i = (i + 1) % stages) {
+        uint32_t least = 0;
+        (void)stage_edge_s(&w, i, &least);
+        if (held[i] <= least) { continue; }
+        held[i]--;
+        total--;
+    }
+    for (uint32_t i = 0; i < stages; i++) { fill_stage(&w, i, held[i], split_out); }
+    return true;
+}
+
+/* Forward passes of a chunk, the shorter ones, of which N - p hide the transfers of p. */
+uint32_t redco_cost_hiding_group(redco_costs *costs, const redco_parallelism *parallelism, double *saved_s_out)
+{
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
+    const double send_s = redcoi_stage_transfer_s(costs, parallelism, NULL, NULL);
+    double forward_s = 0.0;
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        const redco_class_kind kind = costs->classes[i].kind;
+        if (kind != REDCO_CLASS_BLOCK && kind != REDCO_CLASS_CROSS) { continue; }
+        forward_s += costs->classes[i].layers * rank->classes[i].forward_s / s.stages / s.chunks;
+    }
+    *saved_s_out = redcoi_interleaved_s(costs, rank, &s, send_s);
+    const double more = forward_s > 0.0 ? ceil(s.stages * send_s / forward_s) : 0.0;
+    return s.stages + (uint32_t)fmin(more, s.micro_batches);
+}
