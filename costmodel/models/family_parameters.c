@@ -100,7 +100,7 @@ static void add_param(redcoi_build *build, const char *name, const redco_param *
     added->name = copy;
     added->class_index = (uint32_t)(model->class_count - 1);
     added->count = class->layers;
-    /* The limits of the dimensions keep a tensor below 2^58 elements and a class below 40 tensors: no overflow. */
+    /* Limits keep a family's class below 40 tensors of 2^58 elements, a pipeline's below 2^17 of 2^40: no overflow. */
     class->params += elements;
     if (param->frozen) { class->frozen_params += elements; }
     class->tensors++;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MOST_DIMENSIONS = 4, MOST_MODULES = 39, MOST_LOG = 32 };
+enum { MOST_DIMENSIONS = 4, MOST_MODULES = UINT16_MAX, MOST_LOG = 32 };
 static const uint64_t most_elements = (uint64_t)1 << 40;
 
 static void read_passes(redcoi_build *build, const redco_json_value *item, const char *key, uint8_t *passes_io)

@@ -127,6 +127,8 @@ static uint32_t gathered_for(const redcoi_memory *memory, uint32_t module, uint3
 static redco_status keep_weights(redco_schedule *s, redco_error *err)
 {
     redcoi_memory *const memory = &s->memory;
+    uint32_t count = 0, waited[REDCO_STREAM_COUNT] = {0}; /* by stream: behind the last operator that was waited for */
+    const redco_step_op *const ops = redco_step_ops(s->options.step, &count);
     for (uint32_t p = 0; p < s->bind.compute_task_count; p++) {
         const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[p];
         uint32_t inputs = 0;
@@ -147,12 +149,17 @@ static redco_status keep_weights(redco_schedule *s, redco_error *err)
             memory->slots[at - 1].dies = place_of(p);
         }
         for (uint32_t i = 0; i < inputs; i++) {
-            for (uint32_t k = 0; k < memory->slot_count; k++) {
+            const uint32_t stream = ops[input[i]].stream, from = waited[stream];
+            if (ops[input[i]].work != REDCO_WORK_GATHER || input[i] < from) { continue; }
+            for (uint32_t k = 0; k < memory->slot_count;
+                 k++) { /* gathers before it in its stream are waited for, too */
                 redcoi_slot *const slot = &memory->slots[k];
-                if (!slot->gradient && slot->step_op == input[i] && slot->dies < place_of(p)) {
+                if (slot->gradient || ops[slot->step_op].stream != stream) { continue; }
+                if (slot->step_op >= from && slot->step_op <= input[i] && slot->dies < place_of(p)) {
                     slot->dies = place_of(p);
                 }
             }
+            waited[stream] = input[i] + 1;
         }
     }
     return REDCO_OK;
