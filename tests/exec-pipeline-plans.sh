@@ -50,8 +50,12 @@ wrong = []
 for name in sys.argv[2:]:
     run = json.load(open(name))
     planned, predicted = run["measured"]["peak_memory_bytes"], run["predicted"]["peak_memory_bytes"]
+    held = run["measured"]["memory_bytes"]
     if abs(predicted / planned - 1) > 0.03:
-        wrong.append((name, planned, predicted, run["measured"]["memory_bytes"]))
+        wrong.append((name, planned, predicted, held))
+    # DDPG's targets are half of its parameters, and have no moments: 8 bytes of each second number, 4 of each.
+    if ".ddpg." in name and run["world"] == 1 and held["optimizer"] != held["parameters"]:
+        wrong.append((name, held))
 assert len(sys.argv) == 2 + int(sys.argv[1]) and not wrong, wrong
 PY
 

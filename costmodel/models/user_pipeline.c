@@ -38,6 +38,9 @@ static void read_parameter(redcoi_build *build, const redco_json_value *item)
     if (redcoi_building(build) && redco_json_has(item, "frozen")) {
         build->status = redco_json_bool(item, "frozen", &kind.frozen, build->err);
     }
+    if (redcoi_building(build) && redco_json_has(item, "assigned")) {
+        build->status = redco_json_bool(item, "assigned", &kind.assigned, build->err);
+    }
     read_passes(build, item, "gradient_in", &kind.gradient_in);
     if (!redcoi_building(build)) { return; }
     if (rank == 0 || rank > MOST_DIMENSIONS) {
