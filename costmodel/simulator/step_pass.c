@@ -1,6 +1,8 @@
 /* One micro-batch through some layers of a rank, forward and backward, in the engine's issue order. */
 #include "costmodel/simulator/step_build.h"
 
+#include <assert.h>
+
 /* Where a pass is. */
 struct place {
     redcoi_builder *b;
@@ -49,7 +51,8 @@ void redcoi_wait(redcoi_unit *unit, uint32_t op)
     for (uint32_t i = 0; i < unit->wait_count; i++) {
         if (unit->waits[i] == op) { return; }
     }
-    if (unit->wait_count < REDCOI_WAITS_MAX) { unit->waits[unit->wait_count++] = op; }
+    assert(unit->wait_count < REDCOI_WAITS_MAX);
+    unit->waits[unit->wait_count++] = op;
 }
 
 uint32_t redcoi_compute(redcoi_builder *b, redcoi_unit *unit, redco_step_op op)
@@ -140,16 +143,26 @@ static void fetch(const struct place *at, uint32_t first, uint32_t last)
     }
 }
 
+/* Waits for the gathers of modules [first, last): they share a stream, so that the last is enough. @param op  that uses
+ * them; NONE: any. @return bytes of their weights */
+static int64_t wait_gathers(const struct place *at, uint32_t first, uint32_t last, uint32_t op)
+{
+    int64_t bytes = 0;
+    uint32_t ready = REDCO_STEP_NONE;
+    for (uint32_t i = first; i < last; i++) {
+        if (op != REDCO_STEP_NONE && at->parts->modules[i].op != op) { continue; }
+        const uint32_t gather = at->b->ready[at->layer->first_ready + i];
+        if (ready == REDCO_STEP_NONE || gather > ready) { ready = gather; }
+        bytes += at->parts->modules[i].weight_bytes;
+    }
+    redcoi_wait(at->unit, ready);
+    return bytes;
+}
+
 /* The modules of an operator must be there. @return bytes of weights that it may give back when it ends */
 static int64_t wait_modules(const struct place *at, const redcoi_part_group *group, uint32_t op)
 {
-    int64_t bytes = 0;
-    for (uint32_t i = group->first_module; i < group->last_module; i++) {
-        if (at->parts->modules[i].op != op) { continue; }
-        redcoi_wait(at->unit, at->b->ready[at->layer->first_ready + i]);
-        bytes += at->parts->modules[i].weight_bytes;
-    }
-    return bytes;
+    return wait_gathers(at, group->first_module, group->last_module, op);
 }
 
 /* Fetches a group right when it is needed: nothing overlaps. */
@@ -159,9 +172,7 @@ static void fetch_now(const struct place *at, const redcoi_part_group *group)
     if (count == 0) { return; }
     launch(at, count * (at->pass == REDCO_PASS_NAME_FWD ? at->parts->call_s : at->parts->again_call_s));
     fetch(at, group->first_module, group->last_module);
-    for (uint32_t i = group->first_module; i < group->last_module; i++) {
-        redcoi_wait(at->unit, at->b->ready[at->layer->first_ready + i]);
-    }
+    (void)wait_gathers(at, group->first_module, group->last_module, REDCO_STEP_NONE);
 }
 
 /* Forward through one layer whose weights are on their way; in backward (recomputation) they are kept. */
@@ -240,8 +251,8 @@ static uint32_t scatter(const struct place *at, const redcoi_part_group *group, 
         last = redcoi_collective(at->b, at->unit, op, REDCO_STEP_NONE);
         redco_step_add_memory(at->b->step, REDCO_CATEGORY_SCATTERED, -module->gradient_bytes);
         at->layer->scattered = last;
-        if (!at->b->overlap_gather) { redcoi_wait(at->unit, last); }
     }
+    if (!at->b->overlap_gather) { redcoi_wait(at->unit, last); }
     return last;
 }
 

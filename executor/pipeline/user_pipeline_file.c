@@ -225,6 +225,22 @@ void redco_user_pipeline_no_decay(redco_user_pipeline_shape *shape, const char *
     }
 }
 
+/* Assigned parameters come last: they have modules of their own, as they have no moments. */
+static bool sort_parameters(redco_user_pipeline_file *f)
+{
+    redco_task_parameter *const sorted = calloc(f->parameter_room + 1, sizeof *sorted);
+    size_t at = 0;
+    if (sorted == NULL) { return false; }
+    for (int assigned = 0; assigned < 2; assigned++) {
+        for (size_t i = 0; i < f->parameter_count; i++) {
+            if ((f->parameters[i].training == REDCO_ASSIGNED) == (assigned == 1)) { sorted[at++] = f->parameters[i]; }
+        }
+    }
+    free(f->parameters);
+    f->parameters = sorted;
+    return true;
+}
+
 /* Behind describe(): what the parameters are together. */
 static void check_training(redco_user_pipeline_shape *shape)
 {
@@ -295,6 +311,10 @@ redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, cons
         goto out;
     }
     table->describe(&shape);
+    if (!sort_parameters(f)) {
+        st = redco_fail(err, REDCO_ENOMEM, name, "out of memory");
+        goto out;
+    }
     if (shape.error.status == REDCO_OK) { check_training(&shape); }
     if (shape.error.status != REDCO_OK) {
         st = redco_fail(err, shape.error.status, shape.error.place, "%s", shape.error.text);
@@ -443,7 +463,7 @@ const char *redco_user_pipeline_path(const redco_user_pipeline_file *f)
     return f->path;
 }
 
-/* @return whether a list of a config says these names and shapes, and what is frozen. */
+/* @return whether a list of a config says these names and shapes, and how they are trained. */
 static bool says_parameters(const redco_user_pipeline_file *f, const json_t *list)
 {
     bool same = json_array_size(list) == f->parameter_count;
@@ -452,7 +472,8 @@ static bool says_parameters(const redco_user_pipeline_file *f, const json_t *lis
         const json_t *const one = json_array_get(list, i), *const shape = json_object_get(one, "shape");
         const char *const name = json_string_value(json_object_get(one, "name"));
         same = name != NULL && strcmp(name, p->name) == 0 && json_array_size(shape) == p->rank &&
-               json_is_true(json_object_get(one, "frozen")) == (p->training == REDCO_FROZEN);
+               json_is_true(json_object_get(one, "frozen")) == (p->training == REDCO_FROZEN) &&
+               json_is_true(json_object_get(one, "assigned")) == (p->training == REDCO_ASSIGNED);
         for (uint32_t d = 0; same && d < p->rank; d++) {
             same = json_integer_value(json_array_get(shape, d)) == (json_int_t)p->dim[d];
         }

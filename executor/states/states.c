@@ -34,10 +34,16 @@ static redco_status lay_memory(redco_states *states, redco_error *err)
         const redco_layer_layout *const layer = redcoi_layer(states, l);
         states->parameters_at[l] = parameters;
         states->secondary_at[l] = secondary;
-        states->owned_at[l] = owned;
         parameters += aligned(layer->shard);
         secondary += aligned(layer->secondary);
-        owned += aligned(layer->owned);
+    }
+    for (int assigned = 0; assigned < 2; assigned++) { /* last: moments end before */
+        if (assigned == 1) { states->moment_bytes = owned * redco_dtype_bytes(states->master); }
+        for (uint32_t l = 0; l < layers; l++) {
+            if (redcoi_model(states)->layers[l].assigned != (assigned == 1)) { continue; }
+            states->owned_at[l] = owned;
+            owned += aligned(redcoi_layer(states, l)->owned);
+        }
     }
     for (uint32_t p = 0; p < states->bucket_group_count; p++) {
         for (uint32_t l = layers; l-- > 0;) {
@@ -46,14 +52,14 @@ static redco_status lay_memory(redco_states *states, redco_error *err)
             gradients += aligned(redcoi_layer(states, l)->gradients);
         }
     }
-    const uint64_t kinds = states->state_count + (states->has_master ? 1 : 0);
     states->primary_bytes = parameters * element_bytes;
     states->secondary_bytes = secondary * element_bytes;
-    states->kind_bytes = owned * redco_dtype_bytes(states->master);
-    states->size = (redco_states_size){.parameter_bytes = states->primary_bytes + states->secondary_bytes,
-                                       .gradient_bytes = gradients * element_bytes,
-                                       .optimizer_bytes = states->kind_bytes * kinds,
-                                       .bucket_bytes = states->buffer_elements * element_bytes};
+    states->master_bytes = states->has_master ? owned * redco_dtype_bytes(states->master) : 0;
+    states->size =
+        (redco_states_size){.parameter_bytes = states->primary_bytes + states->secondary_bytes,
+                            .gradient_bytes = gradients * element_bytes,
+                            .optimizer_bytes = states->master_bytes + states->moment_bytes * states->state_count,
+                            .bucket_bytes = states->buffer_elements * element_bytes};
     return REDCO_OK;
 }
 
@@ -61,7 +67,6 @@ static redco_status lay_memory(redco_states *states, redco_error *err)
 static redco_status take_memory(redco_states *states, redco_error *err)
 {
     redco_backend *const backend = states->backend;
-    const uint64_t kind_bytes = states->kind_bytes;
     struct {
         unsigned char **memory;
         uint64_t size_bytes;
@@ -69,9 +74,9 @@ static redco_status take_memory(redco_states *states, redco_error *err)
                         {&states->secondary, states->secondary_bytes},
                         {&states->gradients, states->size.gradient_bytes},
                         {&states->buffers, states->size.bucket_bytes},
-                        {&states->owned[0], states->has_master ? kind_bytes : 0},
-                        {&states->owned[1], states->state_count > 0 ? kind_bytes : 0},
-                        {&states->owned[2], states->state_count > 1 ? kind_bytes : 0}};
+                        {&states->owned[0], states->master_bytes},
+                        {&states->owned[1], states->state_count > 0 ? states->moment_bytes : 0},
+                        {&states->owned[2], states->state_count > 1 ? states->moment_bytes : 0}};
     redco_device_stream *stream = NULL;
     redco_status st = backend->calls->stream_create(backend, REDCO_DEVICE_STREAM_COMPUTATION, &stream, err);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0] && st == REDCO_OK; i++) {

@@ -79,7 +79,8 @@ struct redco_states {
     /* where layers begin, in elements */
     uint64_t *parameters_at, *secondary_at, *gradients_at, *owned_at;
     redco_states_size size;
-    uint64_t primary_bytes, secondary_bytes, kind_bytes; /* sizes: parameters, their second copy, one kind of state */
+    uint64_t primary_bytes, secondary_bytes; /* sizes: parameters, their second copy */
+    uint64_t master_bytes, moment_bytes;     /* master weights, one kind of the optimizer's states */
     unsigned char *parameters, *secondary, *gradients, *buffers;
     unsigned char *owned[1 + REDCO_OPTIMIZER_STATES_MAX]; /* master weights (NULL: parameters are), states */
     redcoi_program update, update_undecayed;              /* the latter for SGD: AdamW's decay is a number */

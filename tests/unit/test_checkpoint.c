@@ -195,7 +195,7 @@ static bool open_rank(struct rank *r, const struct trial *t, redco_world *world)
     }
     for (uint32_t m = 0; m < 2; m++) {
         r->modules[m] = (redco_state_module){m == 0 ? "up" : "down", 3 * m, 3};
-        r->layers[m] = (redco_state_layer){m == 0 ? "a.0" : "b.0", t->shards, m, 1};
+        r->layers[m] = (redco_state_layer){m == 0 ? "a.0" : "b.0", t->shards, m, 1, false};
     }
     r->model = (redco_state_model){r->layers, r->modules, r->tensors, 2, 2, TENSORS};
     const redco_states_options options = {
