@@ -42,6 +42,7 @@ typedef struct redcoi_tp_times {
 /** One member of a class, one micro-batch, one rank; nothing that depends on data-parallel meshes. */
 typedef struct redcoi_times {
     double forward_s, backward_s; /**< with exposed tensor- and context-parallel traffic and the host's floor */
+    double weight_s; /**< part of backward: gradients of matrices */
     double recompute_s[REDCO_RECOMPUTE_COUNT];
     double recompute_tp_s[REDCO_RECOMPUTE_COUNT]; /**< tensor-parallel traffic of what is recomputed, whole */
     double tp_forward_s, tp_backward_s;           /**< tensor-parallel traffic, whole */

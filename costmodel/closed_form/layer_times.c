@@ -201,6 +201,19 @@ bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op)
     return costs->workload.engine.planned_memory && op->group != NULL && op->group->unread;
 }
 
+/* What backward takes beside traffic is shared as the operators' times are. */
+static double weight_s(const redco_costs *costs, const redco_operator *ops, uint32_t count, const redcoi_times *times,
+                       double logits_s)
+{
+    const double traffic_s = costs->calibration.tp_exposed_ratio * times->tp_backward_s + 2.0 * times->cp_forward_s;
+    double input_s = 0.0, seconds = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        input_s += redco_operator_at_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_INPUT, times->clock_ratio);
+        seconds += redco_operator_at_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, times->clock_ratio);
+    }
+    return seconds > 0.0 ? (times->backward_s - traffic_s - logits_s) * seconds / (input_s + seconds) : 0.0;
+}
+
 /* Groups end with a matrix; what follows the last one belongs to it. */
 static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t count, redcoi_times *times)
 {
@@ -375,10 +388,9 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
         times->backward_j += redco_operator_j(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio) +
                              redco_operator_j(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, clock_ratio);
     }
-    if (kind == REDCO_CLASS_HEAD) {
-        forward_s += redcoi_gathered_logits_s(costs, shape);
-        backward_s += redcoi_gathered_logits_s(costs, shape);
-    }
+    const double logits_s = kind == REDCO_CLASS_HEAD ? redcoi_gathered_logits_s(costs, shape) : 0.0;
+    forward_s += logits_s;
+    backward_s += logits_s;
     const double async_ratio = shape->engine.async_tp ? c->tp_async_ratio : 1.0;
     fill_tp(costs, shape, ops, count, async_ratio, times);
     if (ops[0].kind == REDCO_OPERATOR_GRAPH) {
@@ -406,6 +418,7 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     times->recompute_s[REDCO_RECOMPUTE_MLP] += c->tp_exposed_ratio * times->recompute_tp_s[REDCO_RECOMPUTE_MLP];
     times->recompute_tp_s[REDCO_RECOMPUTE_FULL] = shape->engine.partial_recompute ? 0.0 : times->tp_forward_s;
     times->recompute_s[REDCO_RECOMPUTE_FULL] = shape->engine.partial_recompute ? repeated_s : times->forward_s;
+    times->weight_s = weight_s(costs, ops, count, times, logits_s);
     if (block) { fill_groups(costs, ops, count, times); }
 }
 

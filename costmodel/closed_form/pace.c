@@ -23,7 +23,7 @@ static void add_layers(redco_position_times *at, const redcoi_times *times, doub
 {
     at->forward_s += layers * times->forward_s;
     at->backward_s += layers * times->backward_s;
-    for (uint32_t g = 0; g < times->group_count; g++) { at->weight_s += layers * times->groups[g].weight_s; }
+    at->weight_s += layers * times->weight_s;
 }
 
 /* Blocks go to positions in the order of their classes. @param layers  [position][class] */

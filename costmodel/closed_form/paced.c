@@ -20,14 +20,6 @@ struct part {
     double weight_s; /* gradients of weights, part of its backward pass */
 };
 
-static double weight_s(const redcoi_rank *rank, uint32_t class_index)
-{
-    const redcoi_times *const times = &rank->classes[class_index];
-    double seconds = 0.0;
-    for (uint32_t g = 0; g < times->group_count; g++) { seconds += times->groups[g].weight_s; }
-    return seconds;
-}
-
 /* Stages name the same configurations again and again. */
 static void find_parts(redco_costs *costs, const redco_parallelism *parallelism, const redco_assignment *assignments,
                        uint32_t count, struct part *parts)
@@ -44,7 +36,7 @@ static void find_parts(redco_costs *costs, const redco_parallelism *parallelism,
             parts[i] = parts[same];
         } else {
             parts[i].cost = redco_cost_layer_step(costs, parallelism, a->class_index, &a->config);
-            parts[i].weight_s = weight_s(redcoi_rank_find(costs, parallelism), a->class_index);
+            parts[i].weight_s = redcoi_rank_find(costs, parallelism)->classes[a->class_index].weight_s;
         }
         parts[i].assignment = a;
     }

@@ -65,7 +65,7 @@ static redco_search_options random_options(uint32_t nodes, uint32_t gpus_per_nod
     if (pick(tight) > 0) { o.cp = pick(3) == 0 ? 2 : 1; }
     if (pick(tight) > 1) { o.micro_batch = 1U << pick(2); }
     if (pick(tight) > 0) { o.pp = 1 + pick(nodes > 1 ? 8 : 4); }
-    if (pick(tight) > 1) { o.chunks = 1 + pick(3); }
+    o.chunks = pick(tight) > 1 ? 1 + pick(3) : REDCO_DEGREE_AUTO;
     if (pick(tight) > 1) {
         o.scheme_fixed = true;
         o.scheme = (redco_scheme)pick(2);
@@ -117,8 +117,9 @@ static void count_answer(struct counts *n, const redco_search_result *r, bool od
 static bool ask(struct counts *n, const char *model, uint32_t tries)
 {
     static const char *const clusters[] = {"a800-hdr", "dgx-h100", "dgx-a100", "p4d"};
+    static const char *const engines[] = {NULL, "megatron-lm", "torchtitan", "meta-4d", "fsdp2"};
     const uint32_t nodes = 1 + pick(6);
-    const redco_input_names names = {.model = model, .cluster = clusters[pick(4)]};
+    const redco_input_names names = {.model = model, .cluster = clusters[pick(4)], .engine = engines[pick(5)]};
     const bool odd = (nodes & (nodes - 1)) != 0;
     redco_search_options options = random_options(nodes, 8, tries);
     redco_inputs inputs;
@@ -130,6 +131,11 @@ static bool ask(struct counts *n, const char *model, uint32_t tries)
         return false;
     }
     redco_inputs_use_engine(&inputs, &options);
+    if (pick(4) == 0) { /* an engine that has all */
+        options.unequal_stages = true;
+        options.schedules =
+            1U << REDCO_PIPELINE_ZB_H1 | 1U << REDCO_PIPELINE_DUALPIPE_V | 1U << REDCO_PIPELINE_DUALPIPE;
+    }
     const redco_status st = redco_search_priced(&inputs, &options, &result, &err);
     if (st == REDCO_EVALUE) {
         n->refused++;
