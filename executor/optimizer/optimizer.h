@@ -41,7 +41,7 @@ redco_optimizer redco_optimizer_adafactor(void);
 /** @return REDCO_EVALUE if a number is out of range; the text names it */
 redco_status redco_optimizer_check(const redco_optimizer *optimizer, redco_error *err);
 
-/** What updates a parameter. @param rate_factor_out  multiplies its learning rate; NULL is accepted
+/** The optimizer of one parameter. @param rate_factor_out  multiplies its learning rate; NULL is accepted
  *  @param decayed  whether weight decay applies to it */
 redco_optimizer redco_optimizer_of(const redco_optimizer *all, const redco_own_settings *own, bool decayed,
                                    double *rate_factor_out);

@@ -91,7 +91,7 @@ struct redco_states {
     unsigned char *owned[1 + REDCO_OPTIMIZER_STATES_MAX]; /* master weights (NULL: parameters are), states */
     redcoi_program update, update_undecayed;              /* the latter for SGD: AdamW multiplies in any case */
     redcoi_program assign, add, round, widen, squares;
-    redcoi_setting *settings; /* what updates tensors, each once */
+    redcoi_setting *settings; /* optimizers of tensors, each once */
     uint32_t *setting_of;     /* by tensor */
     uint32_t setting_count;
     bool has_assigned;         /* any tensor is */
