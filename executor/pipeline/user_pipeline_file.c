@@ -206,23 +206,70 @@ void redco_user_pipeline_training(redco_user_pipeline_shape *shape, const char *
     }
 }
 
+/* Parameters to which a call applies, from the i-th on. @return NULL behind the last */
+static redco_task_parameter *next_of(const redco_user_pipeline_shape *shape, const char *prefix, size_t *i)
+{
+    const redco_user_pipeline_file *const f = shape->file;
+    while (*i < f->parameter_count && strncmp(f->parameters[*i].name, prefix, strlen(prefix)) != 0) { (*i)++; }
+    return *i < f->parameter_count ? &f->parameters[(*i)++] : NULL;
+}
+
+/* @return false, and what is wrong is kept, unless some parameter has the prefix and the number is in [low, high) */
+static bool may_set(redco_user_pipeline_shape *shape, const char *prefix, double value, double low, double high,
+                    const char *what)
+{
+    char why[96];
+    if (!any_begins(shape, prefix)) { return false; }
+    if (value >= low && value < high) { return true; }
+    (void)snprintf(why, sizeof why, "has %s %g; at least %g and below %g is possible", what, value, low, high);
+    refuse(shape, prefix, why);
+    return false;
+}
+
 void redco_user_pipeline_rate(redco_user_pipeline_shape *shape, const char *prefix, double factor)
 {
-    redco_user_pipeline_file *const f = shape->file;
-    if (!any_begins(shape, prefix)) { return; }
-    if (!(factor > 0.0 && factor < 1e6)) { refuse(shape, prefix, "has a rate factor that is not between 0 and 10^6"); }
-    for (size_t i = 0; i < f->parameter_count; i++) {
-        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { f->parameters[i].rate_factor = factor; }
+    if (!may_set(shape, prefix, factor, 1e-9, 1e6, "a rate factor of")) { return; }
+    redco_task_parameter *p = NULL;
+    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) { p->own.rate_factor = factor; }
+}
+
+void redco_user_pipeline_betas(redco_user_pipeline_shape *shape, const char *prefix, double beta1, double beta2)
+{
+    redco_task_parameter *p = NULL;
+    if (!may_set(shape, prefix, beta1, 0.0, 1.0, "a first beta of") ||
+        !may_set(shape, prefix, beta2, 0.0, 1.0, "a second beta of")) {
+        return;
+    }
+    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) {
+        p->own.has_betas = true;
+        p->own.beta1 = beta1;
+        p->own.beta2 = beta2;
+    }
+}
+
+void redco_user_pipeline_epsilon(redco_user_pipeline_shape *shape, const char *prefix, double epsilon)
+{
+    redco_task_parameter *p = NULL;
+    if (!may_set(shape, prefix, epsilon, 0.0, 1.0, "an epsilon of")) { return; }
+    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) {
+        p->own.has_epsilon = true;
+        p->own.epsilon = epsilon;
+    }
+}
+
+void redco_user_pipeline_decay(redco_user_pipeline_shape *shape, const char *prefix, double weight_decay)
+{
+    redco_task_parameter *p = NULL;
+    if (!may_set(shape, prefix, weight_decay, 0.0, 1e6, "a weight decay of")) { return; }
+    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) {
+        p->own.has_decay = true;
+        p->own.weight_decay = weight_decay;
     }
 }
 
 void redco_user_pipeline_no_decay(redco_user_pipeline_shape *shape, const char *prefix)
 {
-    redco_user_pipeline_file *const f = shape->file;
-    if (!any_begins(shape, prefix)) { return; }
-    for (size_t i = 0; i < f->parameter_count; i++) {
-        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { f->parameters[i].undecayed = true; }
-    }
+    redco_user_pipeline_decay(shape, prefix, 0.0);
 }
 
 /* Assigned parameters come last: they have modules of their own, as they have no moments. */

@@ -21,6 +21,7 @@
 #ifndef REDCO_STATES_LAYOUT_H
 #define REDCO_STATES_LAYOUT_H
 
+#include "costmodel/models/task.h"
 #include "costmodel/parallel/parallel.h"
 
 #include <stddef.h>
@@ -31,12 +32,12 @@ extern "C" {
 
 typedef struct redco_state_tensor {
     const char *name;
-    uint64_t elements;  /**< at least 1 */
-    bool replicated;    /**< all tensor-parallel ranks hold the same elements: they count once in norms */
-    bool decayed;       /**< weight decay applies */
-    bool frozen;        /**< it is not trained: no gradient, no optimizer state. All tensors of a module are, or none */
-    bool assigned;      /**< the mean of its gradients is subtracted from it, whatever the optimizer does */
-    double rate_factor; /**< by which its learning rate is multiplied; 0 is 1 */
+    uint64_t elements; /**< at least 1 */
+    bool replicated;   /**< all tensor-parallel ranks hold the same elements: they count once in norms */
+    bool decayed;      /**< weight decay applies */
+    bool frozen;       /**< it is not trained: no gradient, no optimizer state. All tensors of a module are, or none */
+    bool assigned;     /**< the mean of its gradients is subtracted from it, whatever the optimizer does */
+    redco_own_settings own;
 } redco_state_tensor;
 
 /** A tensor seen as [matrices, rows, columns]; vectors have no rows. Needed by optimizers that keep rows and columns

@@ -130,8 +130,8 @@ void redco_states_free(redco_states *states)
     free(states->secondary_at);
     free(states->gradients_at);
     free(states->owned_at);
-    free(states->rates);
-    free(states->rate_of);
+    free(states->settings);
+    free(states->setting_of);
     redco_layout_free(states->layout);
     free(states);
 }
@@ -157,23 +157,40 @@ static redco_status check(const redco_states_options *options, const redco_devic
     return redco_optimizer_check(&options->optimizer, err);
 }
 
-/* Each factor of the learning rate once; the first is 1. */
-static redco_status number_rates(redco_states *states, redco_error *err)
+static bool same_number(double a, double b)
+{
+    return a >= b && a <= b;
+}
+
+static bool same_setting(const redcoi_setting *a, const redcoi_setting *b)
+{
+    return same_number(a->rate_factor, b->rate_factor) && same_number(a->optimizer.beta1, b->optimizer.beta1) &&
+           same_number(a->optimizer.beta2, b->optimizer.beta2) &&
+           same_number(a->optimizer.epsilon, b->optimizer.epsilon) &&
+           same_number(a->optimizer.weight_decay, b->optimizer.weight_decay);
+}
+
+/* Each setting of the optimizer once. */
+static redco_status number_settings(redco_states *states, redco_error *err)
 {
     const redco_state_model *const model = redcoi_model(states);
-    states->rates = calloc((size_t)model->tensor_count + 1, sizeof *states->rates);
-    states->rate_of = calloc((size_t)model->tensor_count + 1, sizeof *states->rate_of);
-    if (states->rates == NULL || states->rate_of == NULL) {
-        return redco_fail(err, REDCO_ENOMEM, "states", "rates of %u tensors", model->tensor_count);
+    states->settings = calloc((size_t)model->tensor_count + 1, sizeof *states->settings);
+    states->setting_of = calloc((size_t)model->tensor_count + 1, sizeof *states->setting_of);
+    if (states->settings == NULL || states->setting_of == NULL) {
+        return redco_fail(err, REDCO_ENOMEM, "states", "settings of %u tensors", model->tensor_count);
     }
-    states->rates[states->rate_count++] = 1.0;
     for (uint32_t t = 0; t < model->tensor_count; t++) {
-        const double factor = model->tensors[t].rate_factor > 0.0 ? model->tensors[t].rate_factor : 1.0;
+        const redco_state_tensor *const tensor = &model->tensors[t];
+        redcoi_setting setting = {.rate_factor = 1.0};
         uint32_t i = 0;
-        while (i < states->rate_count && states->rates[i] != factor) { i++; }
-        if (i == states->rate_count) { states->rates[states->rate_count++] = factor; }
-        states->rate_of[t] = i;
-        states->has_assigned = states->has_assigned || model->tensors[t].assigned;
+        setting.optimizer =
+            redco_optimizer_of(&states->options.optimizer, &tensor->own, tensor->decayed, &setting.rate_factor);
+        const redco_status st = redco_optimizer_check(&setting.optimizer, err);
+        if (st != REDCO_OK) { return st; }
+        while (i < states->setting_count && !same_setting(&states->settings[i], &setting)) { i++; }
+        if (i == states->setting_count) { states->settings[states->setting_count++] = setting; }
+        states->setting_of[t] = i;
+        states->has_assigned = states->has_assigned || tensor->assigned;
     }
     return REDCO_OK;
 }
@@ -201,7 +218,7 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
     states->has_master = states->master != options->dtype;
     states->state_count = redco_optimizer_states(&options->optimizer);
     st = redco_layout_create(model, &options->layout, device_comm->rank, &states->layout, err);
-    if (st == REDCO_OK) { st = number_rates(states, err); }
+    if (st == REDCO_OK) { st = number_settings(states, err); }
     if (st == REDCO_OK) { st = redcoi_buckets_make(states, err); }
     if (st == REDCO_OK) { st = lay_memory(states, err); }
     if (st == REDCO_OK) { st = take_memory(states, err); }

@@ -38,14 +38,13 @@ static void add_tensor(redcoi_modules *m, const redco_task_parameter *p, const r
     }
     m->modules[m->model.module_count - 1].tensor_count++;
     m->matrices[m->model.tensor_count] = matrix_of(p, layout, tp);
-    m->tensors[m->model.tensor_count++] =
-        (redco_state_tensor){.name = p->name,
-                             .elements = redco_type_elements(&part),
-                             .replicated = layout->kind != REDCO_TP_SPLIT,
-                             .decayed = !p->undecayed && (!decay_matrices || p->rank >= 2),
-                             .frozen = p->training == REDCO_FROZEN,
-                             .assigned = p->training == REDCO_ASSIGNED,
-                             .rate_factor = redco_task_rate_factor(p)};
+    m->tensors[m->model.tensor_count++] = (redco_state_tensor){.name = p->name,
+                                                               .elements = redco_type_elements(&part),
+                                                               .replicated = layout->kind != REDCO_TP_SPLIT,
+                                                               .decayed = !decay_matrices || p->rank >= 2,
+                                                               .frozen = p->training == REDCO_FROZEN,
+                                                               .assigned = p->training == REDCO_ASSIGNED,
+                                                               .own = p->own};
 }
 
 /* As the simulator names them. @param first  module of a layer whose last one was added last */

@@ -40,7 +40,7 @@ typedef struct redcoi_space {
     bool comm;                            /**< the objective is T_comm: --objective comm, or AMSP's planner */
     redcoi_configuration *configurations; /**< by least_s, then in order of enumeration */
     uint32_t configuration_count, configuration_capacity;
-    uint32_t **splits; /**< of configurations */
+    uint32_t **splits; /**< those that configurations point at */
     uint32_t split_count, split_capacity;
     uint64_t candidates;
     bool batch_fits;             /**< false: nothing was listed, for the batch divides over no layout */

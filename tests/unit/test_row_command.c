@@ -80,7 +80,8 @@ static const struct {
      "100\n",
      "redco-plan --gpus 128 --cluster c d.json --model m.json --seq 8192 --global-batch 32 --micro-batch 1 --tp 8 --pp "
      "2 "
-     "--pp-chunks 4 --cp 2 --fix p=1x1,g=1x1,os=1x8 --scheme intra-tensor --recompute half --precision nvfp4 --overlap "
+     "--pp-chunks 4 --pp-schedule interleaved --pp-group 2 --pp-layout equal --cp 2 --fix p=1x1,g=1x1,os=1x8 --scheme "
+     "intra-tensor --recompute half --precision nvfp4 --overlap "
      "none --sequence-parallel=on --engine "
      "nemo,attention=flash3,fused_norm=1,compiled=0,logits_gathered=0,grad_reduce_bytes=2,software=te_xla --json",
      false, NULL},

@@ -44,8 +44,8 @@ static void add_layer(struct layers *l, const redco_model *model, uint32_t class
             layer->module_count++;
         }
         l->modules[m->module_count - 1].tensor_count++;
-        l->tensors[m->tensor_count++] =
-            (redco_state_tensor){params[i].name, elements, params[i].rank < 2, true, false, false, 0.0};
+        l->tensors[m->tensor_count++] = (redco_state_tensor){params[i].name, elements, params[i].rank < 2,  true,
+                                                             false,          false,    {.rate_factor = 0.0}};
         before = &params[i];
     }
 }
