@@ -34,7 +34,7 @@ struct arguments {
     size_t model_count;
     struct profile_pipeline pipelines[MOST_MODELS];
     size_t pipeline_count;
-    uint32_t micro_batches[PROFILE_BATCHES_MAX], micro_batch_count; /* of pipelines */
+    uint32_t micro_batches[PROFILE_BATCHES_MAX], micro_batch_count; /* the pipelines' */
     const char *output, *cluster, *check;
 };
 

@@ -50,7 +50,7 @@ redco_status redcoi_measure_fill(redco_measurer *m, void *to, uint64_t bytes, re
 /** Makes sure that there are so many events. */
 redco_status redcoi_measure_events(redco_measurer *m, uint32_t count, redco_error *err);
 double redcoi_measure_now_s(void);
-double redcoi_measure_used_s(void); /**< of the processor, by this thread */
+double redcoi_measure_used_s(void); /**< processor time of this thread */
 /** Memory of so many bytes at least, of which every page was touched. */
 redco_status redcoi_measure_arena(redco_measurer *m, uint64_t bytes, redco_error *err);
 

@@ -20,7 +20,7 @@ typedef struct redco_pipeline_graph {
     const redco_value *outputs; /**< loss and gradients */
     uint32_t output_count;
     const char (*measured_as)[REDCO_MEASURED_NAME]; /**< by place in the order; "" of views and collectives */
-    const char *batch_measured_as;                  /**< of what makes a micro-batch */
+    const char *batch_measured_as;                  /**< likewise, making a micro-batch */
     uint32_t examples;
 } redco_pipeline_graph;
 
