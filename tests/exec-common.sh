@@ -66,6 +66,7 @@ example_plans() {
         amsp) set -- --gpus 4 --tp 1 --cluster "$tests/data/exec/pair.json" --fix p=2x1,g=2x2,os=2x2 ;;
         tp) set -- --gpus 2 --tp 2 ;;
         tp_zero3) set -- --gpus 4 --tp 2 --strategy zero3 ;;
+        ddp) set -- --gpus 4 --tp 1 --strategy ddp ;;
         esac
         pipeline_plan "${example}_$under" "$pipelines/$example.so" "$of_step" "$of_pass" "$@"
     done

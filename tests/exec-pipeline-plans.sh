@@ -24,6 +24,9 @@ memory() {
     run redco-exec memory.json --pipeline "$pipelines/$pipeline.so" --steps 0 --json
     cp out "memory.$rows.$pipeline.out"
 }
+# 200 modules in one layer.
+compile deep "$tests/data/pipelines/deep.c" ''
+awk 'BEGIN { for (i = 0; i < 64; i++) printf "{\"n\": %d}\n", i }' >deep.jsonl
 few='digits dates ddpg fedavg'
 [ "$size" != full ] || few="$few byte_model distillation dp_sgd dpo lora maml ppo regression"
 for pipeline in $few; do
@@ -37,16 +40,40 @@ for pipeline in $few; do
     memory "$pipeline" 16 --gpus 4 --tp 2 --strategy zero3
     memory "$pipeline" 8 --gpus 8 --tp 1 --fix p=2x1,g=2x2,os=4x2
 done
+examples=$pipelines pipelines=$scratch
+memory deep 16 --gpus 2 --tp 1 --strategy zero3
+memory deep 8 --gpus 8 --tp 2 --fix p=1x1,g=2x1,os=2x2
+pipelines=$examples
 python3 - "$rows" memory.*.out <<'PY' 2>>err || bad 'memory is not the predicted one'
 import json, sys
 wrong = []
 for name in sys.argv[2:]:
     run = json.load(open(name))
     planned, predicted = run["measured"]["peak_memory_bytes"], run["predicted"]["peak_memory_bytes"]
+    held = run["measured"]["memory_bytes"]
     if abs(predicted / planned - 1) > 0.03:
-        wrong.append((name, planned, predicted, run["measured"]["memory_bytes"]))
+        wrong.append((name, planned, predicted, held))
+    # DDPG's targets are half of its parameters, and have no moments: 8 bytes of each second number, 4 of each.
+    if ".ddpg." in name and run["world"] == 1 and held["optimizer"] != held["parameters"]:
+        wrong.append((name, held))
 assert len(sys.argv) == 2 + int(sys.argv[1]) and not wrong, wrong
 PY
+
+deep=tp_zero3
+[ "$size" != full ] || deep='ddp zero3 amsp tp tp_zero3'
+pipelines=$scratch
+# shellcheck disable=SC2086 # words
+example_plans deep 16 2 $deep
+same_losses deep 2 "$deep" --data deep.jsonl
+[ "$size" != full ] || {
+    pipeline_plan deep_eight deep.so 16 1 --gpus 8 --tp 1 --fix p=2x1,g=2x2,os=4x2
+    same_losses deep 2 eight --data deep.jsonl
+    run redco-exec deep_zero3.json --pipeline deep.so --data deep.jsonl --steps 4 --save-weights whole --quiet
+    run redco-exec deep_zero3.json --pipeline deep.so --data deep.jsonl --steps 2 --checkpoint ck --quiet
+    run redco-exec deep_zero3.json --pipeline deep.so --data deep.jsonl --steps 4 --checkpoint ck --resume --save-weights resumed --quiet
+    cmp whole/model.safetensors resumed/model.safetensors || bad 'deep is not resumed to the same bits'
+}
+pipelines=$examples
 
 # Losses, norms and weights of one rank.
 same() { # NAME PIPELINE

@@ -60,6 +60,32 @@ redco-exec zero3.json $train --steps 30 --save-weights whole >out 2>err &&
 redco-exec ddp.json $train --steps 0 --weights whole --save-weights again >out 2>err &&
     cmp whole/model.safetensors again/model.safetensors || bad 'weights on another plan'
 
+# Settings of its own: those of all parameters are the command line's, those of some change these alone and are the
+# same on every plan and behind a resumption.
+compile_digits() { # NAME CALLS: of describe()
+    compile "$1" "$tests/../executor/pipelines/digits.c" "s|    redco_user_pipeline_input(shape, \"digit\"|    $2\n&|"
+}
+compile_digits own 'redco_user_pipeline_betas(shape, "", 0.5, 0.8); redco_user_pipeline_epsilon(shape, "", 1e-3); redco_user_pipeline_decay(shape, "", 0.3);'
+compile_digits part 'redco_user_pipeline_betas(shape, "out.", 0.0, 0.8); redco_user_pipeline_epsilon(shape, "out.", 1e-3); redco_user_pipeline_decay(shape, "out.weight", 0.3);'
+of_digits() { # PLAN NAME OPTION...
+    on=$1 with=$2
+    shift 2
+    run redco-exec "$on.json" --pipeline "$with" --data "$data/digits-train.jsonl" --quiet "$@"
+}
+of_digits zero3 own.so --steps 3 --save-weights own
+of_digits zero3 "$digits" --steps 3 --beta1 0.5 --beta2 0.8 --epsilon 1e-3 --weight-decay 0.3 --save-weights given
+cmp own/model.safetensors given/model.safetensors || bad 'settings of all parameters are not those of the command line'
+for name in zero3 amsp; do
+    of_digits $name part.so --steps 5 --dtype f64 --check
+    grep -q 'the same' out || bad "settings of some: $name is not as one rank"
+done
+of_digits zero3 part.so --steps 4 --save-weights part
+of_digits zero3 part.so --steps 2 --checkpoint part.ck
+of_digits zero3 part.so --steps 4 --checkpoint part.ck --resume --save-weights part.resumed
+cmp part/model.safetensors part.resumed/model.safetensors || bad 'settings of some are not resumed'
+of_digits zero3 part.so --steps 3 --optimizer sgd --weight-decay 0 --learning-rate 0.1 --dtype f64 --check
+grep -q 'the same' out || bad "weight decay of some under SGD: not as one rank"
+
 # Dates: some steps against one rank; with "full" until they are read, on one rank and on four.
 dates=$pipelines/dates.so
 python3 "$data/make_dates.py" . 4000 || bad 'no dates'
@@ -100,6 +126,10 @@ wrong shape 's/redco_matmul(g, x, weight, false, false)/redco_matmul(g, x, weigh
 wrong vector 's/redco_mean_all(g, \(.*\)), redco_dtype/\1, redco_dtype/' 'the loss is f32\[[38],1\]; it must be a scalar'
 wrong missing 's/"line.bias"));/"line.offset"));/' 'line.offset: a function asks for it'
 wrong first 's/REDCO_INITIAL_NORMAL, 0.1/REDCO_INITIAL_NORMAL, -0.1/' 'describe(): "line.weight" has first values of no known kind, or of a deviation below 0'
+wrong betas 's/redco_user_pipeline_input/redco_user_pipeline_betas(shape, "line.", 0.5, 1.5);\n    &/' \
+    'describe(): "line." has a second beta of 1.5; at least 0 and below 1 is possible'
+wrong prefix 's/redco_user_pipeline_input/redco_user_pipeline_decay(shape, "curve.", 0.1);\n    &/' \
+    "describe(): \"curve.\" begins no parameter's name that was described before"
 wrong none 's/redco_user_pipeline_parameter/(void)/' 'describe() gave no parameter'
 build nan 's/return redco_cast(g, redco_mean_all(g, /return redco_cast(g, redco_mean_all(g, redco_log(g, redco_neg(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error))))/'
 # shellcheck disable=SC2086

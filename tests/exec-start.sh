@@ -78,6 +78,10 @@ differ '--data: is no file; on rank 0 it is a file of 4096 bytes, ' "$run --data
 differ '--checkpoint: is not given; on rank 0 it is ck$' "$run --checkpoint ck" "$run"
 differ '--timeout: is 61 s; on rank 0 it is 60 s$' "$run" "$run --timeout 61"
 differ '--backend: is cuda; on rank 0 it is host$' "$run" "$run --backend cuda"
+# A long one differs in its last words.
+rates='--optimizer adafactor --decay-power 0.7123456789012345 --update-clip 1.123456789012345 --scale-epsilon 0.001234567890123456'
+differ '--optimizer: is adafactor, .*, SHA-256 [0-9a-f]*; on rank 0 it is adafactor, .*, SHA-256 [0-9a-f]*$' \
+    "$run $rates" "$run $rates --relative-rate"
 [ ! -e ck ] || bad 'a checkpoint folder was made'
 # Ranks that cannot start.
 differ 'absent.json: cannot open: No such file or directory$' "$run" absent.json

@@ -552,6 +552,6 @@ uint64_t redcoi_fullest_owner(redco_costs *costs, uint32_t tp, uint64_t owners)
     }
     redcoi_owners *const slot = &costs->owners[costs->next_owners];
     costs->next_owners = (costs->next_owners + 1) % REDCOI_OWNERS_CACHED;
-    *slot = (redcoi_owners){tp, owners, redco_fullest_owner_params(costs->model, tp, owners)};
+    *slot = (redcoi_owners){tp, owners, redco_fullest_owner_params(costs->model, tp, owners, false)};
     return slot->params;
 }

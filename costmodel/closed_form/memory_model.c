@@ -176,7 +176,7 @@ static uint64_t deal(const struct tensor_size *sizes, size_t kinds, uint64_t *lo
     return fullest;
 }
 
-uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint64_t owners)
+uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint64_t owners, bool assigned)
 {
     const redco_param *tensors = NULL;
     const size_t kinds = redco_model_tensors(model, &tensors);
@@ -184,7 +184,8 @@ uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint6
     struct tensor_size *const sizes = calloc(kinds > 0 ? kinds : 1, sizeof *sizes);
     if (sizes == NULL) { return saturated_bytes; }
     for (size_t i = 0; i < kinds; i++) {
-        if (tensors[i].frozen) { continue; } /* a parameter of size 0 changes no owner's load */
+        /* a parameter of size 0 changes no owner's load */
+        if (tensors[i].frozen || tensors[i].assigned != assigned) { continue; }
         sizes[i] = (struct tensor_size){tensor_params(&tensors[i], tp), tensors[i].count};
         total += times(sizes[i].params, sizes[i].count);
         count += sizes[i].count;

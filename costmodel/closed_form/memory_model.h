@@ -23,8 +23,9 @@ uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, uint3
 uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index, uint32_t tp);
 
 /** The trained parameters of the fullest of @p owners that whole tensors of all layers are assigned to, largest first,
- * each to the emptiest owner (so at least the largest tensor, however many owners). @p tp as in redco_rank_params(). */
-uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint64_t owners);
+ * each to the emptiest owner (so at least the largest tensor, however many owners). @p tp as in redco_rank_params().
+ *  @param assigned  of a pipeline's assigned parameters instead, which have owners of their own */
+uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint64_t owners, bool assigned);
 
 /** The memory that one member keeps of one micro-batch from forward to backward. */
 uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,

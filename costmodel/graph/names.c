@@ -100,5 +100,6 @@ const char *redco_module_label(const char *const *names, uint32_t count, uint32_
         }
         (void)snprintf(buffer, size, "%.*s", (int)length, own);
     }
+    if (!unique) { (void)snprintf(buffer, size, "%s", names[at]); }
     return buffer;
 }

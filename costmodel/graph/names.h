@@ -32,7 +32,7 @@ uint32_t redco_names_find(const redco_names *names, const char *text);
 /** @return whether two parameters' names differ in their leaf only. */
 bool redco_same_module(const char *a, const char *b);
 /** The shortest end of parameter @p at's name, without its leaf, that no other of @p count names has: at most
- *  REDCO_MODULE_WORDS words. "model.layers.{}.self_attn.q_proj.weight" is "q_proj".
+ *  REDCO_MODULE_WORDS words, or all of the name. "model.layers.{}.self_attn.q_proj.weight" is "q_proj".
  *  @return @p buffer, cut to fit */
 const char *redco_module_label(const char *const *names, uint32_t count, uint32_t at, char *buffer, size_t size);
 

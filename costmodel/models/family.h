@@ -285,6 +285,7 @@ const char *redcoi_param_name(const redco_param *param, uint32_t layer, char nam
 typedef struct redcoi_tensor_kind {
     bool table;          /**< rows of it are looked up */
     bool frozen;         /**< it is not trained */
+    bool assigned;       /**< redco_param's */
     uint8_t gradient_in; /**< redco_param's */
 } redcoi_tensor_kind;
 

@@ -100,7 +100,7 @@ static void add_param(redcoi_build *build, const char *name, const redco_param *
     added->name = copy;
     added->class_index = (uint32_t)(model->class_count - 1);
     added->count = class->layers;
-    /* The limits of the dimensions keep a tensor below 2^58 elements and a class below 40 tensors: no overflow. */
+    /* Limits keep a family's class below 40 tensors of 2^58 elements, a pipeline's below 2^17 of 2^40: no overflow. */
     class->params += elements;
     if (param->frozen) { class->frozen_params += elements; }
     class->tensors++;
@@ -114,7 +114,9 @@ void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const u
     const redco_model *const model = build->model;
     uint64_t elements = 1;
     if (!redcoi_building(build)) { return; }
-    const bool more = model->param_count > 0 && redco_same_module(model->params[model->param_count - 1].name, name);
+    const size_t last = model->param_count - 1;
+    const bool more = model->param_count > 0 && model->params[last].assigned == kind.assigned &&
+                      redco_same_module(model->params[last].name, name);
     const redco_param_role vector = more ? REDCO_PARAM_BIAS : REDCO_PARAM_RMS_NORM;
     const redco_param_role matrix = kind.table ? REDCO_PARAM_TABLE : REDCO_PARAM_KERNEL;
     redco_param param = {.role = rank < 2 ? vector : matrix,
@@ -122,6 +124,7 @@ void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const u
                          .rank = rank,
                          .joined = more,
                          .frozen = kind.frozen,
+                         .assigned = kind.assigned,
                          .gradient_in = kind.gradient_in};
     for (uint32_t i = 0; i < rank; i++) {
         param.shape[i] = shape[i];

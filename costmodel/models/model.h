@@ -104,6 +104,7 @@ typedef struct redco_param {
     uint32_t count;      /**< members of its class */
     bool joined;         /**< it is gathered with the tensor before it: biases, and what a pipeline's module has more */
     bool frozen;         /**< it is not trained: no gradient, no optimizer state */
+    bool assigned;       /**< a pipeline's step gives its value: what takes the place of a gradient, no moments */
     uint8_t gradient_in; /**< redco_passes of a user's graph that make its gradient or read that */
     /** Where tensor parallelism of 2^i ranks does otherwise than cut matrices and leave vectors whole, bit i. */
     uint32_t odd_degrees;

@@ -27,6 +27,13 @@ typedef enum redco_training {
     REDCO_ASSIGNED, /**< to the value that the task's step gives it (redco_scope_assign()) */
 } redco_training;
 
+/** Settings of the optimizer that a parameter has of its own, in place of those for all. */
+typedef struct redco_own_settings {
+    double rate_factor; /**< by which the learning rate is multiplied, >= 0; where it is 1 it may be left 0 */
+    bool has_betas, has_epsilon, has_decay;
+    double beta1, beta2, epsilon, weight_decay; /**< where it has them; AdamW's betas and epsilon */
+} redco_own_settings;
+
 typedef struct redco_task_parameter {
     const char *name; /**< "model.layers.3.mlp.up_proj.weight": as in costmodel/models/model.h, rules and checkpoints */
     const char *layer; /**< "block.3": where it is used first; costmodel/simulator/step.h */
@@ -37,8 +44,7 @@ typedef struct redco_task_parameter {
                         GPT-2's queries, keys and values; 0 is 1 */
     redco_initial initial;
     redco_training training;
-    double rate_factor; /**< by which the learning rate is multiplied, >= 0; where it is 1 it may be left 0 */
-    bool undecayed;     /**< weight decay does not apply, whatever the optimizer's is */
+    redco_own_settings own;
 } redco_task_parameter;
 
 typedef struct redco_task_input {
@@ -136,11 +142,6 @@ redco_value redco_task_loss(const redco_task *task, redco_scope *scope);
 
 /** Type of a parameter in storage of @p dtype. */
 redco_tensor_type redco_task_parameter_type(const redco_task_parameter *parameter, redco_dtype dtype);
-/** The factor of a parameter's learning rate. */
-static inline double redco_task_rate_factor(const redco_task_parameter *parameter)
-{
-    return parameter->rate_factor > 0.0 ? parameter->rate_factor : 1.0;
-}
 /** @return NULL if there is none of that name */
 const redco_task_parameter *redco_task_find(const redco_task *task, const char *name);
 

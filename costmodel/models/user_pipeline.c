@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MOST_DIMENSIONS = 4, MOST_MODULES = 39, MOST_LOG = 32 };
+enum { MOST_DIMENSIONS = 4, MOST_MODULES = UINT16_MAX, MOST_LOG = 32 };
 static const uint64_t most_elements = (uint64_t)1 << 40;
 
 static void read_passes(redcoi_build *build, const redco_json_value *item, const char *key, uint8_t *passes_io)
@@ -37,6 +37,9 @@ static void read_parameter(redcoi_build *build, const redco_json_value *item)
     }
     if (redcoi_building(build) && redco_json_has(item, "frozen")) {
         build->status = redco_json_bool(item, "frozen", &kind.frozen, build->err);
+    }
+    if (redcoi_building(build) && redco_json_has(item, "assigned")) {
+        build->status = redco_json_bool(item, "assigned", &kind.assigned, build->err);
     }
     read_passes(build, item, "gradient_in", &kind.gradient_in);
     if (!redcoi_building(build)) { return; }

@@ -7,12 +7,7 @@
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/simulator/step_internal.h"
 
-enum {
-    REDCOI_MODULES_MAX = 40,
-    REDCOI_GROUPS_MAX = 8,
-    REDCOI_WAITS_MAX = REDCO_PIPELINE_STAGES_MAX,
-    REDCOI_PASS_WAITS_MAX = 8
-};
+enum { REDCOI_GROUPS_MAX = 8, REDCOI_WAITS_MAX = REDCO_PIPELINE_STAGES_MAX, REDCOI_PASS_WAITS_MAX = 8 };
 
 /** Seconds of a pass's collective around an operator; 0: none. */
 typedef struct redcoi_around {
@@ -62,7 +57,7 @@ typedef struct redcoi_bucket_group {
 /** A layer of one class under one configuration. */
 typedef struct redcoi_parts {
     redcoi_part_op ops[REDCO_OPERATORS_MAX];
-    redcoi_part_module modules[REDCOI_MODULES_MAX];
+    redcoi_part_module *modules; /**< [builder->most_modules], the builder's */
     redcoi_part_group groups[REDCOI_GROUPS_MAX];
     uint32_t op_count, module_count, group_count;
     bool sharded, gathered_again, recompute_full;
@@ -140,6 +135,8 @@ typedef struct redcoi_builder {
     redcoi_parts *parts;
     redcoi_part_source *sources; /**< sources of parts, one for each layout of an assignment's class */
     uint32_t parts_count;
+    redcoi_part_module *modules; /**< [parts and one to sort in][most_modules] */
+    uint32_t most_modules;       /**< the most of any class, and a table that another layer shares */
     redcoi_layer *layers;
     uint32_t layer_count;
     uint32_t *ready;

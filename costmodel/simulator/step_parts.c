@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const redco_mesh one = {1, 1};
@@ -17,9 +18,9 @@ uint8_t redcoi_link_of(bool network)
 
 /* Modules of a class while they are matched with operators. */
 struct match {
-    const redco_param *tensors[REDCOI_MODULES_MAX];
-    const char *names[REDCOI_MODULES_MAX];
-    uint64_t held[REDCOI_MODULES_MAX]; /* parameters of one rank, biases included */
+    const redco_param **tensors;
+    const char **names;
+    uint64_t *held; /* parameters of one rank, biases included */
     uint32_t count;
 };
 
@@ -31,7 +32,7 @@ static void find_modules(const redcoi_job *job, uint32_t class_index, struct mat
     for (size_t i = 0; i < count; i++) {
         if (tensors[i].class_index != class_index) { continue; }
         const bool joined = tensors[i].joined;
-        if (!joined && match->count < REDCOI_MODULES_MAX) {
+        if (!joined) {
             match->names[match->count] = tensors[i].name;
             match->tensors[match->count++] = &tensors[i];
         }
@@ -65,9 +66,9 @@ static void label_modules(redcoi_builder *b, redcoi_parts *parts, const struct m
 }
 
 /* Groups end with a matrix; what follows the last one belongs to it. Modules are sorted by group. */
-static void make_groups(redcoi_parts *parts)
+static void make_groups(const redcoi_builder *b, redcoi_parts *parts)
 {
-    redcoi_part_module sorted[REDCOI_MODULES_MAX];
+    redcoi_part_module *const sorted = &b->modules[(size_t)b->parts_count * b->most_modules];
     uint32_t placed = 0, op = 0;
     parts->group_count = 0;
     while (op < parts->op_count) {
@@ -155,8 +156,14 @@ static void fill_unit(redcoi_builder *b, const redcoi_job *job, redcoi_parts *pa
 
 static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t class_index, redcoi_parts *parts)
 {
-    struct match match;
+    const size_t room = b->most_modules;
+    struct match match = {calloc(room, sizeof *match.tensors), calloc(room, sizeof *match.names),
+                          calloc(room, sizeof *match.held), 0};
     double held = 0.0;
+    if (match.tensors == NULL || match.names == NULL || match.held == NULL) {
+        b->step->status = REDCO_ENOMEM;
+        goto out;
+    }
     find_modules(job, class_index, &match);
     parts->module_count = match.count;
     match_operators(parts, job->costs->model, &match);
@@ -168,7 +175,7 @@ static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t clas
         price_module(b, job, &parts->modules[i], own, match.tensors[i]->frozen ? 0.0 : own);
     }
     const double shared = (double)job->times->gather_params - params; /* a tied head needs the table */
-    if (shared > 0.0 && parts->module_count < REDCOI_MODULES_MAX) {
+    if (shared > 0.0) {
         redcoi_part_module *const table = &parts->modules[parts->module_count++];
         table->label = redco_step_add_label(b->step, "shared_table");
         for (uint32_t i = 0; i < parts->op_count; i++) {
@@ -176,6 +183,10 @@ static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t clas
         }
         price_module(b, job, table, shared, 0.0);
     }
+out:
+    free(match.tensors);
+    free(match.names);
+    free(match.held);
 }
 
 /* Tensor-parallel collectives where the closed form has them. */
@@ -368,6 +379,7 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
                        .again_stream = redcoi_has_secondary(&job) ? REDCO_STREAM_SECONDARY : REDCO_STREAM_PARAMETERS,
                        .activation_bytes = (int64_t)job.times->activation_bytes[job.recompute],
                        .recompute_bytes = (int64_t)job.times->recompute_bytes[job.recompute],
+                       .modules = &b->modules[(size_t)index * b->most_modules],
                        .logits_bytes = kind == REDCO_CLASS_HEAD ? (int64_t)job.rank->logits_bytes : 0,
                        .states = redcoi_layer_states(&job)};
     const redco_parallel p = redcoi_parallel_of(b->costs, b->parallelism);
@@ -380,7 +392,7 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
     } else {
         fill_modules(b, &job, class_index, parts);
     }
-    make_groups(parts);
+    make_groups(b, parts);
     fill_update(b, &job, stage_params, parts);
     fill_bucket_group(b, &job, parts);
 }

@@ -1,6 +1,8 @@
 /* One micro-batch through some layers of a rank, forward and backward, in the engine's issue order. */
 #include "costmodel/simulator/step_build.h"
 
+#include <assert.h>
+
 /* Where a pass is. */
 struct place {
     redcoi_builder *b;
@@ -49,7 +51,8 @@ void redcoi_wait(redcoi_unit *unit, uint32_t op)
     for (uint32_t i = 0; i < unit->wait_count; i++) {
         if (unit->waits[i] == op) { return; }
     }
-    if (unit->wait_count < REDCOI_WAITS_MAX) { unit->waits[unit->wait_count++] = op; }
+    assert(unit->wait_count < REDCOI_WAITS_MAX);
+    unit->waits[unit->wait_count++] = op;
 }
 
 uint32_t redcoi_compute(redcoi_builder *b, redcoi_unit *unit, redco_step_op op)
@@ -140,16 +143,26 @@ static void fetch(const struct place *at, uint32_t first, uint32_t last)
     }
 }
 
+/* Waits for the gathers of modules [first, last): they share a stream, so that the last is enough. @param op  that uses
+ * them; NONE: any. @return bytes of their weights */
+static int64_t wait_gathers(const struct place *at, uint32_t first, uint32_t last, uint32_t op)
+{
+    int64_t bytes = 0;
+    uint32_t ready = REDCO_STEP_NONE;
+    for (uint32_t i = first; i < last; i++) {
+        if (op != REDCO_STEP_NONE && at->parts->modules[i].op != op) { continue; }
+        const uint32_t gather = at->b->ready[at->layer->first_ready + i];
+        if (ready == REDCO_STEP_NONE || gather > ready) { ready = gather; }
+        bytes += at->parts->modules[i].weight_bytes;
+    }
+    redcoi_wait(at->unit, ready);
+    return bytes;
+}
+
 /* The modules of an operator must be there. @return bytes of weights that it may give back when it ends */
 static int64_t wait_modules(const struct place *at, const redcoi_part_group *group, uint32_t op)
 {
-    int64_t bytes = 0;
-    for (uint32_t i = group->first_module; i < group->last_module; i++) {
-        if (at->parts->modules[i].op != op) { continue; }
-        redcoi_wait(at->unit, at->b->ready[at->layer->first_ready + i]);
-        bytes += at->parts->modules[i].weight_bytes;
-    }
-    return bytes;
+    return wait_gathers(at, group->first_module, group->last_module, op);
 }
 
 /* Fetches a group right when it is needed: nothing overlaps. */
@@ -159,9 +172,7 @@ static void fetch_now(const struct place *at, const redcoi_part_group *group)
     if (count == 0) { return; }
     launch(at, count * (at->pass == REDCO_PASS_NAME_FWD ? at->parts->call_s : at->parts->again_call_s));
     fetch(at, group->first_module, group->last_module);
-    for (uint32_t i = group->first_module; i < group->last_module; i++) {
-        redcoi_wait(at->unit, at->b->ready[at->layer->first_ready + i]);
-    }
+    (void)wait_gathers(at, group->first_module, group->last_module, REDCO_STEP_NONE);
 }
 
 /* Forward through one layer whose weights are on their way; in backward (recomputation) they are kept. */
@@ -240,8 +251,8 @@ static uint32_t scatter(const struct place *at, const redcoi_part_group *group, 
         last = redcoi_collective(at->b, at->unit, op, REDCO_STEP_NONE);
         redco_step_add_memory(at->b->step, REDCO_CATEGORY_SCATTERED, -module->gradient_bytes);
         at->layer->scattered = last;
-        if (!at->b->overlap_gather) { redcoi_wait(at->unit, last); }
     }
+    if (!at->b->overlap_gather) { redcoi_wait(at->unit, last); }
     return last;
 }
 
@@ -275,13 +286,18 @@ static void run_again(const struct place *at, const redcoi_part_op *reader)
     }
 }
 
-/* Backward of a layer is through. */
+/* Gradients of weights read all that was computed forward, once more or not, and gradients of outputs, which take no
+ * more than what of it backward alone needs: arXiv 2401.10241, section 2.2. So activations stay until these are made,
+ * and what a layer kept in a list works with in backward goes with the gradient of its input. */
 static void give_back(const struct place *at)
 {
     const redcoi_parts *const parts = at->parts;
-    redco_step_add_memory(at->b->step, REDCO_CATEGORY_ACTIVATIONS, -parts->activation_bytes);
-    redco_step_add_memory(at->b->step, REDCO_CATEGORY_LOGITS, -parts->logits_bytes);
-    if (parts->recompute_full || parts->planned) {
+    const bool inputs = at->kind != REDCO_TURN_WEIGHT, weights = at->kind != REDCO_TURN_INPUT;
+    if (weights) {
+        redco_step_add_memory(at->b->step, REDCO_CATEGORY_ACTIVATIONS, -parts->activation_bytes);
+        redco_step_add_memory(at->b->step, REDCO_CATEGORY_LOGITS, -parts->logits_bytes);
+    }
+    if (parts->recompute_full ? weights : parts->planned && inputs) {
         redco_step_add_memory(at->b->step, REDCO_CATEGORY_RECOMPUTED, -parts->recompute_bytes);
     }
 }
@@ -296,14 +312,20 @@ static int64_t wait_again(const struct place *at, const redcoi_part_group *group
     return op_index == 0 ? parts->modules[0].weight_bytes : 0;
 }
 
+/* @param made  the operator that brings them
+ * @return that behind which the rank's share of them is there */
+static uint32_t gradients_made(const struct place *at, const redcoi_part_group *group, uint32_t index, uint32_t made)
+{
+    redco_step_add_memory(at->b->step, REDCO_CATEGORY_SCATTERED, gradient_bytes(at, group, index));
+    return at->parts->sharded ? scatter(at, group, index) : made;
+}
+
 static uint32_t backward_weight(const struct place *at, const redcoi_part_group *group, uint32_t index)
 {
     const redcoi_part_op *const part = &at->parts->ops[index];
     redco_step_op op = op_at(at, part, REDCO_WORK_BACKWARD, REDCO_SUFFIX_WEIGHT);
     op.seconds = part->weight_s;
-    const uint32_t ready = redcoi_compute(at->b, at->unit, op);
-    redco_step_add_memory(at->b->step, REDCO_CATEGORY_SCATTERED, gradient_bytes(at, group, index));
-    return at->parts->sharded ? scatter(at, group, index) : ready;
+    return gradients_made(at, group, index, redcoi_compute(at->b, at->unit, op));
 }
 
 /* Backward of one operator. The gradient of a matrix comes first: scattering it overlaps with the gradient of the
@@ -329,14 +351,12 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     const uint32_t input = redcoi_compute(at->b, at->unit, op);
     redco_step_add_memory(step, REDCO_CATEGORY_GATHERED, -used_bytes);
     if (begins) { redco_step_add_memory(step, REDCO_CATEGORY_RECOMPUTED, parts->recompute_bytes); }
-    if (index == 0 && at->kind == REDCO_TURN_BACKWARD) { give_back(at); }
+    if (index == 0) { give_back(at); }
     if (part->again_ends && !parts->planned) {
         redco_step_add_memory(step, REDCO_CATEGORY_RECOMPUTED, -parts->recompute_bytes);
     }
-    if (!part->matrix) {
-        ready = input;
-        redco_step_add_memory(step, REDCO_CATEGORY_SCATTERED, gradient_bytes(at, group, index));
-        if (parts->sharded) { ready = scatter(at, group, index); }
+    if (!part->matrix && (!parts->by_layer || at->kind == REDCO_TURN_BACKWARD)) {
+        ready = gradients_made(at, group, index, input);
     }
     wait_after(at, part, part->backward_tp.after_s);
     return ready;
@@ -381,6 +401,13 @@ static void fetch_ahead(const struct place *at, const struct place *next, uint32
     }
 }
 
+/* The micro-batch before had its gradients in the same buffer. */
+static void wait_scattered(const struct place *at)
+{
+    redcoi_wait(at->unit, at->layer->scattered);
+    at->layer->scattered = REDCO_STEP_NONE;
+}
+
 static void backward_layer(const struct place *at, const struct place *next)
 {
     static const redcoi_part_group nothing = {0, 0, 0, 0};
@@ -393,8 +420,7 @@ static void backward_layer(const struct place *at, const struct place *next)
         forward_layer(&again, parts->gathered_again && !b->overlap_gather);
     }
     at->layer->late = b->step->op_count;
-    redcoi_wait(at->unit, at->layer->scattered); /* for the micro-batch before: the same buffer */
-    at->layer->scattered = REDCO_STEP_NONE;
+    if (at->kind == REDCO_TURN_BACKWARD) { wait_scattered(at); }
     for (uint32_t g = parts->group_count; g-- > 0;) {
         const redcoi_part_group *const group = &parts->groups[g];
         const bool begins = g + 1 == parts->group_count;
@@ -420,11 +446,16 @@ static void backward_layer(const struct place *at, const struct place *next)
 static void weights_of_layer(const struct place *at)
 {
     const redcoi_parts *const parts = at->parts;
+    wait_scattered(at);
     for (uint32_t g = parts->group_count; g-- > 0;) {
         const redcoi_part_group *const group = &parts->groups[g];
         uint32_t ready = REDCO_STEP_NONE;
         for (uint32_t i = group->last_op; i-- > group->first_op;) {
-            if (parts->ops[i].matrix) { ready = backward_weight(at, group, i); }
+            if (parts->ops[i].matrix) {
+                ready = backward_weight(at, group, i);
+            } else if (parts->by_layer) { /* a layer's gradients are scattered together */
+                ready = gradients_made(at, group, i, ready);
+            }
         }
         redcoi_gradients(at->b, at->unit, parts, group, at->micro_batch, ready);
     }

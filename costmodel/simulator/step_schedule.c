@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MICRO_BATCHES_MAX = 1 << 20, LAYER_OPS_MAX = 128, LAYER_OPS = 64, FOLD_OPS = 8 };
+enum { MICRO_BATCHES_MAX = 1 << 20, LAYER_OPS_MAX = 128, MODULE_OPS_MAX = 2, LAYER_OPS = 64, FOLD_OPS = 8 };
 
 /* The operator that brings a stage's input, once it has been issued. */
 struct handover {
@@ -181,7 +181,7 @@ static bool allocate_folds(redcoi_builder *b)
         const uint32_t layers = b->spans[i].end - b->spans[i].first;
         most = layers > most ? layers : most;
     }
-    b->place_count = most * LAYER_OPS_MAX;
+    b->place_count = most * (LAYER_OPS_MAX + MODULE_OPS_MAX * b->most_modules);
     b->templates = calloc(templates, sizeof *b->templates);
     b->template_bucket_group = calloc(templates * (b->bucket_group_count + 1), sizeof *b->template_bucket_group);
     b->places = calloc((size_t)b->place_count + 1, sizeof *b->places);
@@ -210,6 +210,16 @@ static redco_status check(const redcoi_builder *b, redco_error *err)
     return REDCO_OK;
 }
 
+/* The most that a layer gathers: its modules, and a table that it shares. */
+static uint32_t most_modules(const redco_costs *costs)
+{
+    uint32_t most = 0;
+    for (uint32_t c = 0; c < costs->class_count; c++) {
+        if (costs->classes[c].modules > most) { most = costs->classes[c].modules; }
+    }
+    return most + 1;
+}
+
 static bool allocate(redcoi_builder *b, const redco_assignment *assignments, uint32_t assignment_count)
 {
     const redcoi_rank *const rank = redcoi_rank_find(b->costs, b->parallelism);
@@ -219,13 +229,15 @@ static bool allocate(redcoi_builder *b, const redco_assignment *assignments, uin
     b->sources = calloc(count, sizeof *b->sources);
     b->parts = calloc(count, sizeof *b->parts);
     b->layers = calloc(b->layer_count, sizeof *b->layers);
-    b->ready = calloc((size_t)b->layer_count * REDCOI_MODULES_MAX, sizeof *b->ready);
+    b->most_modules = most_modules(b->costs);
+    b->modules = calloc((size_t)(count + 1) * b->most_modules, sizeof *b->modules);
+    b->ready = calloc((size_t)b->layer_count * b->most_modules, sizeof *b->ready);
     b->spans = calloc((size_t)pp * b->chunks, sizeof *b->spans);
     b->bucket_groups = calloc(2 * (size_t)count, sizeof *b->bucket_groups);
     b->units = calloc(pp, sizeof *b->units);
     b->step = redco_step_new(pp, b->costs->calibration.overlap_window_ratio);
-    if (b->sources == NULL || b->parts == NULL || b->layers == NULL || b->ready == NULL || b->spans == NULL ||
-        b->bucket_groups == NULL || b->units == NULL || b->step == NULL) {
+    if (b->sources == NULL || b->parts == NULL || b->modules == NULL || b->layers == NULL || b->ready == NULL ||
+        b->spans == NULL || b->bucket_groups == NULL || b->units == NULL || b->step == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < assignment_count; i++) {
@@ -249,6 +261,7 @@ static void builder_free(redcoi_builder *b)
     for (uint32_t r = 0; b->units != NULL && r < b->parallelism->pp; r++) { free(b->units[r].bucket_groups); }
     redco_step_free(b->step);
     free(b->parts);
+    free(b->modules);
     free(b->sources);
     free(b->layers);
     free(b->ready);
@@ -276,7 +289,7 @@ static void list_layers(redcoi_builder *b, const redco_assignment *assignments, 
                                                .update = REDCO_STEP_NONE,
                                                .scattered = REDCO_STEP_NONE,
                                                .left = REDCO_STEP_NONE,
-                                               .first_ready = at * REDCOI_MODULES_MAX};
+                                               .first_ready = at * b->most_modules};
                 b->step->layers[at].index = index++;
                 memcpy(b->step->layers[at].class_name, class->name, sizeof class->name);
             }

@@ -20,13 +20,13 @@ uint32_t redcoi_entry_number(const redco_checkpoint_states *s, uint32_t paramete
     const uint32_t states = kinds_of(s) - 1, parameters = (uint32_t)s->task->parameter_count;
     if (which == REDCO_STATES_WEIGHTS) { return parameter; }
     uint32_t before = 0;
-    for (uint32_t i = 0; i < parameter; i++) { before += s->task->parameters[i].training == REDCO_FROZEN ? 0 : states; }
+    for (uint32_t i = 0; i < parameter; i++) { before += (uint32_t)redcoi_states_of(s, i, (int)states); }
     return parameters + before + (uint32_t)which;
 }
 
 int redcoi_states_of(const redco_checkpoint_states *s, uint32_t parameter, int states)
 {
-    return s->task->parameters[parameter].training == REDCO_FROZEN ? 0 : states;
+    return s->task->parameters[parameter].training == REDCO_TRAINED ? states : 0;
 }
 
 uint32_t redcoi_entry_count(const redco_checkpoint_states *s, uint32_t kinds)

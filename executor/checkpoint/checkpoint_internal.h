@@ -85,7 +85,7 @@ redco_status redcoi_catalogue(const redco_checkpoints_options *options, const re
 redco_status redcoi_catalogue_weights(const redco_weights_export *options, const redco_checkpoint_states *states,
                                       const char *path, redco_checkpoint **checkpoint_out, redco_error *err);
 /** Number of the entry of a checkpoint that is to be written. @param which  REDCO_STATES_WEIGHTS or a state */
-/** States of a parameter in the optimizer, which has @p states: frozen ones have none. */
+/** States of a parameter in the optimizer, which has @p states: those that it does not train have none. */
 int redcoi_states_of(const redco_checkpoint_states *states_of, uint32_t parameter, int states);
 /** Tensors of all parameters. @param kinds  of a trained one: its weights, then its states */
 uint32_t redcoi_entry_count(const redco_checkpoint_states *states, uint32_t kinds);

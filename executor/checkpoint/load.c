@@ -289,7 +289,9 @@ static redco_status load_own(struct loading *l, redco_error *err)
         const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
         for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
             st = load_range(l, &slices[i], REDCO_STATES_WEIGHTS, err);
-            for (int which = 0; which < kinds && slices[i].owned_at != REDCO_NOWHERE && st == REDCO_OK; which++) {
+            const int states =
+                slices[i].owned_at != REDCO_NOWHERE ? redcoi_states_of(l->states, slices[i].tensor, kinds) : 0;
+            for (int which = 0; which < states && st == REDCO_OK; which++) {
                 st = load_range(l, &slices[i], which, err);
             }
         }

@@ -55,6 +55,21 @@ redco_status redco_optimizer_check(const redco_optimizer *o, redco_error *err)
     return st;
 }
 
+redco_optimizer redco_optimizer_of(const redco_optimizer *all, const redco_own_settings *own, bool decayed,
+                                   double *rate_factor_out)
+{
+    redco_optimizer o = *all;
+    if (own->has_betas && o.kind == REDCO_ADAMW) {
+        o.beta1 = own->beta1;
+        o.beta2 = own->beta2;
+    }
+    if (own->has_epsilon && o.kind == REDCO_ADAMW) { o.epsilon = own->epsilon; }
+    if (own->has_decay) { o.weight_decay = own->weight_decay; }
+    if (!decayed) { o.weight_decay = 0.0; }
+    if (rate_factor_out != NULL) { *rate_factor_out = own->rate_factor > 0.0 ? own->rate_factor : 1.0; }
+    return o;
+}
+
 uint32_t redco_optimizer_states(const redco_optimizer *o)
 {
     return o->kind == REDCO_ADAMW ? 2 : (o->kind == REDCO_SGD ? o->momentum : o->beta1) > 0.0 ? 1 : 0;

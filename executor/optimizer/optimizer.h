@@ -9,6 +9,7 @@
 #define REDCO_OPTIMIZER_H
 
 #include "costmodel/graph/build_calls.h"
+#include "costmodel/models/task.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,6 +40,11 @@ redco_optimizer redco_optimizer_default(void);
 redco_optimizer redco_optimizer_adafactor(void);
 /** @return REDCO_EVALUE if a number is out of range; the text names it */
 redco_status redco_optimizer_check(const redco_optimizer *optimizer, redco_error *err);
+
+/** The optimizer of one parameter. @param rate_factor_out  multiplies its learning rate; NULL is accepted
+ *  @param decayed  whether weight decay applies to it */
+redco_optimizer redco_optimizer_of(const redco_optimizer *all, const redco_own_settings *own, bool decayed,
+                                   double *rate_factor_out);
 
 /** Tensors of state for each parameter, of its dimensions, in the master type, zero before the first step. */
 uint32_t redco_optimizer_states(const redco_optimizer *optimizer);

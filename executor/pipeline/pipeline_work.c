@@ -153,6 +153,7 @@ static json_t *parameters_json(const redcoi_work_maker *m)
         json_t *const one = json_pack("{s:s, s:o}", "name", m->parameters[i].name, "shape", shape);
         if (m->tables[i]) { (void)json_object_set_new(one, "table", json_true()); }
         if (m->parameters[i].training == REDCO_FROZEN) { (void)json_object_set_new(one, "frozen", json_true()); }
+        if (m->parameters[i].training == REDCO_ASSIGNED) { (void)json_object_set_new(one, "assigned", json_true()); }
         if (m->gradient_in[i] != REDCO_IN_BACKWARD) {
             (void)json_object_set_new(one, "gradient_in", json_string(redco_passes_words[m->gradient_in[i]]));
         }

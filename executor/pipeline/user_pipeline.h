@@ -45,9 +45,19 @@ redco_value redco_user_pipeline_logits(redco_scope *scope, const char *prefix, r
  * without this; REDCO_FROZEN, never: they take no memory for gradients and optimizer states; or REDCO_ASSIGNED, to what
  * step() gives them. Parameters of one module are frozen together. */
 void redco_user_pipeline_training(redco_user_pipeline_shape *shape, const char *prefix, redco_training training);
-/** Multiplies their learning rate, by more than 0: an actor learns more slowly than a critic. */
+
+/* Settings of the optimizer for some parameters, likewise, in place of those of the command line: an actor and a
+ * critic, a generator and a discriminator. The last call for a parameter counts. */
+
+/** Multiplies their learning rate, by at least 1e-9: an actor learns more slowly than a critic. */
 void redco_user_pipeline_rate(redco_user_pipeline_shape *shape, const char *prefix, double factor);
-/** Keeps weight decay from them, whatever --weight-decay says. */
+/** AdamW's betas, 0 to below 1; other optimizers have none. */
+void redco_user_pipeline_betas(redco_user_pipeline_shape *shape, const char *prefix, double beta1, double beta2);
+/** AdamW's epsilon, 0 to below 1. */
+void redco_user_pipeline_epsilon(redco_user_pipeline_shape *shape, const char *prefix, double epsilon);
+/** Weight decay of any optimizer, at least 0; --decay matrices leaves vectors out all the same. */
+void redco_user_pipeline_decay(redco_user_pipeline_shape *shape, const char *prefix, double weight_decay);
+/** Keeps weight decay from them: redco_user_pipeline_decay() of 0. */
 void redco_user_pipeline_no_decay(redco_user_pipeline_shape *shape, const char *prefix);
 /** An input of the graph: @p dim is what one example has; the batch comes before it.
  *  @param dtype  I32, or F32, which the loss casts with redco_scope_weight() to what it computes in

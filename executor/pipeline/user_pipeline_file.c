@@ -206,23 +206,86 @@ void redco_user_pipeline_training(redco_user_pipeline_shape *shape, const char *
     }
 }
 
+/* Parameters to which a call applies, from the i-th on. @return NULL behind the last */
+static redco_task_parameter *next_of(const redco_user_pipeline_shape *shape, const char *prefix, size_t *i)
+{
+    const redco_user_pipeline_file *const f = shape->file;
+    while (*i < f->parameter_count && strncmp(f->parameters[*i].name, prefix, strlen(prefix)) != 0) { (*i)++; }
+    return *i < f->parameter_count ? &f->parameters[(*i)++] : NULL;
+}
+
+/* @return false, and what is wrong is kept, unless some parameter has the prefix and the number is in [low, high) */
+static bool may_set(redco_user_pipeline_shape *shape, const char *prefix, double value, double low, double high,
+                    const char *what)
+{
+    char why[96];
+    if (!any_begins(shape, prefix)) { return false; }
+    if (value >= low && value < high) { return true; }
+    (void)snprintf(why, sizeof why, "has %s %g; at least %g and below %g is possible", what, value, low, high);
+    refuse(shape, prefix, why);
+    return false;
+}
+
 void redco_user_pipeline_rate(redco_user_pipeline_shape *shape, const char *prefix, double factor)
 {
-    redco_user_pipeline_file *const f = shape->file;
-    if (!any_begins(shape, prefix)) { return; }
-    if (!(factor > 0.0 && factor < 1e6)) { refuse(shape, prefix, "has a rate factor that is not between 0 and 10^6"); }
-    for (size_t i = 0; i < f->parameter_count; i++) {
-        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { f->parameters[i].rate_factor = factor; }
+    if (!may_set(shape, prefix, factor, 1e-9, 1e6, "a rate factor of")) { return; }
+    redco_task_parameter *p = NULL;
+    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) { p->own.rate_factor = factor; }
+}
+
+void redco_user_pipeline_betas(redco_user_pipeline_shape *shape, const char *prefix, double beta1, double beta2)
+{
+    redco_task_parameter *p = NULL;
+    if (!may_set(shape, prefix, beta1, 0.0, 1.0, "a first beta of") ||
+        !may_set(shape, prefix, beta2, 0.0, 1.0, "a second beta of")) {
+        return;
+    }
+    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) {
+        p->own.has_betas = true;
+        p->own.beta1 = beta1;
+        p->own.beta2 = beta2;
+    }
+}
+
+void redco_user_pipeline_epsilon(redco_user_pipeline_shape *shape, const char *prefix, double epsilon)
+{
+    redco_task_parameter *p = NULL;
+    if (!may_set(shape, prefix, epsilon, 0.0, 1.0, "an epsilon of")) { return; }
+    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) {
+        p->own.has_epsilon = true;
+        p->own.epsilon = epsilon;
+    }
+}
+
+void redco_user_pipeline_decay(redco_user_pipeline_shape *shape, const char *prefix, double weight_decay)
+{
+    redco_task_parameter *p = NULL;
+    if (!may_set(shape, prefix, weight_decay, 0.0, 1e6, "a weight decay of")) { return; }
+    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) {
+        p->own.has_decay = true;
+        p->own.weight_decay = weight_decay;
     }
 }
 
 void redco_user_pipeline_no_decay(redco_user_pipeline_shape *shape, const char *prefix)
 {
-    redco_user_pipeline_file *const f = shape->file;
-    if (!any_begins(shape, prefix)) { return; }
-    for (size_t i = 0; i < f->parameter_count; i++) {
-        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { f->parameters[i].undecayed = true; }
+    redco_user_pipeline_decay(shape, prefix, 0.0);
+}
+
+/* Assigned parameters come last: they have modules of their own, as they have no moments. */
+static bool sort_parameters(redco_user_pipeline_file *f)
+{
+    redco_task_parameter *const sorted = calloc(f->parameter_room + 1, sizeof *sorted);
+    size_t at = 0;
+    if (sorted == NULL) { return false; }
+    for (int assigned = 0; assigned < 2; assigned++) {
+        for (size_t i = 0; i < f->parameter_count; i++) {
+            if ((f->parameters[i].training == REDCO_ASSIGNED) == (assigned == 1)) { sorted[at++] = f->parameters[i]; }
+        }
     }
+    free(f->parameters);
+    f->parameters = sorted;
+    return true;
 }
 
 /* Behind describe(): what the parameters are together. */
@@ -295,6 +358,10 @@ redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, cons
         goto out;
     }
     table->describe(&shape);
+    if (!sort_parameters(f)) {
+        st = redco_fail(err, REDCO_ENOMEM, name, "out of memory");
+        goto out;
+    }
     if (shape.error.status == REDCO_OK) { check_training(&shape); }
     if (shape.error.status != REDCO_OK) {
         st = redco_fail(err, shape.error.status, shape.error.place, "%s", shape.error.text);
@@ -443,7 +510,7 @@ const char *redco_user_pipeline_path(const redco_user_pipeline_file *f)
     return f->path;
 }
 
-/* @return whether a list of a config says these names and shapes, and what is frozen. */
+/* @return whether a list of a config says these names and shapes, and how they are trained. */
 static bool says_parameters(const redco_user_pipeline_file *f, const json_t *list)
 {
     bool same = json_array_size(list) == f->parameter_count;
@@ -452,7 +519,8 @@ static bool says_parameters(const redco_user_pipeline_file *f, const json_t *lis
         const json_t *const one = json_array_get(list, i), *const shape = json_object_get(one, "shape");
         const char *const name = json_string_value(json_object_get(one, "name"));
         same = name != NULL && strcmp(name, p->name) == 0 && json_array_size(shape) == p->rank &&
-               json_is_true(json_object_get(one, "frozen")) == (p->training == REDCO_FROZEN);
+               json_is_true(json_object_get(one, "frozen")) == (p->training == REDCO_FROZEN) &&
+               json_is_true(json_object_get(one, "assigned")) == (p->training == REDCO_ASSIGNED);
         for (uint32_t d = 0; same && d < p->rank; d++) {
             same = json_integer_value(json_array_get(shape, d)) == (json_int_t)p->dim[d];
         }

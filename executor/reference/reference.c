@@ -19,6 +19,9 @@ typedef struct slot {
 typedef struct update {
     redco_value master, gradient, state[REDCO_OPTIMIZER_STATES_MAX];
     redco_value new_parameter, new_master, new_state[REDCO_OPTIMIZER_STATES_MAX];
+    redco_optimizer optimizer;
+    redco_value factors[REDCO_OPTIMIZER_FACTORS]; /* its own inputs; the first: REDCO_NO_VALUE, all parameters' serve */
+    double values[REDCO_OPTIMIZER_FACTORS];       /* theirs, in the master type */
 } update;
 
 struct redco_reference {
@@ -93,20 +96,26 @@ static void build_one_update(redco_reference *r, size_t i, redco_value clip)
         u->new_parameter = redco_cast(g, u->new_master, r->options.parameter);
         return;
     }
-    const double factor = redco_task_rate_factor(&r->task->parameters[i]);
+    const redco_task_parameter *const p = &r->task->parameters[i];
     redco_value factors[REDCO_OPTIMIZER_FACTORS];
+    double factor = 1.0;
+    u->optimizer =
+        redco_optimizer_of(&r->options.optimizer, &p->own, !r->options.decay_matrices || p->rank >= 2, &factor);
     memcpy(factors, r->factors, sizeof factors);
+    u->factors[0] = REDCO_NO_VALUE;
+    for (uint32_t f = 0; f < REDCO_OPTIMIZER_FACTORS && p->own.has_betas; f++) {
+        const redco_tensor_type scalar = redco_type(r->options.master, 0, NULL);
+        (void)snprintf(name, sizeof name, "%s.%s", redco_optimizer_factor_name(f), p->name);
+        factors[f] = u->factors[f] = redco_input(g, name, &scalar);
+    }
     if (factor != 1.0) { factors[0] = redco_scale(g, factors[0], factor); } /* the rate */
     for (uint32_t s = 0; s < r->states; s++) {
         (void)snprintf(name, sizeof name, "%s.%s", redco_optimizer_state_name(&r->options.optimizer, s),
                        r->task->parameters[i].name);
         u->state[s] = redco_input(g, name, &type);
     }
-    redco_optimizer optimizer = r->options.optimizer;
-    const redco_task_parameter *const p = &r->task->parameters[i];
-    if (p->undecayed || (r->options.decay_matrices && p->rank < 2)) { optimizer.weight_decay = 0.0; }
     u->new_master =
-        redco_optimizer_update(g, &optimizer, factors, u->master, u->gradient, clip, u->state, u->new_state);
+        redco_optimizer_update(g, &u->optimizer, factors, u->master, u->gradient, clip, u->state, u->new_state);
     u->new_parameter = redco_cast(g, u->new_master, r->options.parameter);
 }
 
@@ -194,7 +203,7 @@ redco_status redco_reference_create(redco_backend *backend, const redco_task *ta
     r->after = calloc(count + 1, sizeof *r->after);
     r->updates = calloc(count + 1, sizeof *r->updates);
     /* Bytes of the larger graph, the update's: weights, gradients and states, or all of them anew. */
-    const size_t room = 4 * count + task->input_count + REDCO_OPTIMIZER_FACTORS + 2;
+    const size_t room = (4 + REDCO_OPTIMIZER_FACTORS) * count + task->input_count + REDCO_OPTIMIZER_FACTORS + 2;
     r->bindings = calloc(room, sizeof *r->bindings);
     r->results = calloc(room, sizeof *r->results);
     if (r->slots == NULL || r->before == NULL || r->after == NULL || r->updates == NULL || r->bindings == NULL ||
@@ -315,21 +324,30 @@ static redco_status run_norm(redco_reference *r, double *norm_out, redco_error *
     return st;
 }
 
+/* @param values  of the step, which are bound. @return bindings, of which there were @p bindings */
+static uint32_t bind_factors(redco_reference *r, const redco_optimizer *optimizer, double learning_rate,
+                             const redco_value *factors, double values[REDCO_OPTIMIZER_FACTORS], uint32_t bindings)
+{
+    redco_optimizer_factors(optimizer, learning_rate, r->step + 1, values);
+    for (uint32_t f = 0; f < REDCO_OPTIMIZER_FACTORS; f++) {
+        const float single = (float)values[f];
+        if (r->options.master != REDCO_F64) { memcpy(&values[f], &single, sizeof single); }
+        r->bindings[bindings++] = (redco_binding){factors[f], &values[f]};
+    }
+    return bindings;
+}
+
 static redco_status run_update(redco_reference *r, double learning_rate, redco_error *err)
 {
     double factors[REDCO_OPTIMIZER_FACTORS];
-    float single[REDCO_OPTIMIZER_FACTORS];
-    uint32_t bindings = 0, results = 0;
-    redco_optimizer_factors(&r->options.optimizer, learning_rate, r->step + 1, factors);
-    for (uint32_t f = 0; f < REDCO_OPTIMIZER_FACTORS; f++) {
-        single[f] = (float)factors[f];
-        r->bindings[bindings++] = (redco_binding){
-            r->factors[f], r->options.master == REDCO_F64 ? (const void *)&factors[f] : (const void *)&single[f]};
-    }
+    uint32_t results = 0, bindings = bind_factors(r, &r->options.optimizer, learning_rate, r->factors, factors, 0);
     for (size_t i = 0; i < r->task->parameter_count; i++) {
-        const update *const u = &r->updates[i];
+        update *const u = &r->updates[i];
         slot *const s = &r->slots[i];
         if (!changes(r, i)) { continue; }
+        if (!assigned(r, i) && u->factors[0] != REDCO_NO_VALUE) {
+            bindings = bind_factors(r, &u->optimizer, learning_rate, u->factors, u->values, bindings);
+        }
         r->bindings[bindings++] = (redco_binding){u->master, s->master};
         r->bindings[bindings++] = (redco_binding){u->gradient, s->gradient};
         r->results[results++] = (redco_result){u->new_master, s->master};

@@ -17,6 +17,18 @@ static uint64_t elements_of_compute_task(const redco_schedule *s, const redcoi_c
     return elements;
 }
 
+/* 0: a single collective. */
+static uint64_t elements_of_sync(const redco_schedule *s, uint32_t layer)
+{
+    const redco_states *const states = s->options.states;
+    const redco_state_model *const model = redcoi_schedule_model(s);
+    const uint32_t first = redco_layer_of_step(model, layer), end = redco_layer_of_step(model, layer + 1);
+    uint64_t elements = 0;
+    if (redco_layout_scheme(redco_states_layout(states)) != REDCO_INTER_TENSOR && end - first == 1) { return 0; }
+    for (uint32_t l = first; l < end; l++) { elements += redco_states_sync_elements(states, l); }
+    return elements;
+}
+
 static uint64_t elements_of(const redco_schedule *s, const redcoi_task *task)
 {
     const redco_states *const states = s->options.states;
@@ -24,10 +36,7 @@ static uint64_t elements_of(const redco_schedule *s, const redcoi_task *task)
     case REDCOI_COMPUTE: return elements_of_compute_task(s, &s->bind.compute_tasks[task->what]);
     case REDCOI_REDUCE:
         return redco_states_bucket_bytes(states, task->what) / redco_dtype_bytes(redco_states_dtype(states));
-    case REDCOI_SYNC:
-        return redco_layout_scheme(redco_states_layout(states)) == REDCO_INTER_TENSOR
-                   ? redco_states_sync_elements(states, task->what)
-                   : 0;
+    case REDCOI_SYNC: return elements_of_sync(s, task->what);
     default: return 0;
     }
 }

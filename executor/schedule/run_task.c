@@ -171,6 +171,19 @@ redco_status redcoi_update(redcoi_thread *thread, uint32_t first, redco_error *e
     return st;
 }
 
+/* Updated weights of a layer of the step. */
+static redco_status sync(redcoi_thread *thread, uint32_t layer, redco_error *err)
+{
+    const redco_schedule *const s = thread->schedule;
+    const redco_state_model *const model = redcoi_schedule_model(s);
+    const uint32_t end = redco_layer_of_step(model, layer + 1);
+    redco_status st = REDCO_OK;
+    for (uint32_t l = redco_layer_of_step(model, layer); l < end && st == REDCO_OK; l++) {
+        st = redco_states_sync(s->options.states, thread->worker, l, err);
+    }
+    return st;
+}
+
 static redco_status optimize(redcoi_thread *thread, uint32_t index, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
@@ -199,7 +212,7 @@ redco_status redcoi_act(redcoi_thread *thread, uint32_t index, redco_error *err)
     case REDCOI_GATHER: return gather(thread, task, err);
     case REDCOI_SCATTER: return scatter(thread, task, err);
     case REDCOI_REDUCE: return redco_states_reduce(states, thread->worker, task->what, micro_batch_of(s, task), err);
-    case REDCOI_SYNC: return redco_states_sync(states, thread->worker, task->what, err);
+    case REDCOI_SYNC: return sync(thread, task->what, err);
     case REDCOI_NORM: return norm(thread, index, err);
     case REDCOI_NORM_REDUCE: return sum(thread, err);
     case REDCOI_OPTIMIZER: return optimize(thread, index, err);

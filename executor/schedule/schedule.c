@@ -347,9 +347,10 @@ static redco_status check(const redco_schedule_options *o, redco_error *err)
             return redco_fail(err, REDCO_EVALUE, "step", "operator %u is folded or of a pipeline", i);
         }
     }
-    if (redco_step_layer_count(o->step) != model->layer_count) {
+    const uint32_t layers = model->layer_count > 0 ? redco_step_layer_of(model, model->layer_count - 1) + 1 : 0;
+    if (redco_step_layer_count(o->step) != layers) {
         return redco_fail(err, REDCO_EVALUE, "step", "has %u layers, the model %u", redco_step_layer_count(o->step),
-                          model->layer_count);
+                          layers);
     }
     if (o->input_count > REDCO_INPUTS_MAX) {
         return redco_fail(err, REDCO_EVALUE, "schedule", "%u inputs; at most %d", o->input_count, REDCO_INPUTS_MAX);

@@ -194,6 +194,13 @@ static inline const redco_state_model *redcoi_schedule_model(const redco_schedul
     return redco_layout_model(redco_states_layout(s->options.states));
 }
 
+/** The layer of the step that a module is in. */
+static inline uint32_t redcoi_layer_of(const redco_schedule *s, uint32_t module)
+{
+    return redco_step_layer_of(redcoi_schedule_model(s),
+                               redco_layout_layer_of(redco_states_layout(s->options.states), module));
+}
+
 redco_status redcoi_schedule_memory_short(redco_error *err);
 /** The module that a label of the step names in a layer. @return false if there is none */
 bool redcoi_module_of(const redco_schedule *s, const redco_step_op *op, uint32_t *module_out);

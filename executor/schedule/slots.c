@@ -15,16 +15,17 @@ bool redcoi_module_of(const redco_schedule *s, const redco_step_op *op, uint32_t
 {
     const redco_state_model *const model = redcoi_schedule_model(s);
     const uint32_t layer = op->layer;
-    if (op->module > model->layers[layer].module_count) { return false; }
     if (op->module > 0) {
-        *module_out = model->layers[layer].first_module + op->module - 1;
-        return true;
+        const uint32_t first = redco_layer_of_step(model, layer), next = redco_layer_of_step(model, layer + 1);
+        const uint32_t end = next < model->layer_count ? model->layers[next].first_module : model->module_count;
+        *module_out = model->layers[first].first_module + op->module - 1;
+        return *module_out < end;
     }
     for (uint32_t p = 0; p < s->bind.compute_task_count; p++) { /* "shared_table": of another layer */
         const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[p];
         for (uint32_t n = 0; compute_task->layer == layer && n < compute_task->needs.count; n++) {
             const uint32_t module = s->bind.needs[compute_task->needs.first + n];
-            if (redco_layout_layer_of(redco_states_layout(s->options.states), module) == layer) { continue; }
+            if (redcoi_layer_of(s, module) == layer) { continue; }
             *module_out = module;
             return true;
         }
@@ -97,7 +98,7 @@ static redco_status add_taken(redco_schedule *s, redco_error *err)
         }
         memory->gradient_slot[m] = memory->slot_count;
         memory->slots[memory->slot_count++] =
-            (redcoi_slot){.layer = redco_layout_layer_of(layout, m),
+            (redcoi_slot){.layer = redcoi_layer_of(s, m),
                           .module = m,
                           .gradient = true,
                           .step_op = REDCO_STEP_NONE,
@@ -127,13 +128,15 @@ static uint32_t gathered_for(const redcoi_memory *memory, uint32_t module, uint3
 static redco_status keep_weights(redco_schedule *s, redco_error *err)
 {
     redcoi_memory *const memory = &s->memory;
+    uint32_t count = 0, waited[REDCO_STREAM_COUNT] = {0}; /* by stream: behind the last operator that was waited for */
+    const redco_step_op *const ops = redco_step_ops(s->options.step, &count);
     for (uint32_t p = 0; p < s->bind.compute_task_count; p++) {
         const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[p];
         uint32_t inputs = 0;
         const uint32_t *const input = redco_step_inputs(s->options.step, compute_task->step_op, &inputs);
         for (uint32_t n = 0; n < compute_task->needs.count; n++) {
             const uint32_t module = s->bind.needs[compute_task->needs.first + n];
-            const uint32_t home = redco_layout_layer_of(redco_states_layout(s->options.states), module);
+            const uint32_t home = redcoi_layer_of(s, module);
             uint32_t at = gathered_for(memory, module, compute_task->layer, p);
             if (at == 0) { at = gathered_for(memory, module, home, p); }
             if (at == 0) {
@@ -147,12 +150,17 @@ static redco_status keep_weights(redco_schedule *s, redco_error *err)
             memory->slots[at - 1].dies = place_of(p);
         }
         for (uint32_t i = 0; i < inputs; i++) {
-            for (uint32_t k = 0; k < memory->slot_count; k++) {
+            const uint32_t stream = ops[input[i]].stream, from = waited[stream];
+            if (ops[input[i]].work != REDCO_WORK_GATHER || input[i] < from) { continue; }
+            for (uint32_t k = 0; k < memory->slot_count;
+                 k++) { /* gathers before it in its stream are waited for, too */
                 redcoi_slot *const slot = &memory->slots[k];
-                if (!slot->gradient && slot->step_op == input[i] && slot->dies < place_of(p)) {
+                if (slot->gradient || ops[slot->step_op].stream != stream) { continue; }
+                if (slot->step_op >= from && slot->step_op <= input[i] && slot->dies < place_of(p)) {
                     slot->dies = place_of(p);
                 }
             }
+            waited[stream] = input[i] + 1;
         }
     }
     return REDCO_OK;

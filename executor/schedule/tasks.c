@@ -5,24 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_INPUTS = 600 };
-
 struct maker {
     redco_schedule *s;
     const redco_step_op *ops;
     uint32_t count;
-    uint32_t *own;                   /* by operator of the step given: its number in ours; NONE: left out */
-    uint32_t bucket;                 /* issued last, or NONE */
-    uint32_t pending;                /* that the next computation must wait for, or NONE */
-    uint32_t computed;               /* compute task added last, of any micro-batch, or NONE */
-    uint32_t *compute_tasks;         /* by compute task of the micro-batch: its task */
-    uint32_t *left;                  /* by bucket: modules that are missing in this micro-batch */
-    uint32_t *filled_by;             /* by bucket: the operator that completed it */
-    uint32_t *full, full_count;      /* buckets that wait to be reduced, in order */
-    uint32_t *room;                  /* by buffer of buckets: the reduction that empties it */
-    uint32_t *scatters[2], *gathers; /* operators of this micro-batch and the one before; by slot */
-    uint32_t *inputs, input_count;
-    bool overflow;               /* inputs overflow */
+    uint32_t *own;                       /* by operator of the step given: its number in ours; NONE: left out */
+    uint32_t bucket;                     /* issued last, or NONE */
+    uint32_t pending;                    /* that the next computation must wait for, or NONE */
+    uint32_t computed;                   /* compute task added last, of any micro-batch, or NONE */
+    uint32_t *compute_tasks;             /* by compute task of the micro-batch: its task */
+    uint32_t *left;                      /* by bucket: modules that are missing in this micro-batch */
+    uint32_t *filled_by;                 /* by bucket: the operator that completed it */
+    uint32_t *full, full_count;          /* buckets that wait to be reduced, in order */
+    uint32_t *room;                      /* by buffer of buckets: the reduction that empties it */
+    uint32_t *scatters[2], *gathers;     /* operators of this micro-batch and the one before; by slot */
+    uint32_t inputs[REDCO_STREAM_COUNT]; /* by stream: the last that the next task waits for, or NONE */
     double *seconds, *bytes;     /* for the simulator's reductions and for ours; once a step [0] and before [1] */
     uint32_t theirs[2], ours[2]; /* counts, likewise */
     const redco_step_op *like[2];
@@ -37,15 +34,15 @@ static bool is_bucket(const redco_step_op *op)
 
 static void wait_for(struct maker *m, uint32_t own)
 {
+    uint32_t count = 0;
     if (own == REDCO_STEP_NONE) { return; }
-    for (uint32_t i = 0; i < m->input_count; i++) {
-        if (m->inputs[i] == own) { return; }
-    }
-    if (m->input_count == MOST_INPUTS) {
-        m->overflow = true;
-        return;
-    }
-    m->inputs[m->input_count++] = own;
+    uint32_t *const last = &m->inputs[redco_step_ops(m->s->step, &count)[own].stream];
+    if (*last == REDCO_STEP_NONE || own > *last) { *last = own; }
+}
+
+static void forget_inputs(struct maker *m)
+{
+    memset(m->inputs, 0xff, sizeof m->inputs);
 }
 
 static redcoi_stream_kind stream_kind_of(const redco_step_op *op)
@@ -62,8 +59,12 @@ static redcoi_stream_kind stream_kind_of(const redco_step_op *op)
 static uint32_t add(struct maker *m, const redco_step_op *op, redcoi_task task)
 {
     redco_schedule *const s = m->s;
-    const uint32_t own = redco_step_add(s->step, op, m->inputs, m->input_count);
-    m->input_count = 0;
+    uint32_t inputs[REDCO_STREAM_COUNT], count = 0;
+    for (uint32_t i = 0; i < REDCO_STREAM_COUNT; i++) {
+        if (m->inputs[i] != REDCO_STEP_NONE) { inputs[count++] = m->inputs[i]; }
+    }
+    const uint32_t own = redco_step_add(s->step, op, inputs, count);
+    forget_inputs(m);
     if (own == REDCO_STEP_NONE) { return own; }
     task.stream_kind = (uint8_t)stream_kind_of(op);
     task.micro_batch = op->micro_batch;
@@ -123,16 +124,15 @@ static void reduce(struct maker *m, uint32_t bucket)
 /* All that are full, with the inputs gathered so far: where the simulator reduces, or where memory is short. */
 static void reduce_full(struct maker *m)
 {
-    uint32_t kept[MOST_INPUTS];
-    const uint32_t count = m->input_count, full = m->full_count;
-    memcpy(kept, m->inputs, count * sizeof *kept);
+    uint32_t kept[REDCO_STREAM_COUNT];
+    const uint32_t full = m->full_count;
+    memcpy(kept, m->inputs, sizeof kept);
     m->full_count = 0;
     for (uint32_t i = 0; i < full; i++) {
-        memcpy(m->inputs, kept, count * sizeof *kept);
-        m->input_count = count;
+        memcpy(m->inputs, kept, sizeof kept);
         reduce(m, m->full[i]);
     }
-    m->input_count = 0;
+    forget_inputs(m);
 }
 
 /* Where the states have other buckets than the simulator, none of them is one of its operators, and one that is full
@@ -401,18 +401,18 @@ static redco_status make(struct maker *m, redco_error *err)
     m->full = calloc((size_t)buckets + 1, sizeof *m->full);
     m->room = malloc(((size_t)buckets + 1) * sizeof *m->room);
     m->gathers = malloc(((size_t)s->memory.slot_count + 1) * sizeof *m->gathers);
-    m->inputs = calloc(MOST_INPUTS, sizeof *m->inputs);
     m->compute_tasks = calloc((size_t)s->bind.compute_task_count + 1, sizeof *m->compute_tasks);
     for (int i = 0; i < 2; i++) {
         m->scatters[i] = malloc(((size_t)s->memory.scatter_count + 1) * sizeof *m->scatters[i]);
     }
     if (s->step == NULL || s->tasks == NULL || m->own == NULL || m->left == NULL || m->filled_by == NULL ||
-        m->full == NULL || m->room == NULL || m->gathers == NULL || m->inputs == NULL || m->compute_tasks == NULL ||
+        m->full == NULL || m->room == NULL || m->gathers == NULL || m->compute_tasks == NULL ||
         m->scatters[0] == NULL || m->scatters[1] == NULL) {
         return redcoi_schedule_memory_short(err);
     }
     memset(m->own, 0xff, ((size_t)m->count + 1) * sizeof *m->own);
     memset(m->room, 0xff, ((size_t)buckets + 1) * sizeof *m->room);
+    forget_inputs(m);
     weigh_buckets(m);
     hold_states(m);
     for (uint32_t p = 0; p < s->bind.compute_task_count; p++) {
@@ -422,9 +422,6 @@ static redco_status make(struct maker *m, redco_error *err)
                           "buffers: buckets of so few bytes are not executed");
     }
     for (uint32_t i = 0; i < m->count; i++) { add_op(m, i); }
-    if (m->overflow) {
-        return redco_fail(err, REDCO_EVALUE, "schedule", "an operator waits for more than %d others", MOST_INPUTS);
-    }
     const redco_status st = redco_step_finish(s->step, err);
     return st == REDCO_OK ? make_waits(s, err) : st;
 }
@@ -447,7 +444,6 @@ redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err)
     free(m.full);
     free(m.room);
     free(m.gathers);
-    free(m.inputs);
     free(m.compute_tasks);
     free(m.scatters[0]);
     free(m.scatters[1]);

@@ -211,9 +211,10 @@ static void take_scale(redco_states *states, const redco_update *update, uint32_
     const double elements = (double)(m->matrices * (m->rows > 0 ? m->rows : 1) * m->columns);
     const double size = sqrt(a->sums[a->at[tensors] + tensor] / elements);
     double rate = redco_optimizer_rate(o, update->learning_rate, update->step);
-    rate *= states->rates[states->rate_of[tensor]];
+    const redcoi_setting *const setting = &states->settings[states->setting_of[tensor]];
+    rate *= setting->rate_factor;
     if (o->scale_epsilon > 0.0) { rate *= fmax(o->scale_epsilon, size); }
-    a->decay[tensor] = 1.0 - (redcoi_model(states)->tensors[tensor].decayed ? o->weight_decay * rate : 0.0);
+    a->decay[tensor] = 1.0 - setting->optimizer.weight_decay * rate;
     a->scale[tensor] = rate / fmax(1.0, sqrt(a->scale[tensor] / elements) / o->update_clip);
 }
 

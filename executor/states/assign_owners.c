@@ -3,6 +3,7 @@
 #include "executor/states/layout_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct sized_tensor {
     uint64_t elements;
@@ -65,9 +66,13 @@ redco_status redcoi_assign_owners(redco_layout *layout, redco_error *err)
         tensors_by_size[i] = (struct sized_tensor){layout->model->tensors[i].elements, i};
     }
     qsort(tensors_by_size, count, sizeof *tensors_by_size, larger_first);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t tensor = tensors_by_size[i].tensor;
-        if (!layout->model->tensors[tensor].frozen) { assign_tensor(layout, tensor, load); }
+    for (int assigned = 0; assigned < 2; assigned++) { /* each kind evenly: they take different memory */
+        memset(load, 0, redco_mesh_ranks(layout->options.mesh.dp) * sizeof *load);
+        for (uint32_t i = 0; i < count; i++) {
+            const redco_state_tensor *const tensor = &layout->model->tensors[tensors_by_size[i].tensor];
+            if (tensor->frozen || tensor->assigned != (assigned == 1)) { continue; }
+            assign_tensor(layout, tensors_by_size[i].tensor, load);
+        }
     }
 out:
     free(tensors_by_size);

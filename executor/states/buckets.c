@@ -76,7 +76,9 @@ static void add_range(struct walk *w, uint32_t layer, uint64_t begin, uint64_t e
 static void add_unit(struct walk *w, uint32_t layer, uint32_t module, uint64_t begin, uint64_t end)
 {
     redco_states *const s = w->states;
-    if (w->open != NULL && w->open->elements + (end - begin) > w->limit) { w->open = NULL; }
+    const bool rest_before = layer + 1 < redcoi_model(s)->layer_count && redcoi_model(s)->layers[layer + 1].assigned &&
+                             s->bucket_groups[w->bucket_group].sharded;
+    if (w->open != NULL && w->open->elements + (end - begin) > w->limit && !rest_before) { w->open = NULL; }
     if (w->open == NULL) {
         w->open = &s->buckets[s->bucket_count++];
         *w->open = (redcoi_bucket){.bucket_group = w->bucket_group, .first_range = s->range_count};

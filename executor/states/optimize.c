@@ -27,9 +27,8 @@ static bool continues(const redco_states *states, const redco_shard_slice *run, 
     const redco_state_tensor *const tensors = redcoi_model(states)->tensors;
     return next->owned_at == run->owned_at + run->count && next->gradient_at == run->gradient_at + run->count &&
            next->shard_at == run->shard_at + run->count &&
-           tensors[next->tensor].decayed == tensors[run->tensor].decayed &&
            tensors[next->tensor].assigned == tensors[run->tensor].assigned &&
-           states->rate_of[next->tensor] == states->rate_of[run->tensor] &&
+           states->setting_of[next->tensor] == states->setting_of[run->tensor] &&
            tensors[next->tensor].replicated == tensors[run->tensor].replicated;
 }
 
@@ -144,16 +143,15 @@ redco_status redco_states_begin_update(redco_states *states, redco_states_worker
     double numbers[REDCO_ADAMW_COUNT] = {0.0};
     const redco_status st = states->adafactor != NULL ? redcoi_adafactor_begin(states, update, err) : REDCO_OK;
     if (st != REDCO_OK) { return st; }
-    for (uint32_t i = 0; i < states->rate_count; i++) {
-        redco_optimizer_numbers(&states->options.optimizer, update->learning_rate * states->rates[i], update->step,
+    for (uint32_t i = 0; i < states->setting_count; i++) {
+        const redcoi_setting *const setting = &states->settings[i];
+        redco_optimizer_numbers(&setting->optimizer, update->learning_rate * setting->rate_factor, update->step,
                                 update->gradient_factor, numbers);
-        put_numbers(states, numbers, worker->staging + redcoi_numbers_at(i, true));
-        numbers[REDCO_ADAMW_DECAY] = 0.0;
-        put_numbers(states, numbers, worker->staging + redcoi_numbers_at(i, false));
+        put_numbers(states, numbers, worker->staging + redcoi_numbers_at(i));
     }
     numbers[REDCO_ADAMW_GRADIENT_SCALE] = update->mean_factor;
     if (states->has_assigned) {
-        put_numbers(states, numbers, worker->staging + redcoi_numbers_at(states->rate_count, true));
+        put_numbers(states, numbers, worker->staging + redcoi_numbers_at(states->setting_count));
     }
     return redcoi_copy(worker, worker->numbers, worker->staging, redcoi_numbers_bytes(states), err);
 }
@@ -162,20 +160,20 @@ static redco_status update_run(redco_states *states, redco_states_worker *worker
                                const redco_shard_slice *run, redco_error *err)
 {
     static const char *const name = "step/optimizer";
-    const bool decayed = redcoi_model(states)->tensors[run->tensor].decayed;
     const bool assigned = redcoi_model(states)->tensors[run->tensor].assigned;
+    const redco_optimizer *const optimizer = &states->settings[states->setting_of[run->tensor]].optimizer;
     const redcoi_program *const program = assigned ? &states->assign
-                                          : !decayed && states->options.optimizer.kind == REDCO_SGD
+                                          : optimizer->kind == REDCO_SGD && !(optimizer->weight_decay > 0.0)
                                               ? &states->update_undecayed
                                               : &states->update;
-    const uint32_t rate = assigned ? states->rate_count : states->rate_of[run->tensor];
+    const uint32_t setting = assigned ? states->setting_count : states->setting_of[run->tensor];
     const size_t at = (size_t)(states->owned_at[layer] + run->owned_at) * redco_dtype_bytes(states->master);
     unsigned char *const parameter = redcoi_parameter(states, layer, run->shard_at);
     const void *inputs[REDCOI_PROGRAM_INPUTS];
     void *outputs[REDCOI_PROGRAM_OUTPUTS];
     uint32_t in = 0, out = 0;
     outputs[out++] = states->has_master ? states->owned[0] + at : parameter;
-    inputs[in++] = worker->numbers + redcoi_numbers_at(rate, assigned || decayed);
+    inputs[in++] = worker->numbers + redcoi_numbers_at(setting);
     inputs[in++] = outputs[0];
     inputs[in++] = redcoi_gradient(states, layer, run->gradient_at);
     for (uint32_t i = 0; i < states->state_count && !assigned; i++) {

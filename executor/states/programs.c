@@ -40,7 +40,8 @@ static redco_status make_adamw(redco_states *states, redco_error *err)
     return redcoi_program_finish(p, states->backend, err);
 }
 
-/* Inputs: rate and gradient factor, weights, gradient, momentum. Outputs as above. Decay is part of the gradient. */
+/* Inputs: rate, gradient factor and decay, weights, gradient, momentum. Outputs as above. Decay is part of the
+ * gradient. */
 static redco_status make_sgd(redco_states *states, bool decayed, redco_error *err)
 {
     redcoi_program *const p = decayed ? &states->update : &states->update_undecayed;
@@ -48,7 +49,7 @@ static redco_status make_sgd(redco_states *states, bool decayed, redco_error *er
     redco_value factors[REDCO_OPTIMIZER_FACTORS], before[REDCO_OPTIMIZER_STATES_MAX], after[REDCO_OPTIMIZER_STATES_MAX];
     redco_status st = begin(states, p, true, err);
     if (st != REDCO_OK) { return st; }
-    if (!decayed) { optimizer.weight_decay = 0.0; }
+    optimizer.weight_decay = 0.0; /* comes as a number */
     const redco_value numbers = redcoi_program_numbers(p, "numbers", states->master, REDCO_ADAMW_COUNT);
     for (uint32_t i = 0; i < REDCO_OPTIMIZER_FACTORS; i++) {
         factors[i] = redcoi_program_number(p, numbers, REDCO_ADAMW_RATE);
@@ -59,8 +60,13 @@ static redco_status make_sgd(redco_states *states, bool decayed, redco_error *er
     for (uint32_t i = 0; i < states->state_count; i++) {
         before[i] = redcoi_program_input(p, redco_optimizer_state_name(&optimizer, i), states->master, false);
     }
+    redco_value direction = redco_mul(p->graph, redco_cast(p->graph, gradient, states->master), factor);
+    if (decayed) {
+        const redco_value decay = redcoi_program_number(p, numbers, REDCO_ADAMW_DECAY);
+        direction = redco_add(p->graph, direction, redco_mul(p->graph, weights, decay));
+    }
     const redco_value updated =
-        redco_optimizer_update(p->graph, &optimizer, factors, weights, gradient, factor, before, after);
+        redco_optimizer_update(p->graph, &optimizer, factors, weights, direction, REDCO_NO_VALUE, before, after);
     redcoi_program_output(p, updated, 1);
     for (uint32_t i = 0; i < states->state_count; i++) { redcoi_program_output(p, after[i], 3 + i); }
     if (states->has_master) {

@@ -40,7 +40,8 @@ static redco_status check_model(const redco_state_model *m, const redco_layout_o
         const redco_state_layer *const layer = &m->layers[l];
         const redco_status st = redco_shards_check(o->mesh, &layer->shards, layer->name, err);
         if (st != REDCO_OK) { return st; }
-        follows = layer->first_module == module && layer->module_count <= m->module_count - module;
+        follows = layer->first_module == module && layer->module_count <= m->module_count - module &&
+                  !(layer->assigned && (l == 0 || m->layers[l - 1].assigned));
         module += follows ? layer->module_count : 0;
     }
     for (uint32_t i = 0; i < m->module_count && follows; i++) {
@@ -58,6 +59,16 @@ static redco_status check_model(const redco_state_model *m, const redco_layout_o
         return redco_fail(err, REDCO_EVALUE, "states",
                           "layers hold %u of %u modules, modules %u of %u tensors: each in one place, in order", module,
                           m->module_count, tensor, m->tensor_count);
+    }
+    for (uint32_t l = 0; l < m->layer_count; l++) {
+        for (uint32_t i = 0; i < m->layers[l].module_count; i++) {
+            const redco_state_module *const has = &m->modules[m->layers[l].first_module + i];
+            for (uint32_t t = has->first_tensor; t < has->first_tensor + has->tensor_count; t++) {
+                if (m->tensors[t].assigned == m->layers[l].assigned) { continue; }
+                return redco_fail(err, REDCO_EVALUE, m->tensors[t].name, "is %sassigned, its layer %s is not so",
+                                  m->tensors[t].assigned ? "" : "not ", m->layers[l].name);
+            }
+        }
     }
     for (uint32_t i = 0; i < m->tensor_count; i++) {
         const uint64_t count = m->tensors[i].elements;

@@ -21,6 +21,7 @@
 #ifndef REDCO_STATES_LAYOUT_H
 #define REDCO_STATES_LAYOUT_H
 
+#include "costmodel/models/task.h"
 #include "costmodel/parallel/parallel.h"
 
 #include <stddef.h>
@@ -31,12 +32,12 @@ extern "C" {
 
 typedef struct redco_state_tensor {
     const char *name;
-    uint64_t elements;  /**< at least 1 */
-    bool replicated;    /**< all tensor-parallel ranks hold the same elements: they count once in norms */
-    bool decayed;       /**< weight decay applies */
-    bool frozen;        /**< it is not trained: no gradient, no optimizer state. All tensors of a module are, or none */
-    bool assigned;      /**< the mean of its gradients is subtracted from it, whatever the optimizer does */
-    double rate_factor; /**< by which its learning rate is multiplied; 0 is 1 */
+    uint64_t elements; /**< at least 1 */
+    bool replicated;   /**< all tensor-parallel ranks hold the same elements: they count once in norms */
+    bool decayed;      /**< weight decay applies */
+    bool frozen;       /**< it is not trained: no gradient, no optimizer state. All tensors of a module are, or none */
+    bool assigned;     /**< the mean of its gradients is subtracted from it, whatever the optimizer does */
+    redco_own_settings own;
 } redco_state_tensor;
 
 /** A tensor seen as [matrices, rows, columns]; vectors have no rows. Needed by optimizers that keep rows and columns
@@ -57,6 +58,7 @@ typedef struct redco_state_layer {
     const char *name; /**< "block.3" */
     redco_shards shards;
     uint32_t first_module, module_count; /**< modules may be none */
+    bool assigned; /**< it is the rest of the layer before, modules all of which are assigned: no moments */
 } redco_state_layer;
 
 /** Modules of a layer and tensors of a module follow each other, in forward order, without gaps. */
@@ -66,6 +68,21 @@ typedef struct redco_state_model {
     const redco_state_tensor *tensors;
     uint32_t layer_count, module_count, tensor_count;
 } redco_state_model;
+
+/** Layers of a plan's step are those here and their rests. @return the number there of a layer, or of a rest's layer */
+static inline uint32_t redco_step_layer_of(const redco_state_model *model, uint32_t layer)
+{
+    uint32_t number = 0;
+    for (uint32_t l = 1; l <= layer; l++) { number += model->layers[l].assigned ? 0 : 1; }
+    return number;
+}
+/** The reverse; its rest, if there is one, comes behind it. @return layer_count for a number that no layer has */
+static inline uint32_t redco_layer_of_step(const redco_state_model *model, uint32_t number)
+{
+    uint32_t l = 0;
+    while (l < model->layer_count && (model->layers[l].assigned || number-- > 0)) { l++; }
+    return l;
+}
 
 /** @return whether a module's tensors are frozen. */
 static inline bool redco_module_frozen(const redco_state_model *model, uint32_t module)

@@ -34,10 +34,16 @@ static redco_status lay_memory(redco_states *states, redco_error *err)
         const redco_layer_layout *const layer = redcoi_layer(states, l);
         states->parameters_at[l] = parameters;
         states->secondary_at[l] = secondary;
-        states->owned_at[l] = owned;
         parameters += aligned(layer->shard);
         secondary += aligned(layer->secondary);
-        owned += aligned(layer->owned);
+    }
+    for (int assigned = 0; assigned < 2; assigned++) { /* last: moments end before */
+        if (assigned == 1) { states->moment_bytes = owned * redco_dtype_bytes(states->master); }
+        for (uint32_t l = 0; l < layers; l++) {
+            if (redcoi_model(states)->layers[l].assigned != (assigned == 1)) { continue; }
+            states->owned_at[l] = owned;
+            owned += aligned(redcoi_layer(states, l)->owned);
+        }
     }
     for (uint32_t p = 0; p < states->bucket_group_count; p++) {
         for (uint32_t l = layers; l-- > 0;) {
@@ -46,14 +52,14 @@ static redco_status lay_memory(redco_states *states, redco_error *err)
             gradients += aligned(redcoi_layer(states, l)->gradients);
         }
     }
-    const uint64_t kinds = states->state_count + (states->has_master ? 1 : 0);
     states->primary_bytes = parameters * element_bytes;
     states->secondary_bytes = secondary * element_bytes;
-    states->kind_bytes = owned * redco_dtype_bytes(states->master);
-    states->size = (redco_states_size){.parameter_bytes = states->primary_bytes + states->secondary_bytes,
-                                       .gradient_bytes = gradients * element_bytes,
-                                       .optimizer_bytes = states->kind_bytes * kinds,
-                                       .bucket_bytes = states->buffer_elements * element_bytes};
+    states->master_bytes = states->has_master ? owned * redco_dtype_bytes(states->master) : 0;
+    states->size =
+        (redco_states_size){.parameter_bytes = states->primary_bytes + states->secondary_bytes,
+                            .gradient_bytes = gradients * element_bytes,
+                            .optimizer_bytes = states->master_bytes + states->moment_bytes * states->state_count,
+                            .bucket_bytes = states->buffer_elements * element_bytes};
     return REDCO_OK;
 }
 
@@ -61,7 +67,6 @@ static redco_status lay_memory(redco_states *states, redco_error *err)
 static redco_status take_memory(redco_states *states, redco_error *err)
 {
     redco_backend *const backend = states->backend;
-    const uint64_t kind_bytes = states->kind_bytes;
     struct {
         unsigned char **memory;
         uint64_t size_bytes;
@@ -69,9 +74,9 @@ static redco_status take_memory(redco_states *states, redco_error *err)
                         {&states->secondary, states->secondary_bytes},
                         {&states->gradients, states->size.gradient_bytes},
                         {&states->buffers, states->size.bucket_bytes},
-                        {&states->owned[0], states->has_master ? kind_bytes : 0},
-                        {&states->owned[1], states->state_count > 0 ? kind_bytes : 0},
-                        {&states->owned[2], states->state_count > 1 ? kind_bytes : 0}};
+                        {&states->owned[0], states->master_bytes},
+                        {&states->owned[1], states->state_count > 0 ? states->moment_bytes : 0},
+                        {&states->owned[2], states->state_count > 1 ? states->moment_bytes : 0}};
     redco_device_stream *stream = NULL;
     redco_status st = backend->calls->stream_create(backend, REDCO_DEVICE_STREAM_COMPUTATION, &stream, err);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0] && st == REDCO_OK; i++) {
@@ -125,8 +130,8 @@ void redco_states_free(redco_states *states)
     free(states->secondary_at);
     free(states->gradients_at);
     free(states->owned_at);
-    free(states->rates);
-    free(states->rate_of);
+    free(states->settings);
+    free(states->setting_of);
     redco_layout_free(states->layout);
     free(states);
 }
@@ -152,23 +157,40 @@ static redco_status check(const redco_states_options *options, const redco_devic
     return redco_optimizer_check(&options->optimizer, err);
 }
 
-/* Each factor of the learning rate once; the first is 1. */
-static redco_status number_rates(redco_states *states, redco_error *err)
+static bool same_number(double a, double b)
+{
+    return a >= b && a <= b;
+}
+
+static bool same_setting(const redcoi_setting *a, const redcoi_setting *b)
+{
+    return same_number(a->rate_factor, b->rate_factor) && same_number(a->optimizer.beta1, b->optimizer.beta1) &&
+           same_number(a->optimizer.beta2, b->optimizer.beta2) &&
+           same_number(a->optimizer.epsilon, b->optimizer.epsilon) &&
+           same_number(a->optimizer.weight_decay, b->optimizer.weight_decay);
+}
+
+/* Each setting of the optimizer once. */
+static redco_status number_settings(redco_states *states, redco_error *err)
 {
     const redco_state_model *const model = redcoi_model(states);
-    states->rates = calloc((size_t)model->tensor_count + 1, sizeof *states->rates);
-    states->rate_of = calloc((size_t)model->tensor_count + 1, sizeof *states->rate_of);
-    if (states->rates == NULL || states->rate_of == NULL) {
-        return redco_fail(err, REDCO_ENOMEM, "states", "rates of %u tensors", model->tensor_count);
+    states->settings = calloc((size_t)model->tensor_count + 1, sizeof *states->settings);
+    states->setting_of = calloc((size_t)model->tensor_count + 1, sizeof *states->setting_of);
+    if (states->settings == NULL || states->setting_of == NULL) {
+        return redco_fail(err, REDCO_ENOMEM, "states", "settings of %u tensors", model->tensor_count);
     }
-    states->rates[states->rate_count++] = 1.0;
     for (uint32_t t = 0; t < model->tensor_count; t++) {
-        const double factor = model->tensors[t].rate_factor > 0.0 ? model->tensors[t].rate_factor : 1.0;
+        const redco_state_tensor *const tensor = &model->tensors[t];
+        redcoi_setting setting = {.rate_factor = 1.0};
         uint32_t i = 0;
-        while (i < states->rate_count && states->rates[i] != factor) { i++; }
-        if (i == states->rate_count) { states->rates[states->rate_count++] = factor; }
-        states->rate_of[t] = i;
-        states->has_assigned = states->has_assigned || model->tensors[t].assigned;
+        setting.optimizer =
+            redco_optimizer_of(&states->options.optimizer, &tensor->own, tensor->decayed, &setting.rate_factor);
+        const redco_status st = redco_optimizer_check(&setting.optimizer, err);
+        if (st != REDCO_OK) { return st; }
+        while (i < states->setting_count && !same_setting(&states->settings[i], &setting)) { i++; }
+        if (i == states->setting_count) { states->settings[states->setting_count++] = setting; }
+        states->setting_of[t] = i;
+        states->has_assigned = states->has_assigned || tensor->assigned;
     }
     return REDCO_OK;
 }
@@ -196,7 +218,7 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
     states->has_master = states->master != options->dtype;
     states->state_count = redco_optimizer_states(&options->optimizer);
     st = redco_layout_create(model, &options->layout, device_comm->rank, &states->layout, err);
-    if (st == REDCO_OK) { st = number_rates(states, err); }
+    if (st == REDCO_OK) { st = number_settings(states, err); }
     if (st == REDCO_OK) { st = redcoi_buckets_make(states, err); }
     if (st == REDCO_OK) { st = lay_memory(states, err); }
     if (st == REDCO_OK) { st = take_memory(states, err); }

@@ -51,6 +51,12 @@ typedef struct redcoi_bucket {
     uint64_t *owner_at; /**< sorted: where owners' parts begin, one more than there are owners */
 } redcoi_bucket;
 
+/** The optimizer of some tensors. */
+typedef struct redcoi_setting {
+    redco_optimizer optimizer; /**< no weight decay where it does not apply */
+    double rate_factor;
+} redcoi_setting;
+
 typedef struct redcoi_adafactor redcoi_adafactor;
 
 struct redco_states {
@@ -79,14 +85,15 @@ struct redco_states {
     /* where layers begin, in elements */
     uint64_t *parameters_at, *secondary_at, *gradients_at, *owned_at;
     redco_states_size size;
-    uint64_t primary_bytes, secondary_bytes, kind_bytes; /* sizes: parameters, their second copy, one kind of state */
+    uint64_t primary_bytes, secondary_bytes; /* sizes: parameters, their second copy */
+    uint64_t master_bytes, moment_bytes;     /* master weights, one kind of the optimizer's states */
     unsigned char *parameters, *secondary, *gradients, *buffers;
     unsigned char *owned[1 + REDCO_OPTIMIZER_STATES_MAX]; /* master weights (NULL: parameters are), states */
-    redcoi_program update, update_undecayed;              /* the latter for SGD: AdamW's decay is a number */
+    redcoi_program update, update_undecayed;              /* the latter for SGD: AdamW multiplies in any case */
     redcoi_program assign, add, round, widen, squares;
-    double *rates;     /* factors of the learning rate, each once */
-    uint32_t *rate_of; /* by tensor: its factor's number */
-    uint32_t rate_count;
+    redcoi_setting *settings; /* optimizers of tensors, each once */
+    uint32_t *setting_of;     /* by tensor */
+    uint32_t setting_count;
     bool has_assigned;         /* any tensor is */
     unsigned char *sums;       /* sums of squares, in device memory: one after the other, as many as a norm needs */
     unsigned char *sums_there; /* the same where the program reads them */
@@ -139,15 +146,14 @@ redco_status redcoi_copy(const redco_states_worker *worker, void *to, const void
 redco_status redcoi_add(const redco_states *states, const redco_states_worker *worker, void *target, const void *other,
                         uint64_t count, bool replace, const char *name, redco_error *err);
 
-/** Numbers of the optimizer: of every factor of the rate, for tensors with and without decay, then of assigned tensors;
- * each aligned. */
-static inline size_t redcoi_numbers_at(uint32_t rate, bool decayed)
+/** Numbers of the optimizer: of every setting, then of assigned tensors; each aligned. */
+static inline size_t redcoi_numbers_at(uint32_t setting)
 {
-    return ((size_t)2 * rate + (decayed ? 0 : 1)) * REDCO_ALIGNMENT_BYTES;
+    return (size_t)setting * REDCO_ALIGNMENT_BYTES;
 }
 static inline size_t redcoi_numbers_bytes(const redco_states *states)
 {
-    return ((size_t)2 * states->rate_count + (states->has_assigned ? 1 : 0)) * REDCO_ALIGNMENT_BYTES;
+    return redcoi_numbers_at(states->setting_count + (states->has_assigned ? 1 : 0));
 }
 
 static inline const redco_state_model *redcoi_model(const redco_states *states)

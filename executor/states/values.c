@@ -55,7 +55,8 @@ static redco_status check(const redco_states *states, const redco_states_worker 
         return redco_fail(err, REDCO_EVALUE, "states", "values are set and read by a worker with a stream of its own");
     }
     const uint32_t tensors = redcoi_model(states)->tensor_count;
-    const int kinds = tensor < tensors && redcoi_model(states)->tensors[tensor].frozen ? 0 : (int)states->state_count;
+    const redco_state_tensor *const known = tensor < tensors ? &redcoi_model(states)->tensors[tensor] : NULL;
+    const int kinds = known != NULL && (known->frozen || known->assigned) ? 0 : (int)states->state_count;
     if (tensor < tensors && which >= REDCO_STATES_WEIGHTS && which < kinds) { return REDCO_OK; }
     return redco_fail(err, REDCO_EVALUE, "states", "tensor %u of %u, state %d of %u", tensor, tensors, which,
                       states->state_count);

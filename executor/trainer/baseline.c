@@ -56,7 +56,9 @@ static void add_drift_of_sgd(redco_baseline *b, double rate, double error)
     for (size_t i = 0; i < task->parameter_count; i++) {
         const redco_tensor_type type = redco_task_parameter_type(&task->parameters[i], b->options.dtype);
         const uint64_t count = redco_type_elements(&type);
-        const double moved = rate * redco_task_rate_factor(&task->parameters[i]) * error;
+        double factor = 1.0;
+        (void)redco_optimizer_of(&b->options.optimizer, &task->parameters[i].own, true, &factor);
+        const double moved = rate * factor * error;
         for (uint64_t e = 0; e < count && task->parameters[i].training == REDCO_TRAINED; e++) {
             b->drift[i][e] += moved / (1.0 - b->options.optimizer.momentum);
         }
@@ -68,15 +70,14 @@ static void add_drift_of_sgd(redco_baseline *b, double rate, double error)
 static void add_drift(redco_baseline *b, uint64_t step, double rate, double norm)
 {
     const redco_task *const task = b->subject.task;
-    const redco_optimizer *const o = &b->options.optimizer;
-    const double length = o->clip_norm > 0.0 ? fmin(norm, o->clip_norm) : norm;
+    const redco_optimizer *const all = &b->options.optimizer;
+    const double length = all->clip_norm > 0.0 ? fmin(norm, all->clip_norm) : norm;
     const double unit = b->options.dtype == REDCO_F64 ? DBL_EPSILON / 2.0 : (double)FLT_EPSILON / 2.0;
     const double error = rounding_units * unit * length;
-    if (o->kind == REDCO_SGD) {
+    if (all->kind == REDCO_SGD) {
         add_drift_of_sgd(b, rate, error);
         return;
     }
-    const double spread = 1.0 - pow(o->beta2, (double)step);
     for (size_t i = 0; i < task->parameter_count; i++) {
         const redco_tensor_type type = redco_task_parameter_type(&task->parameters[i], b->options.dtype);
         const void *const squares = redco_reference_state(b->reference, i, 1);
@@ -84,9 +85,11 @@ static void add_drift(redco_baseline *b, uint64_t step, double rate, double norm
         double *const drift = b->drift[i];
         if (task->parameters[i].training != REDCO_TRAINED) { continue; }
         assert(drift != NULL);
-        const double factor = redco_task_rate_factor(&task->parameters[i]);
+        double factor = 1.0;
+        const redco_optimizer o = redco_optimizer_of(all, &task->parameters[i].own, true, &factor);
+        const double spread = 1.0 - pow(o.beta2, (double)step);
         for (uint64_t e = 0; e < count; e++) {
-            const double size = sqrt(value_at(b->options.dtype, squares, e) / spread) + o->epsilon;
+            const double size = sqrt(value_at(b->options.dtype, squares, e) / spread) + o.epsilon;
             drift[e] += factor * rate * fmin(2.0, error / size);
         }
     }

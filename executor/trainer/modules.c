@@ -25,6 +25,11 @@ static void add_tensor(redcoi_modules *m, const redco_task_parameter *p, const r
 {
     const redco_tensor_type type = redco_task_parameter_type(p, REDCO_F32);
     const redco_tensor_type part = redco_tp_local(*layout, &type, tp);
+    const redco_state_layer *const last = &m->layers[m->model.layer_count - 1];
+    if (param->assigned && !last->assigned) { /* the rest of the layer */
+        m->layers[m->model.layer_count++] =
+            (redco_state_layer){last->name, last->shards, m->model.module_count, 0, .assigned = true};
+    }
     redco_state_layer *const layer = &m->layers[m->model.layer_count - 1];
     if (layer->module_count == 0 || !param->joined) {
         char *const name = m->module_names[m->model.module_count];
@@ -33,26 +38,25 @@ static void add_tensor(redcoi_modules *m, const redco_task_parameter *p, const r
     }
     m->modules[m->model.module_count - 1].tensor_count++;
     m->matrices[m->model.tensor_count] = matrix_of(p, layout, tp);
-    m->tensors[m->model.tensor_count++] =
-        (redco_state_tensor){.name = p->name,
-                             .elements = redco_type_elements(&part),
-                             .replicated = layout->kind != REDCO_TP_SPLIT,
-                             .decayed = !p->undecayed && (!decay_matrices || p->rank >= 2),
-                             .frozen = p->training == REDCO_FROZEN,
-                             .assigned = p->training == REDCO_ASSIGNED,
-                             .rate_factor = redco_task_rate_factor(p)};
+    m->tensors[m->model.tensor_count++] = (redco_state_tensor){.name = p->name,
+                                                               .elements = redco_type_elements(&part),
+                                                               .replicated = layout->kind != REDCO_TP_SPLIT,
+                                                               .decayed = !decay_matrices || p->rank >= 2,
+                                                               .frozen = p->training == REDCO_FROZEN,
+                                                               .assigned = p->training == REDCO_ASSIGNED,
+                                                               .own = p->own};
 }
 
-/* As the simulator names them. */
-static redco_status name_modules(redcoi_modules *m, const redco_state_layer *layer, redco_error *err)
+/* As the simulator names them. @param first  module of a layer whose last one was added last */
+static redco_status name_modules(redcoi_modules *m, uint32_t first, redco_error *err)
 {
-    const redco_state_module *const modules = &m->modules[layer->first_module];
-    const char **const names = calloc((size_t)layer->module_count + 1, sizeof *names);
-    if (names == NULL) { return redco_fail(err, REDCO_ENOMEM, layer->name, "no memory for its modules"); }
-    for (uint32_t i = 0; i < layer->module_count; i++) { names[i] = m->tensors[modules[i].first_tensor].name; }
-    for (uint32_t i = 0; i < layer->module_count; i++) {
-        (void)redco_module_label(names, layer->module_count, i, m->module_names[layer->first_module + i],
-                                 MODULE_NAME_BYTES);
+    const redco_state_module *const modules = &m->modules[first];
+    const uint32_t count = m->model.module_count - first;
+    const char **const names = calloc((size_t)count + 1, sizeof *names);
+    if (names == NULL) { return redco_fail(err, REDCO_ENOMEM, "modules", "no memory for their names"); }
+    for (uint32_t i = 0; i < count; i++) { names[i] = m->tensors[modules[i].first_tensor].name; }
+    for (uint32_t i = 0; i < count; i++) {
+        (void)redco_module_label(names, count, i, m->module_names[first + i], MODULE_NAME_BYTES);
     }
     free(names);
     return REDCO_OK;
@@ -66,7 +70,8 @@ static redco_status add_layer(redcoi_modules *m, const redco_plan *plan, const c
     (void)snprintf(name, sizeof m->layer_names[0], "%s.%u", class_name, index);
     const redco_status st = redco_plan_layer(plan, name, &row, err);
     if (st != REDCO_OK) { return st; }
-    m->layers[m->model.layer_count++] = (redco_state_layer){name, row->shards, m->model.module_count, 0};
+    m->layers[m->model.layer_count++] =
+        (redco_state_layer){name, row->shards, m->model.module_count, 0, .assigned = false};
     return REDCO_OK;
 }
 
@@ -76,7 +81,7 @@ static bool take_memory(redcoi_modules *m, const redco_model *model, const redco
     const size_t class_count = redco_model_classes(model, &classes), tensors = task->parameter_count + 1;
     size_t layers = 1;
     for (size_t c = 0; c < class_count; c++) { layers += classes[c].layers; }
-    m->layers = calloc(layers, sizeof *m->layers);
+    m->layers = calloc(2 * layers, sizeof *m->layers);
     m->layer_names = calloc(layers, sizeof *m->layer_names);
     m->modules = calloc(tensors, sizeof *m->modules);
     m->module_names = calloc(tensors, sizeof *m->module_names);
@@ -104,13 +109,14 @@ redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, cons
     if (!take_memory(m, model, task)) { return redco_fail(err, REDCO_ENOMEM, task->name, "no memory for its modules"); }
     for (size_t c = 0; c < class_count && st == REDCO_OK; c++) {
         for (uint32_t l = 0; l < classes[c].layers && st == REDCO_OK; l++) {
+            const uint32_t first = m->model.module_count;
             if ((st = add_layer(m, plan, classes[c].name, l, err)) != REDCO_OK) { break; }
             for (size_t i = 0; i < count; i++) {
                 if (params[i].class_index != c) { continue; }
                 add_tensor(m, &task->parameters[next], &params[i], &layouts[next], plan->tp, decay_matrices);
                 next++;
             }
-            st = name_modules(m, &m->layers[m->model.layer_count - 1], err);
+            st = name_modules(m, first, err);
         }
     }
     m->model.layers = m->layers;

@@ -6,12 +6,20 @@
 #include <string.h>
 
 /* Odd sizes, so that nothing divides; a module of three tensors, a layer of none (a tied head). */
+/* Some have settings of their own. */
 static const redco_state_tensor tensors[FIX_TENSORS] = {
-    {"table", 31, false, true, false, false, 0.0},  {"norm", 5, true, false, false, false, 0.0},
-    {"weight", 23, false, true, false, false, 0.0}, {"row", 7, true, true, false, false, 0.0},
-    {"bias", 3, false, false, false, false, 0.0},   {"weight", 29, false, true, false, false, 0.0},
-    {"weight", 13, false, true, false, false, 0.0}, {"bias", 1, true, false, false, false, 0.0},
-    {"head", 19, false, true, false, false, 0.0},
+    {.name = "table", .elements = 31, .decayed = true},
+    {.name = "norm", .elements = 5, .replicated = true, .own = {.has_decay = true, .weight_decay = 0.9}},
+    {.name = "weight", .elements = 23, .decayed = true, .own = {.has_betas = true, .beta1 = 0.5, .beta2 = 0.7}},
+    {.name = "row", .elements = 7, .replicated = true, .decayed = true, .own = {.has_epsilon = true, .epsilon = 0.01}},
+    {.name = "bias", .elements = 3, .own = {.rate_factor = 3.0}},
+    {.name = "weight", .elements = 29, .decayed = true, .own = {.has_decay = true, .weight_decay = 0.4}},
+    {.name = "weight", .elements = 13, .decayed = true},
+    {.name = "bias", .elements = 1, .replicated = true},
+    {.name = "head",
+     .elements = 19,
+     .decayed = true,
+     .own = {.rate_factor = 0.5, .has_betas = true, .has_decay = true, .beta1 = 0.0, .beta2 = 0.6}},
 };
 static const redco_state_module modules[FIX_MODULES] = {
     {"table", 0, 1}, {"norm", 1, 1}, {"qkv", 2, 3}, {"up", 5, 1}, {"down", 6, 2}, {"head", 8, 1},
@@ -35,7 +43,7 @@ void fixture_model_make(struct fixture_model *fixture, const redco_shards *shard
     } layers[FIX_LAYERS] = {
         {"embedding.0", 0, 1}, {"block.0", 1, 2}, {"block.1", 3, 2}, {"head.0", 5, 1}, {"head.1", 6, 0}};
     for (uint32_t l = 0; l < FIX_LAYERS; l++) {
-        fixture->layers[l] = (redco_state_layer){layers[l].name, shards[l], layers[l].first, layers[l].count};
+        fixture->layers[l] = (redco_state_layer){layers[l].name, shards[l], layers[l].first, layers[l].count, false};
     }
     fixture->model = (redco_state_model){fixture->layers, modules, tensors, FIX_LAYERS, FIX_MODULES, FIX_TENSORS};
 }
@@ -83,7 +91,11 @@ static void update(const struct trial *t, struct reference *r, uint32_t tensor, 
                    double gradient)
 {
     const redco_optimizer *const o = &t->optimizer;
-    const double rate = 0.01, decay = tensors[tensor].decayed ? o->weight_decay : 0.0;
+    const redco_own_settings *const own = &tensors[tensor].own;
+    const double rate = 0.01 * (own->rate_factor > 0.0 ? own->rate_factor : 1.0);
+    const double beta1 = own->has_betas ? own->beta1 : o->beta1, beta2 = own->has_betas ? own->beta2 : o->beta2;
+    const double epsilon = own->has_epsilon ? own->epsilon : o->epsilon;
+    const double decay = !tensors[tensor].decayed ? 0.0 : own->has_decay ? own->weight_decay : o->weight_decay;
     double *const w = &r->weights.of[tensor][place], *const m = &r->state[0].of[tensor][place],
                   *const v = &r->state[1].of[tensor][place];
     if (o->kind == REDCO_SGD) {
@@ -92,11 +104,10 @@ static void update(const struct trial *t, struct reference *r, uint32_t tensor, 
         *w -= rate * *m;
         return;
     }
-    *m = o->beta1 * *m + (1.0 - o->beta1) * gradient;
-    *v = o->beta2 * *v + (1.0 - o->beta2) * gradient * gradient;
+    *m = beta1 * *m + (1.0 - beta1) * gradient;
+    *v = beta2 * *v + (1.0 - beta2) * gradient * gradient;
     *w -= rate * decay * *w;
-    *w -= rate * (*m / (1.0 - pow(o->beta1, (double)step))) /
-          (sqrt(*v / (1.0 - pow(o->beta2, (double)step))) + o->epsilon);
+    *w -= rate * (*m / (1.0 - pow(beta1, (double)step))) / (sqrt(*v / (1.0 - pow(beta2, (double)step))) + epsilon);
 }
 
 static uint64_t size_of(const struct trial *t, uint32_t tensor)

@@ -191,11 +191,12 @@ static bool open_rank(struct rank *r, const struct trial *t, redco_world *world)
         const redco_tensor_type whole = redco_task_parameter_type(&parameters[i], REDCO_F32);
         const redco_tensor_type part = redco_tp_local(splits[i], &whole, t->mesh.tp);
         r->tensors[i] = (redco_state_tensor){
-            parameters[i].name, redco_type_elements(&part), splits[i].kind != REDCO_TP_SPLIT, true, false, false, 0.0};
+            parameters[i].name,  redco_type_elements(&part), splits[i].kind != REDCO_TP_SPLIT, true, false, false,
+            {.rate_factor = 0.0}};
     }
     for (uint32_t m = 0; m < 2; m++) {
         r->modules[m] = (redco_state_module){m == 0 ? "up" : "down", 3 * m, 3};
-        r->layers[m] = (redco_state_layer){m == 0 ? "a.0" : "b.0", t->shards, m, 1};
+        r->layers[m] = (redco_state_layer){m == 0 ? "a.0" : "b.0", t->shards, m, 1, false};
     }
     r->model = (redco_state_model){r->layers, r->modules, r->tensors, 2, 2, TENSORS};
     const redco_states_options options = {

@@ -32,7 +32,7 @@ static void add_layer(struct layers *l, const redco_model *model, uint32_t class
     const redco_param *before = NULL;
     redco_state_model *const m = &l->model;
     redco_state_layer *const layer = &l->layers[m->layer_count++];
-    *layer = (redco_state_layer){name, shards, m->module_count, 0};
+    *layer = (redco_state_layer){name, shards, m->module_count, 0, .assigned = false};
     for (size_t i = 0; i < count; i++) {
         uint64_t elements = 1;
         if (params[i].class_index != class_index) { continue; }
@@ -44,8 +44,8 @@ static void add_layer(struct layers *l, const redco_model *model, uint32_t class
             layer->module_count++;
         }
         l->modules[m->module_count - 1].tensor_count++;
-        l->tensors[m->tensor_count++] =
-            (redco_state_tensor){params[i].name, elements, params[i].rank < 2, true, false, false, 0.0};
+        l->tensors[m->tensor_count++] = (redco_state_tensor){params[i].name, elements, params[i].rank < 2,  true,
+                                                             false,          false,    {.rate_factor = 0.0}};
         before = &params[i];
     }
 }

@@ -43,8 +43,8 @@ static void random_model(struct model *m, uint64_t seed)
             const bool frozen = draw(&seed, 3) == 0;
             for (uint32_t t = 0; t < m->modules[modules].tensor_count; t++) {
                 const uint32_t size = draw(&seed, 4) == 0 ? 1 + draw(&seed, 5) : 1 + draw(&seed, 300);
-                m->tensors[tensors++] =
-                    (redco_state_tensor){"tensor", size, draw(&seed, 2) == 0, true, frozen, false, 0.0};
+                m->tensors[tensors++] = (redco_state_tensor){"tensor", size,  draw(&seed, 2) == 0, true,
+                                                             frozen,   false, {.rate_factor = 0.0}};
             }
             modules++;
             m->layers[l].module_count++;
@@ -342,11 +342,11 @@ static void ranks_by_hand(void **state)
 static void shards_by_hand(void **state)
 {
     (void)state;
-    const redco_state_tensor tensors[] = {{"w", 10, false, true, false, false, 0.0},
-                                          {"b", 3, false, false, false, false, 0.0}};
+    const redco_state_tensor tensors[] = {{"w", 10, false, true, false, false, {.rate_factor = 0.0}},
+                                          {"b", 3, false, false, false, false, {.rate_factor = 0.0}}};
     const redco_state_module modules[] = {{"linear", 0, 2}};
     const redco_mesh four = {4, 1};
-    const redco_state_layer layers[] = {{"block.0", {four, four, four}, 0, 1}};
+    const redco_state_layer layers[] = {{"block.0", {four, four, four}, 0, 1, false}};
     const redco_state_model model = {layers, modules, tensors, 1, 1, 2};
     const redco_layout_options options = {
         .mesh = {1, four}, .scheme = REDCO_INTER_TENSOR, .tensor_granule = 1, .shard_granule = 1};
@@ -376,10 +376,10 @@ static void refuse(const redco_state_model *model, const redco_layout_options *o
 static void bad_input(void **state)
 {
     (void)state;
-    redco_state_tensor tensors[] = {{"w", 10, false, true, false, false, 0.0},
-                                    {"b", 3, false, false, false, false, 0.0}};
+    redco_state_tensor tensors[] = {{"w", 10, false, true, false, false, {.rate_factor = 0.0}},
+                                    {"b", 3, false, false, false, false, {.rate_factor = 0.0}}};
     redco_state_module modules[] = {{"linear", 0, 2}};
-    redco_state_layer layers[] = {{"block.0", {{1, 1}, {1, 1}, {2, 1}}, 0, 1}};
+    redco_state_layer layers[] = {{"block.0", {{1, 1}, {1, 1}, {2, 1}}, 0, 1, false}};
     redco_state_model model = {layers, modules, tensors, 1, 1, 2};
     redco_layout_options options = {.mesh = {1, {2, 2}}, .scheme = REDCO_INTER_TENSOR};
     refuse(&model, &options, 4, "states", "rank 4 of a mesh of 4");

@@ -454,6 +454,9 @@ static const char *given(const struct exec_args *args, bool it)
     return args->resume && !it ? " unless the checkpoint says something else" : "";
 }
 
+_Static_assert(REDCO_FACTS_MAX >= 40 + EXEC_PARTS_MAX, "all facts have room");
+
+/* Profiles are those that the plan names, or the rank does not come here. */
 redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts *facts, redco_error *err)
 {
     redco_status st = REDCO_OK;
@@ -479,37 +482,32 @@ redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts 
     exec_fact(facts, "--cuda-graphs", "%s", graph_words[args->graphs]);
     exec_fact(facts, "--check", "%s", args->check ? "given" : "not given");
     exec_fact(facts, "--emulate-compute", "%s", args->emulate ? "given" : "not given");
-    exec_fact(facts, "--fault", "%.80s, rank %u, step %llu",
-              args->fault_tensor[0] != '\0' ? args->fault_tensor : "none", args->fault.rank,
-              (unsigned long long)args->fault.step);
+    exec_fact(facts, "--fault", "%s, rank %u, step %llu", args->fault_tensor[0] != '\0' ? args->fault_tensor : "none",
+              args->fault.rank, (unsigned long long)args->fault.step);
     exec_fact(facts, "--timeline", "%s, of rank %llu, %llu steps", args->timeline != NULL ? "given" : "not given",
               (unsigned long long)args->timeline_rank, (unsigned long long)args->timeline_steps);
-    exec_fact(facts, "--checkpoint", "%s%.100s", args->folder != NULL ? "" : "not given",
+    exec_fact(facts, "--checkpoint", "%s%s", args->folder != NULL ? "" : "not given",
               args->folder != NULL ? args->folder : "");
     exec_fact(facts, "--checkpoint-every", "%llu", (unsigned long long)args->every);
     exec_fact(facts, "--keep", "%llu", (unsigned long long)args->keep);
     exec_fact(facts, "--resume", "%s", args->resume ? "given" : "not given");
-    exec_fact(facts, "--save-weights", "%s%.100s, in %s", args->save_weights != NULL ? "" : "not given",
+    exec_fact(facts, "--save-weights", "%s%s, in %s", args->save_weights != NULL ? "" : "not given",
               args->save_weights != NULL ? args->save_weights : "", redco_dtype_name(exec_save_dtype(args)));
     exec_fact(facts, "options of --predict", "%llu examples, %llu tokens, temperature %.17g, top-k %llu, top-p %.17g",
               (unsigned long long)args->batch, (unsigned long long)args->max_new_tokens, args->temperature,
               (unsigned long long)args->top_k, args->top_p);
-    exec_fact(facts, "--weights", "%s%.100s", args->weights != NULL ? "" : "not given",
+    exec_fact(facts, "--weights", "%s%s", args->weights != NULL ? "" : "not given",
               args->weights != NULL ? args->weights : "");
     exec_fact(facts, "number of --weights-of", "%u", args->weights_part_count);
     for (uint32_t i = 0; i < args->weights_part_count; i++) {
-        exec_fact(facts, "--weights-of", "%s=%.100s", args->weights_parts[i].prefix, args->weights_parts[i].path);
+        exec_fact(facts, "--weights-of", "%s=%s", args->weights_parts[i].prefix, args->weights_parts[i].path);
     }
     exec_fact(facts, "--timeout", "%llu s", (unsigned long long)args->timeout_s);
-    exec_fact(facts, "number of --profile", "%u", args->profile_count);
     exec_course_facts(args, facts);
     st = exec_facts_of_plan(facts, args->path, args->plan, err);
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--data", args->data, err); }
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--pipeline", args->pipeline_path, err); }
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--evaluate", args->evaluate, err); }
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--predict", args->predict, err); }
-    for (uint32_t i = 0; i < args->profile_count && st == REDCO_OK; i++) {
-        st = exec_fact_of_file(facts, "--profile", args->profiles[i], err);
-    }
     return st;
 }

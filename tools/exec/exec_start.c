@@ -3,11 +3,11 @@
 #include "executor/backend/host/host.h"
 #include "topology/base/file.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,35 +15,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Facts beyond the room are compared by a digest in the last one (FNV-1a). */
-static void add_to_digest(redco_fact *last, const redco_fact *fact)
-{
-    const char *const texts[] = {last->name, last->value, fact->name, fact->value};
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        for (const char *at = texts[i]; *at != '\0'; at++) {
-            hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-        }
-    }
-    memset(last, 0, sizeof *last);
-    (void)snprintf(last->name, sizeof last->name, "what else is given");
-    (void)snprintf(last->value, sizeof last->value, "of digest %016" PRIx64, hash);
-}
-
 void exec_fact(struct exec_facts *facts, const char *name, const char *format, ...)
 {
+    enum { SHOWN_BYTES = 80, TEXT_BYTES = 10000 }; /* two paths of PATH_MAX and some words */
+    char text[TEXT_BYTES], sha256[REDCO_SHA256_HEX_SIZE];
     va_list args;
-    redco_fact fact;
-    memset(&fact, 0, sizeof fact);
-    (void)snprintf(fact.name, sizeof fact.name, "%s", name);
+    assert(facts->count < REDCO_FACTS_MAX);
+    redco_fact *const fact = &facts->facts[facts->count++];
+    memset(fact, 0, sizeof *fact);
+    (void)snprintf(fact->name, sizeof fact->name, "%s", name);
     va_start(args, format);
-    (void)vsnprintf(fact.value, sizeof fact.value, format, args);
+    const int length = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (facts->count == REDCO_FACTS_MAX) {
-        add_to_digest(&facts->facts[REDCO_FACTS_MAX - 1], &fact);
-    } else {
-        facts->facts[facts->count++] = fact;
+    if (length >= 0 && (size_t)length < sizeof fact->value) {
+        (void)snprintf(fact->value, sizeof fact->value, "%s", text);
+        return;
     }
+    redco_sha256_hex(text, strlen(text), sha256);
+    (void)snprintf(fact->value, sizeof fact->value, "%.*s..., SHA-256 %.16s", SHOWN_BYTES, text, sha256);
 }
 
 redco_status exec_facts_of_plan(struct exec_facts *facts, const char *path, const redco_plan *plan, redco_error *err)

@@ -12,7 +12,7 @@ struct exec_facts {
     uint32_t count;
 };
 
-/** Adds one; names are those of options where they have one. */
+/** Adds one; names are those of options where they have one. A value that has no room is cut, with its digest. */
 __attribute__((format(printf, 3, 4))) void exec_fact(struct exec_facts *facts, const char *name, const char *format,
                                                      ...);
 /** A plan in the words that a user would use, then its digest. */
