@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A round's passes: until so much time is spent, but at least so many; every other one has clocks between operators. */
-enum { LEAST_PASSES = 6, MOST_PASSES = 128, HURRIED_PASSES = 2 };
+/* A round's passes: until so much time is spent, but at least so many. */
+enum { LEAST_PASSES = 4, MOST_PASSES = 64, HURRIED_PASSES = 2, CLOCKS = 32 };
 static const double round_s = 0.25;
+static const double least_s = 1e-9; /* of an operator, which rows of a profile need */
 
 struct redcoi_graph_pass {
     redco_measure_graph_of of;
@@ -28,7 +29,7 @@ struct redcoi_graph_pass {
     redco_tensor *tensors;
     void **batch; /* by input of a batch */
     unsigned char *staging;
-    double *samples; /* [step, whole, batch][MOST_PASSES] */
+    double *samples; /* [step, and the batch][MOST_PASSES] */
 };
 
 static redco_status short_memory(redco_error *err)
@@ -156,7 +157,7 @@ static redco_status lay_out(redcoi_graph_pass *p, redco_backend *backend, redco_
     p->workspace_at = calloc(steps + 1, sizeof *p->workspace_at);
     p->launches = calloc(steps + 1, sizeof *p->launches);
     p->tensors = calloc(tensors + 1, sizeof *p->tensors);
-    p->samples = calloc((steps + 2) * MOST_PASSES, sizeof *p->samples);
+    p->samples = calloc((steps + 1) * MOST_PASSES, sizeof *p->samples);
     p->batch = calloc((size_t)p->of.input_count + 1, sizeof(void *));
     p->staging = malloc(staged_bytes + 1);
     bool enough = p->offset && p->workspace_at && p->launches && p->tensors && p->samples && p->batch && p->staging;
@@ -244,31 +245,27 @@ static double *samples_of(const redcoi_graph_pass *p, uint32_t row)
     return p->samples + (size_t)row * MOST_PASSES;
 }
 
-/* @param clocks  read them between operators, too */
 static redco_status run_pass(redco_measurer *m, const redcoi_graph_pass *p, uint32_t pass, redco_error *err)
 {
     const uint32_t steps = p->lifetimes.step_count;
-    const bool clocks = pass % 2 == 1;
+    const double began_s = redcoi_measure_now_s(), used_s = redcoi_measure_used_s();
     redco_status st = REDCO_OK;
     double before_s = redcoi_measure_now_s();
     if (p->of.next != NULL) {
         st = take_batch(m, p, err);
         const double now_s = redcoi_measure_now_s();
-        samples_of(p, steps + 1)[pass] = now_s - before_s;
+        samples_of(p, steps)[pass] = now_s - before_s;
         before_s = now_s;
     }
-    const double began_s = before_s, used_s = redcoi_measure_used_s();
     for (uint32_t s = 0; s < steps && st == REDCO_OK; s++) {
         st = run_step(m, &p->launches[s], err);
-        if (!clocks) { continue; }
         const double now_s = redcoi_measure_now_s();
-        samples_of(p, s)[pass / 2] = now_s - before_s;
+        samples_of(p, s)[pass] = now_s - before_s;
         before_s = now_s;
     }
-    const double wall_s = redcoi_measure_now_s() - began_s, processor_s = redcoi_measure_used_s() - used_s;
+    const double wall_s = before_s - began_s, processor_s = redcoi_measure_used_s() - used_s;
     m->all_wall_s += wall_s;
     m->all_processor_s += m->options.processor_time ? processor_s : wall_s;
-    if (!clocks) { samples_of(p, steps)[pass / 2] = m->options.processor_time ? processor_s : wall_s; }
     return st;
 }
 
@@ -285,24 +282,36 @@ static double undisturbed(double *samples, uint32_t count)
     return samples[count / 8];
 }
 
-/* The times of all operators, as parts of the pass that was not interrupted by clocks. */
+/* A reading of the clock, which each sample has. */
+static double clock_s(void)
+{
+    double samples[CLOCKS];
+    for (uint32_t i = 0; i < CLOCKS; i++) {
+        const double before_s = redcoi_measure_now_s();
+        samples[i] = redcoi_measure_now_s() - before_s;
+    }
+    return undisturbed(samples, CLOCKS);
+}
+
+/* Operators of one name take the mean of their times. */
 static void conclude(const redcoi_graph_pass *p, uint32_t passes)
 {
     const uint32_t steps = p->lifetimes.step_count, batches = p->of.next != NULL ? 1 : 0;
-    double sum_s = 0.0;
-    for (uint32_t s = 0; s < steps; s++) { sum_s += samples_of(p, s)[0] = undisturbed(samples_of(p, s), passes / 2); }
-    const double scale = sum_s > 0.0 ? undisturbed(samples_of(p, steps), passes / 2) / sum_s : 1.0;
+    const double each_clock_s = clock_s();
+    for (uint32_t s = 0; s < steps + batches; s++) {
+        samples_of(p, s)[0] = fmax(least_s, undisturbed(samples_of(p, s), passes) - each_clock_s);
+    }
     for (uint32_t part = 0; part + batches < p->part_count; part++) {
+        double sum_s = 0.0;
         uint32_t times = 0;
-        p->part_s[part] = 0.0;
         for (uint32_t s = 0; s < steps; s++) {
             if (p->part_of[p->lifetimes.order[s]] != part) { continue; }
-            p->part_s[part] += scale * samples_of(p, s)[0];
+            sum_s += samples_of(p, s)[0];
             times++;
         }
-        if (times > 0) { p->part_s[part] /= times; }
+        p->part_s[part] = times > 0 ? sum_s / times : 0.0;
     }
-    if (batches > 0) { p->part_s[p->part_count - 1] = undisturbed(samples_of(p, steps + 1), passes); }
+    if (batches > 0) { p->part_s[p->part_count - 1] = samples_of(p, steps)[0]; }
 }
 
 redco_status redcoi_graph_pass_run(redco_measurer *m, redcoi_graph_pass *p, redco_error *err)
@@ -317,7 +326,7 @@ redco_status redcoi_graph_pass_run(redco_measurer *m, redcoi_graph_pass *p, redc
     const double began_s = redcoi_measure_now_s();
     uint32_t passes = 0;
     while (st == REDCO_OK && passes < MOST_PASSES &&
-           (passes < least || (least > HURRIED_PASSES && redcoi_measure_now_s() - began_s < round_s) || passes % 2)) {
+           (passes < least || (least > HURRIED_PASSES && redcoi_measure_now_s() - began_s < round_s))) {
         st = run_pass(m, p, passes++, err);
     }
     if (st == REDCO_OK) { conclude(p, passes); }
