@@ -11,7 +11,7 @@
 /* A round's passes: until so much time is spent, but at least so many. */
 enum { LEAST_PASSES = 4, MOST_PASSES = 64, HURRIED_PASSES = 2, CLOCKS = 32 };
 static const double round_s = 0.25;
-static const double least_s = 1e-9; /* of an operator, which rows of a profile need */
+static const double least_s = 1e-9; /* a row of a profile is above 0 */
 
 struct redcoi_graph_pass {
     redco_measure_graph_of of;

@@ -1,10 +1,9 @@
 #!/bin/sh
 # pipelines.sh TOOLS_DIR PIPELINES_DIR [REPEATS] [SECONDS]: predicted against measured step times of the example pipelines that
 # have data, and of the one that redco-exec --new-pipeline writes, on one rank and on two of this machine. Plans are priced by
-# what redco-profile measured here (SECONDS for each of its rounds of all, 60 by default), which looks at no step. Profiles and
-# runs take turns REPEATS times (3 by default), so that other programs disturb both; of operators, and of the steps behind a
-# run's first, an eighth is faster than what counts, and of all turns the fastest does. It is no test, as times depend on the
-# machine.
+# what redco-profile measured here in SECONDS (60 by default) on as many ranks, which looks at no step. Profiles and runs take
+# turns REPEATS times (3 by default), so that other programs disturb both; of operators, and of the steps behind a run's first,
+# an eighth is faster than what counts, and of all turns the fastest does. It is no test, as times depend on the machine.
 set -eu
 PATH=$(cd "$1" && pwd):$PATH
 pipelines=$(cd "$2" && pwd)
@@ -38,23 +37,25 @@ kinds = {"1 rank": ["--gpus", "1"], "ddp of 2": ["--gpus", "2", "--tp", "1", "--
          "zero3 of 2": ["--gpus", "2", "--tp", "1", "--strategy", "zero3"], "tp 2": ["--gpus", "2", "--tp", "2"]}
 def tool(*command):
     return subprocess.run(command, capture_output=True, text=True)
-def plan(library, options, profiles):
+def plan(library, options):
     done = tool("redco-plan", "--quiet", "--pipeline", library, "--micro-batch", "16", "--global-batch", "64", "--precision",
                 "fp32", "--cluster", "cluster.json", "-o", "plan.json", *options,
-                *(word for name in profiles for word in ("--profile", name)))
+                *(word for turn in range(turns) for word in ("--profile", f"profile.{options[1]}.{turn}.json")))
     return json.load(open("plan.json"))["predicted"]["step_s"] if done.returncode == 0 else None
 def low(values):
     return sorted(values)[len(values) // 8]
-rows, profiles = {}, []
-for turn in range(repeats):
-    profiles.append(f"profile.{turn}.json")
-    command = ["redco-profile", "--quiet", "--ranks", "2", "--micro-batch", "16", "--seconds", seconds, "-o", profiles[-1]]
-    for name, library, examples in pipelines:
-        command += ["--pipeline", library, "--data", examples]
-    subprocess.run(command + ["--cluster", "cluster.json"], check=True)
+rows, turns = {}, 0
+while turns < repeats:
+    for ranks in "1", "2":
+        command = ["redco-profile", "--quiet", "--ranks", ranks, "--micro-batch", "16", "--seconds", seconds,
+                   "-o", f"profile.{ranks}.{turns}.json", "--cluster", "cluster.json"]  # that of 2 ranks stays
+        for name, library, examples in pipelines:
+            command += ["--pipeline", library, "--data", examples]
+        subprocess.run(command, check=True)
+    turns += 1
     for name, library, examples in pipelines:
         for kind, options in kinds.items():
-            guess = plan(library, options, profiles)
+            guess = plan(library, options)
             if guess is None:
                 continue  # nothing of it is split
             steps = str(max(9, min(400, int(3 / guess))))
@@ -68,7 +69,7 @@ errors = []
 print(f"{'pipeline':13} {'plan':11} predicted ms  measured ms  (median ms)  difference")
 for (name, kind), (fast, median) in rows.items():
     library = next(path for other, path, _ in pipelines if other == name)
-    predicted = plan(library, kinds[kind], profiles)
+    predicted = plan(library, kinds[kind])
     errors.append(abs(predicted / fast - 1))
     print(f"{name:13} {kind:11} {1e3 * predicted:12.3f} {1e3 * fast:12.3f} {1e3 * median:12.3f} {100 * (predicted / fast - 1):+10.1f} %")
 errors.sort()
