@@ -353,7 +353,7 @@ redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const 
                              uint32_t class_index)
 {
     const double micro_batches = (double)parallelism->micro_batches;
-    if (parallelism->pp <= 1) { return (redcoi_stage){micro_batches, micro_batches, 1.0, 1, 1, 1, 0}; }
+    if (parallelism->pp <= 1) { return (redcoi_stage){micro_batches, micro_batches, 1.0, 1.0, 1, 1, 1, 0}; }
     if (is_block(costs->classes[class_index].kind)) {
         const uint64_t held = redcoi_most_blocks(costs, parallelism), kept = most_kept_blocks(costs, parallelism);
         const double share = (double)held / costs->blocks;
@@ -363,7 +363,7 @@ redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const 
         const bool halves = redco_pipeline_splits_backward(parallelism->schedule);
         const uint64_t late =
             halves ? redcoi_memory_stage(costs, parallelism, class_index, parallelism->pp - 1).late : 0;
-        return (redcoi_stage){repeat, again, share, held, costs->blocks, kept, late};
+        return (redcoi_stage){repeat, again, share, share, held, costs->blocks, kept, late};
     }
     const redco_pipeline s = redco_parallelism_pipeline(parallelism);
     const bool head = costs->classes[class_index].kind == REDCO_CLASS_HEAD;
@@ -371,7 +371,36 @@ redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const 
     uint32_t chunk = 0;
     const uint32_t stage = redco_pipeline_stage_at(&s, position, 0, &chunk);
     const double repeat = repeat_of(costs, rank, parallelism, class_index, 1.0);
-    return (redcoi_stage){repeat, repeat, 1.0, 1, 1, redco_pipeline_kept(&s, stage, chunk), 0};
+    return (redcoi_stage){repeat, repeat, 1.0, 1.0, 1, 1, redco_pipeline_kept(&s, stage, chunk), 0};
+}
+
+/* Embedding and head stand on one stage each, and what is done once a step takes as long as the stage with the most
+ * parameters needs: the edges have what it holds beyond the blocks of the fullest. */
+void redcoi_stages_once(const redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
+                        redcoi_stage *stages)
+{
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
+    double edge[2] = {0.0, 0.0}, blocks = 0.0, most = 0.0; /* parameters */
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        const redco_class_kind kind = costs->classes[i].kind;
+        const double params = (double)rank->classes[i].trained_params * costs->classes[i].layers;
+        *(is_block(kind) ? &blocks : &edge[kind == REDCO_CLASS_HEAD ? 1 : 0]) += params;
+    }
+    const double block = blocks / costs->blocks, held = block * redcoi_most_blocks(costs, parallelism);
+    for (uint32_t stage = 0; stage < s.stages; stage += s.stages - 1) {
+        double params = block * (double)redcoi_stage_sum(costs, parallelism, stage);
+        for (int head = 0; head < 2; head++) {
+            params += edge_chunk(&s, stage, head != 0) < s.chunks ? edge[head] : 0.0;
+        }
+        most = fmax(most, params);
+    }
+    const double beyond = fmax(0.0, most - held);
+    const double once[2] = {edge[0] > 0.0 ? fmin(1.0, beyond / edge[0]) : 0.0,
+                            edge[1] > 0.0 ? fmin(1.0, fmax(0.0, beyond - edge[0]) / edge[1]) : 0.0};
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        const redco_class_kind kind = costs->classes[i].kind;
+        if (!is_block(kind)) { stages[i].once = once[kind == REDCO_CLASS_HEAD ? 1 : 0]; }
+    }
 }
 
 redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,

@@ -17,12 +17,18 @@ enum {
     REDCOI_PACES_CACHED = 8
 };
 
+/** Tensor-parallel traffic next to a group of a layer, in seconds: gathers before it, reductions behind it. */
+typedef struct redcoi_tp_times {
+    double forward_before_s, forward_after_s, backward_before_s, backward_after_s;
+} redcoi_tp_times;
+
 /** A matrix of a layer and what comes before it: weights are fetched by such groups in backward. Seconds add up to
  * those of the layer. */
 typedef struct redcoi_group_times {
     double forward_s, weight_s, input_s; /**< input_s: all of backward but the gradient of the matrix */
-    double tp_forward_s, tp_backward_s;  /**< exposed tensor-parallel traffic behind it */
-    double again_s, again_tp_s;          /**< part of forward that full recomputation repeats */
+    redcoi_tp_times tp;                  /**< exposed tensor-parallel traffic */
+    double again_s, again_after_s;       /**< part of forward that full recomputation repeats, and of tp behind it */
+    double context_s;                    /**< exposed context-parallel traffic before forward; twice as much backward */
     double share;                        /**< share of the layer's parameters */
 } redcoi_group_times;
 
@@ -33,11 +39,6 @@ typedef struct redcoi_module_size {
     uint64_t params;
     uint32_t count;
 } redcoi_module_size;
-
-/** Tensor-parallel traffic next to a group of a layer, in seconds: gathers before it, reductions behind it. */
-typedef struct redcoi_tp_times {
-    double forward_before_s, forward_after_s, backward_before_s, backward_after_s;
-} redcoi_tp_times;
 
 /** One member of a class, one micro-batch, one rank; nothing that depends on data-parallel meshes. */
 typedef struct redcoi_times {
@@ -133,17 +134,21 @@ typedef struct redcoi_pace {
 typedef struct redcoi_stage {
     double repeat;     /**< micro-batches, pipeline bubble included */
     double again;      /**< the same of what is recomputed */
-    double once;       /**< share of the layer on the fullest stage */
+    double share;      /**< share of the layer on the fullest stage */
+    double once;       /**< share of it in what the stage with the most parameters does once a step */
     uint64_t held, of; /**< the same as a fraction held / of */
     uint64_t kept;     /**< activations, a micro-batch each: of all layers of the class together kept / of as many */
     uint64_t late;     /**< part of these whose gradients of weights come later than those of inputs */
 } redcoi_stage;
 
-/** The time that sharded parameters add to one pass through a layer that follows others like it. */
+/** Traffic of sharded parameters in both passes of a layer that follows others like it, for the whole layer. */
 typedef struct redcoi_shard_traffic {
-    double gather_s, scatter_s; /**< for the whole layer */
-    double calls_s;             /**< that nothing hides, of its gathers; as much again of its scatters */
-    bool network;
+    double gather_s, again_s, scatter_s; /**< again_s: gathers of backward */
+    double calls_s, again_calls_s;       /**< that nothing hides: of gathers, as much again of scatters; of again_s */
+    bool network, again_network;
+    bool by_layer;   /**< redcoi_by_layer() */
+    bool secondary;  /**< gathers of backward have a stream of their own */
+    uint32_t layers; /**< of a pass, at least 1 */
 } redcoi_shard_traffic;
 
 /** Gathers and scatters of one layer, unit by unit. */
@@ -171,6 +176,7 @@ typedef struct redcoi_memo {
     redco_parallelism parallelism; /**< tp 0: nothing is kept */
     redcoi_stage stages[REDCOI_CLASSES_MAX];
     double stage_params;      /**< redcoi_job.state_params */
+    double first_params;      /**< redcoi_job.first_params */
     redco_shards nccl_shards; /**< 0x0: none */
     uint64_t nccl_bytes;
     redcoi_kept_gathers gathers[REDCOI_CLASSES_MAX];
@@ -233,6 +239,8 @@ void redcoi_layer_memory(redco_costs *costs, const redco_parallelism *parallelis
                          redco_layer_cost *cost_out);
 /** Passes through the smaller of embedding and head that add to a step; the others are done beside the larger. */
 double redcoi_smaller_edge_repeat(const redcoi_times *edge, const redco_pipeline *s);
+/** Micro-batches of the last group of an interleaved pipeline: those that do not fill one, where there are any. */
+uint32_t redcoi_last_group(const redco_pipeline *s);
 /** Seconds that interleaved stages wait for transfers, 2 (p - 1) of them aside. @param send_s  of one */
 double redcoi_interleaved_s(const redco_costs *costs, const redcoi_rank *rank, const redco_pipeline *s, double send_s);
 bool redcoi_pace_needed(const redco_parallelism *parallelism);
@@ -242,6 +250,9 @@ redco_status redcoi_span_of(redco_pipeline pipeline, const redco_position_times 
                             double *span_s_out);
 redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
                              uint32_t class_index);
+/** Fills redcoi_stage.once of embedding and head, of a pipeline. */
+void redcoi_stages_once(const redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
+                        redcoi_stage *stages);
 /** The memo of a parallelism: its stages are known, and the rest is what was last asked for. */
 redcoi_memo *redcoi_memo_of(redco_costs *costs, const redco_parallelism *parallelism);
 /** Makes a memo empty: when times of layers or the calibration change. */
@@ -266,6 +277,7 @@ typedef struct redcoi_job {
     double element_bytes, gradient_bytes;
     uint64_t logits_bytes; /**< counted elsewhere, and free again when layers are recomputed */
     double state_params;   /**< all parameters of the fullest rank before sharding: the paper's Phi */
+    double first_params;   /**< part of these before the first block: backward ends with their gradients */
     redco_mesh grid;       /**< redco_shard_grid() */
     bool least;            /**< no more than with any meshes of gradients and optimizer states */
 } redcoi_job;
@@ -286,7 +298,7 @@ double redcoi_call_s(const redcoi_job *job, redco_group group);
 /** Gathers of parameters over @p group, their scatters, and the gathers of backward over @p again. */
 redcoi_gathers redcoi_price_gathers(const redcoi_job *job, redco_group group, redco_group again);
 const redcoi_gathers *redcoi_gathers_of(const redcoi_job *job, redco_group group, redco_group again); /**< memo */
-/** redcoi_forward_exposed_s() and redcoi_backward_exposed_s() of a block, from the memo. */
+/** redcoi_expose_passes() of a block, from the memo. */
 const redcoi_exposed *redcoi_exposed_of(const redcoi_job *job, const redcoi_shard_traffic *traffic);
 /** redcoi_nccl_sharded_bytes(), from the memo. */
 uint64_t redcoi_sharded_bytes(const redcoi_job *job);
@@ -321,8 +333,9 @@ bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op);
 /** Gathering the logits of the whole vocabulary, and as much for their gradients; 0 where each rank keeps its part. */
 double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape);
 
-double redcoi_forward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
-double redcoi_backward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
+/** The time that gathers and scatters add to each pass through a block, launches included. */
+void redcoi_expose_passes(const redcoi_job *job, const redcoi_shard_traffic *traffic, double *forward_s_out,
+                          double *backward_s_out);
 
 /** Parameters of a tensor that a tensor-parallel rank holds: matrices are cut, vectors are not. */
 uint64_t redcoi_tensor_params(const redco_param *tensor, uint32_t tp);

@@ -18,6 +18,49 @@ struct traffic {
     double exposed_s;      /* the part that the window does not hide */
 };
 
+/* A pass through a layer that traffic may run beside. */
+struct window {
+    double compute_s;
+    double nvlink_idle_s, network_idle_s; /* in which it waits for tensor- or context-parallel traffic on the other
+                                             link: what runs on this one has it to itself, and slows nothing down */
+};
+
+struct windows {
+    struct window forward, backward; /* backward: recomputation included */
+};
+
+static double idle_s(struct window w, bool network)
+{
+    return network ? w.network_idle_s : w.nvlink_idle_s;
+}
+
+/* Seconds of computation that hide as much traffic of one link. @param use  the share of them that it takes */
+static double usable_s(struct window w, bool network, double use)
+{
+    return w.compute_s + (use > 0.0 ? idle_s(w, network) / use : 0.0);
+}
+
+/* Computation of one micro-batch so far, and its waits for other ranks of the layer. */
+static struct windows windows_of(const redcoi_job *job, const redco_layer_cost *cost)
+{
+    const redcoi_times *const times = job->times;
+    const double exposed = job->costs->calibration.tp_exposed_ratio;
+    const bool full = job->recompute == REDCO_RECOMPUTE_FULL;
+    const bool over_nodes = job->parallelism->cp > 1 &&
+                            redcoi_cp_group(job->costs, job->parallelism->tp, job->parallelism->cp).mesh.nodes > 1;
+    const double again_tp_s = cost->recompute_s > 0.0 ? times->recompute_tp_s[job->recompute] : 0.0;
+    const double again_cp_s = cost->recompute_s > 0.0 && full && again_tp_s > 0.0 ? times->cp_forward_s : 0.0;
+    const double tp_s[2] = {exposed * times->tp_forward_s, exposed * (times->tp_backward_s + again_tp_s)};
+    const double cp_s[2] = {times->cp_forward_s, 2.0 * times->cp_forward_s + again_cp_s};
+    const double all_s[2] = {cost->forward_s, cost->backward_s + cost->recompute_s};
+    struct window w[2];
+    for (int i = 0; i < 2; i++) {
+        w[i] = (struct window){fmax(0.0, all_s[i] - tp_s[i] - cp_s[i]), over_nodes ? cp_s[i] : 0.0,
+                               tp_s[i] + (over_nodes ? 0.0 : cp_s[i])};
+    }
+    return (struct windows){w[0], w[1]};
+}
+
 static void add_traffic(struct traffic *traffic, double contention_ratio, bool network, double seconds)
 {
     *(network ? &traffic->network_s : &traffic->nvlink_s) += seconds;
@@ -80,13 +123,15 @@ static double use_ratio(const redco_calibration *c, double kappa)
     return (1.0 - kappa) * c->overlap_window_ratio;
 }
 
-/* The part of the traffic beside a window of compute that the window does not hide, the slow-down of hidden traffic
- * included: max(kappa X, X - (1 - kappa) y C), convex in X and C. NVLink and NICs work at the same time, so the longer
- * decides and the other only contends. */
-static double unhidden_s(const redco_calibration *c, struct traffic x, double compute_s)
+/* The part of the traffic beside a window that the window does not hide, the slow-down of hidden traffic included:
+ * max(kappa X, X - (1 - kappa) y C), convex in X and C. NVLink and NICs work at the same time, so the longer decides
+ * and the other only contends. */
+static double unhidden_s(const redco_calibration *c, struct traffic x, struct window w)
 {
     const double kappa = c->contention_ratio, nic_kappa = x.network_s > 0.0 ? x.network_slow_s / x.network_s : 0.0;
-    const double usable_s = c->overlap_window_ratio * compute_s;
+    const double usable_s = c->overlap_window_ratio * w.compute_s;
+    x.nvlink_s = fmax(0.0, x.nvlink_s - w.nvlink_idle_s);
+    x.network_s = fmax(0.0, x.network_s - w.network_idle_s);
     const double nvlink_s = fmax(kappa * x.nvlink_s, x.nvlink_s - (1.0 - kappa) * usable_s);
     const double network_s = fmax(nic_kappa * x.network_s, x.network_s - (1.0 - nic_kappa) * usable_s);
     return fmax(nvlink_s + nic_kappa * fmin(x.network_s, usable_s), network_s + kappa * fmin(x.nvlink_s, usable_s));
@@ -153,32 +198,46 @@ static double raw_s(const redcoi_job *job, redco_collective op, double size_byte
     return time.latency_s + time.wire_s;
 }
 
-/* Gradients of a rank, in buckets of U: those that fill during a pass, and its last one, which is reduced when the pass
- * is through. Counts are this layer's share. */
+/* Gradients of a rank, in buckets of U: those that fill during a pass, and those at its end, which are reduced when the
+ * pass is through: the last one, and what the embedding adds, whose gradient takes no time. Counts are this layer's
+ * share. */
 struct buckets {
-    double bytes, count;           /* full ones before the last */
+    double bytes, count;           /* full ones before the end */
+    double end_count;              /* full ones at the end */
     double last_bytes, last_count; /* between 0 and U */
-    double full;                   /* in all layers before the last */
+    double full;                   /* in all layers before the end */
     double first_left_ratio;       /* left of backward when the first is full */
-    double last_left_ratio;        /* left of backward when the last but one is */
+    double last_left_ratio;        /* left of backward when the last before the end is */
 };
 
-/* @param passes  through all layers of the rank, each of as many: a pass for each model chunk */
-static struct buckets buckets_of(const redcoi_job *job, double passes)
+/* @param passes  through all layers of the rank, each of as many: a pass for each model chunk
+ * @param end     the pass ends with the embedding: in a pipeline those of one stage alone do */
+static struct buckets buckets_of(const redcoi_job *job, double passes, bool end)
 {
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
     const double rank_bytes = job->state_params * job->gradient_bytes / shards / passes;
+    const double first_bytes = end ? job->first_params * job->gradient_bytes / shards : 0.0;
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     if (!(rank_bytes > 0.0)) { return (struct buckets){.full = 0.0}; }
-    const double share = passes * (double)job->times->trained_params / job->state_params;
-    const double full = ceil(rank_bytes / bucket_bytes) - 1.0;
+    const double params = passes * (double)job->times->trained_params, share = params / job->state_params;
+    const bool first = first_bytes > 0.0 && job->class->kind == REDCO_CLASS_EMBEDDING;
+    const double before = first_bytes > 0.0 ? job->state_params - job->first_params : job->state_params;
+    const double pass_bytes = fmax(bucket_bytes, rank_bytes - first_bytes);
+    const double all = ceil(rank_bytes / bucket_bytes) - 1.0;
+    const double full = fmin(all, floor((rank_bytes - first_bytes) / bucket_bytes));
     return (struct buckets){.bytes = bucket_bytes,
-                            .count = share * full,
-                            .last_bytes = rank_bytes - full * bucket_bytes,
+                            .count = first || !(before > 0.0) ? 0.0 : params / before * full,
+                            .end_count = share * (all - full),
+                            .last_bytes = rank_bytes - all * bucket_bytes,
                             .last_count = share,
                             .full = full,
-                            .first_left_ratio = fmax(0.0, 1.0 - bucket_bytes / rank_bytes),
-                            .last_left_ratio = fmax(0.0, 1.0 - full * bucket_bytes / rank_bytes)};
+                            .first_left_ratio = 1.0 - bucket_bytes / pass_bytes,
+                            .last_left_ratio = fmax(0.0, 1.0 - full * bucket_bytes / pass_bytes)};
+}
+
+static double calls_of(const struct buckets *buckets)
+{
+    return buckets->count + buckets->end_count + buckets->last_count;
 }
 
 /* The share of a window that buckets can use. Bucket i of n is full when i U of R bytes are; what is not hidden is what
@@ -193,22 +252,36 @@ static double bucket_window_s(const struct buckets *buckets, double kappa, doubl
     return fmin(first_s, last_s);
 }
 
-/* Gathers and scatters of a block between others like it, launches included. */
-static void expose_block(const redcoi_job *job, redco_group group, struct traffic *forward, struct traffic *backward)
+/* Layers like this that a model chunk has. */
+static uint32_t layers_of_pass(const redcoi_job *job)
 {
-    const double gather_s = forward->nvlink_s + forward->network_s;
-    const redcoi_shard_traffic traffic = {.gather_s = gather_s,
-                                          .scatter_s = backward->nvlink_s + backward->network_s - gather_s,
+    const double chunks = redco_parallelism_chunks(job->parallelism);
+    const double layers = (double)job->class->layers * (double)job->stage.held / (double)job->stage.of / chunks;
+    return (uint32_t)fmax(1.0, round(layers));
+}
+
+/* Gathers and scatters of a block between others like it, launches included. */
+static void expose_block(const redcoi_job *job, redco_group group, redco_group again, const redcoi_gathers *gathers,
+                         struct traffic *forward, struct traffic *backward)
+{
+    const redcoi_shard_traffic traffic = {.gather_s = gathers->gather_s,
+                                          .again_s = gathers->again_s,
+                                          .scatter_s = gathers->scatter_s,
                                           .calls_s = units_of(job) * redcoi_call_s(job, group),
-                                          .network = forward->network_s > 0.0};
+                                          .again_calls_s = units_of(job) * redcoi_call_s(job, again),
+                                          .network = gathers->gather_network,
+                                          .again_network = gathers->again_network,
+                                          .by_layer = redcoi_by_layer(job),
+                                          .secondary = redcoi_has_secondary(job),
+                                          .layers = layers_of_pass(job)};
     const redcoi_exposed *const exposed = redcoi_exposed_of(job, &traffic);
     forward->exposed_s = exposed->forward_s;
     backward->exposed_s = exposed->backward_s;
 }
 
 /* Traffic of parameters and gradients in every micro-batch, and what of it the layer's own compute does not hide. */
-static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, struct traffic *forward,
-                              struct traffic *backward)
+static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, struct windows windows,
+                              struct traffic *forward, struct traffic *backward)
 {
     redco_costs *const costs = job->costs;
     const redco_calibration *const c = &costs->calibration;
@@ -218,9 +291,10 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     const redco_group group = redcoi_group_of(job, shards->parameters, one);
     const redco_group again = redcoi_group_of(job, again_mesh, one);
     bool network = false;
+    const bool sharded = redco_mesh_ranks(shards->parameters) > 1;
+    const redcoi_gathers *const gathers = sharded ? redcoi_gathers_of(job, group, again) : NULL;
     double calls_s = 0.0, forward_calls_s = 0.0, again_s = 0.0, reduced_s = 0.0;
-    if (redco_mesh_ranks(shards->parameters) > 1) {
-        const redcoi_gathers *const gathers = redcoi_gathers_of(job, group, again);
+    if (sharded) {
         add_traffic(forward, c->contention_ratio, gathers->gather_network, gathers->gather_s);
         add_traffic(backward, c->contention_ratio, gathers->scatter_network, gathers->scatter_s);
         forward_calls_s = units_of(job) * redcoi_call_s(job, group);
@@ -235,33 +309,38 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     const double first_s = forward->nvlink_s + forward->network_s + backward->nvlink_s + backward->network_s;
     const bool secondary = redcoi_has_secondary(job); /* its gathers have a stream of their own */
     const bool block = job->class->kind == REDCO_CLASS_BLOCK || job->class->kind == REDCO_CLASS_CROSS;
-    forward->exposed_s = overlap ? unhidden_s(c, *forward, cost->forward_s) : forward->nvlink_s + forward->network_s;
-    backward->exposed_s = overlap ? unhidden_s(c, *backward, window_s) : backward->nvlink_s + backward->network_s;
-    const bool sharded = redco_mesh_ranks(shards->parameters) > 1;
-    if (overlap && block && sharded && !redcoi_by_layer(job) && !redcoi_has_secondary(job)) {
-        expose_block(job, group, forward, backward);
+    forward->exposed_s = forward->nvlink_s + forward->network_s;
+    backward->exposed_s = backward->nvlink_s + backward->network_s;
+    if (overlap && block && sharded) {
+        expose_block(job, group, again, gathers, forward, backward);
         calls_s = forward_calls_s = 0.0; /* it counts them */
+    } else if (overlap) {
+        forward->exposed_s = unhidden_s(c, *forward, windows.forward);
+        backward->exposed_s = unhidden_s(c, *backward, windows.backward);
     }
     const double last_s = forward->exposed_s + backward->exposed_s;
     double other_s = last_s;
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) { /* T_g: reduced in every micro-batch but the last */
-        const struct buckets buckets = buckets_of(job, redco_parallelism_chunks(job->parallelism));
+        const struct buckets buckets =
+            buckets_of(job, redco_parallelism_chunks(job->parallelism), job->parallelism->pp <= 1);
         const redco_group reduce = redcoi_group_of(job, shards->gradients, shards->parameters);
         const redco_collective op =
             job->parallelism->scheme == REDCO_INTRA_TENSOR ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
+        const double bucket_s = redcoi_comm_s(costs, op, buckets.bytes, reduce, &network);
         const double last_reduce_s =
-            buckets.last_count * redcoi_comm_s(costs, op, buckets.last_bytes, reduce, &network);
-        const double s = buckets.count * redcoi_comm_s(costs, op, buckets.bytes, reduce, &network);
+            buckets.last_count * redcoi_comm_s(costs, op, buckets.last_bytes, reduce, &network) +
+            buckets.end_count * bucket_s;
+        const double s = buckets.count * bucket_s;
         reduced_s = s + last_reduce_s;
         struct traffic both = overlap ? *backward : (struct traffic){.exposed_s = 0.0};
-        other_s += (buckets.count + buckets.last_count) * c->launch_s + last_reduce_s;
+        other_s += calls_of(&buckets) * c->launch_s + last_reduce_s;
         if ((costs->workload.overlap & REDCO_OVERLAP_AR) != 0) {
             const double kappa = redcoi_contention_ratio(costs, network);
             const double use = use_ratio(c, kappa);
-            const double left_s = bucket_window_s(&buckets, kappa, use, s, window_s);
-            const double alone_s = overlap ? unhidden_s(c, both, window_s) : 0.0;
+            const double left_s = bucket_window_s(&buckets, kappa, use, s, usable_s(windows.backward, network, use));
+            const double alone_s = overlap ? unhidden_s(c, both, windows.backward) : 0.0;
             add_traffic(&both, kappa, network, s);
-            other_s += fmax(unhidden_s(c, both, window_s) - alone_s, s - use * left_s);
+            other_s += fmax(unhidden_s(c, both, windows.backward) - alone_s, s - use * left_s);
         } else {
             other_s += s;
         }
@@ -269,8 +348,8 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     /* Embedding or head on a stage that waits for others: nothing of it is exposed. Passes of other stages that this
      * one waits for hand their gradient on before they reduce: what a pipeline's filling and draining take has no T_g.
      */
-    const double own = fmin((double)job->parallelism->micro_batches * job->stage.once, job->stage.repeat);
-    const double reduced = own - fmin(job->stage.once, own);
+    const double own = fmin((double)job->parallelism->micro_batches * job->stage.share, job->stage.repeat);
+    const double reduced = own - fmin(job->stage.share, own);
     cost->exposed_s += reduced * other_s + (job->stage.repeat - reduced) * last_s + job->stage.repeat * calls_s;
     cost->bare_forward_s = cost->forward_s;
     cost->bare_backward_s = window_s;
@@ -280,23 +359,24 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     cost->stream_s = secondary ? fmax(first_s - again_s, again_s) : first_s;
     cost->pass_forward_s = cost->forward_s + forward->exposed_s + forward_calls_s;
     cost->pass_backward_s = window_s + other_s - forward->exposed_s + calls_s - forward_calls_s;
-    cost->once_s = fmin(job->stage.once, own) * (last_s - other_s); /* the last one is not reduced by itself */
+    cost->once_s = fmin(job->stage.share, own) * (last_s - other_s); /* the last one is not reduced by itself */
 }
 
 /* The part of a window that is left for once-a-step traffic: with what computation waits for gathers and launches,
  * undisturbed, less what gathers use of the same link. The slow-down that hidden gathers cause is no wait. */
-static double window_left_s(const redcoi_job *job, double compute_s, struct traffic used, bool network, double kappa)
+static double window_left_s(const redcoi_job *job, struct window window, struct traffic used, bool network,
+                            double kappa)
 {
     const redco_calibration *const c = &job->costs->calibration;
     const double use = use_ratio(c, kappa), y = c->overlap_window_ratio;
     const double same_s = network ? used.network_s : used.nvlink_s;
     if (!(use > 0.0)) { return 0.0; }
     if ((job->costs->workload.overlap & REDCO_OVERLAP_AG_RS) == 0) {
-        return compute_s + (same_s > 0.0 ? 0.0 : used.exposed_s / use);
+        return usable_s(window, network, use) + (same_s > 0.0 ? 0.0 : used.exposed_s / use);
     }
-    const double slowed_s = c->contention_ratio * fmin(used.nvlink_s + used.network_s, y * compute_s);
-    const double idle_s = fmax(0.0, used.exposed_s - slowed_s);
-    return fmax(0.0, compute_s + (same_s > 0.0 ? (idle_s - same_s) / y : idle_s / use));
+    const double slowed_s = c->contention_ratio * fmin(used.nvlink_s + used.network_s, y * window.compute_s);
+    const double waits_s = fmax(0.0, used.exposed_s - slowed_s) + idle_s(window, network);
+    return fmax(0.0, window.compute_s + (same_s > 0.0 ? (waits_s - same_s) / y : waits_s / use));
 }
 
 /* A step's windows are written for the traffic that contends least (closed_form.h). What contends more, with factors k,
@@ -324,28 +404,31 @@ static double reduce_s(const redcoi_job *job, double size_bytes, redco_group gro
 }
 
 /* Once a step: gradients over all ranks that hold the same parameters, in buckets. The last bucket is full only when
- * backward ends, so nothing hides it. With several model chunks only the last one's backward is left to hide behind. */
-static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double window_s, struct traffic used)
+ * backward ends, so nothing hides it. Of several model chunks the first one's have its own last
+ * backward to hide behind, those of the others the passes of a group of micro-batches through the chunks before. */
+static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, struct window window, struct traffic used)
 {
     redco_costs *const costs = job->costs;
     const redco_group group = redcoi_replicas_of(job, job->shards.parameters);
     if (redco_mesh_ranks(group.mesh) <= 1) { return; }
-    const struct buckets buckets = buckets_of(job, 1.0);
+    const struct buckets buckets = buckets_of(job, 1.0, true);
     const double once = job->stage.once;
     bool network = false;
-    const double last_s = once * buckets.last_count * reduce_s(job, buckets.last_bytes, group, &network);
-    const double full_s = once * buckets.count * reduce_s(job, buckets.bytes, group, &network);
+    const double bucket_s = reduce_s(job, buckets.bytes, group, &network);
+    const double last_s =
+        once * (buckets.last_count * reduce_s(job, buckets.last_bytes, group, &network) + buckets.end_count * bucket_s);
+    const double full_s = once * buckets.count * bucket_s;
     const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_AR) != 0;
     cost->grad_comm_s = overlap ? full_s : full_s + last_s;
-    cost->exposed_s +=
-        (overlap ? last_s : 0.0) + once * (buckets.count + buckets.last_count) * costs->calibration.launch_s;
+    cost->exposed_s += (overlap ? last_s : 0.0) + once * calls_of(&buckets) * costs->calibration.launch_s;
     const double kappa = redcoi_contention_ratio(costs, network);
-    double left_s =
-        once * window_left_s(job, window_s, used, network, kappa) / redco_parallelism_chunks(job->parallelism);
-    const double use = use_ratio(&costs->calibration, kappa);
+    const redco_pipeline pipeline = redco_parallelism_pipeline(job->parallelism);
+    const double own_s = once * window_left_s(job, window, used, network, kappa) / pipeline.chunks;
+    const double use = use_ratio(&costs->calibration, kappa), earlier = 1.0 - 1.0 / pipeline.chunks;
+    double left_s = own_s;
     if (use > 0.0) {
-        left_s += (1.0 - 1.0 / redco_parallelism_chunks(job->parallelism)) *
-                  (1.0 - kappa - redcoi_hidden_residue_ratio) * full_s / use;
+        left_s += fmin(earlier * (1.0 - kappa - redcoi_hidden_residue_ratio) * full_s / use,
+                       (pipeline.chunks - 1.0) * redcoi_last_group(&pipeline) * own_s);
     }
     cost->grad_window_s = bucket_window_s(&buckets, kappa + redcoi_hidden_residue_ratio,
                                           use_ratio(&costs->calibration, kappa), full_s, left_s);
@@ -354,7 +437,7 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double 
 
 /* Once a step: updated parameters to the ranks that share them. With several model chunks the first one's have its own
  * first pass to hide behind, those of the others the passes of a group of micro-batches through the chunks before. */
-static void add_param_sync(const redcoi_job *job, redco_layer_cost *cost, double window_s, struct traffic used)
+static void add_param_sync(const redcoi_job *job, redco_layer_cost *cost, struct window window, struct traffic used)
 {
     redco_costs *const costs = job->costs;
     const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters);
@@ -368,19 +451,24 @@ static void add_param_sync(const redcoi_job *job, redco_layer_cost *cost, double
     bool network = false;
     const double s =
         calls * redcoi_comm_s(costs, inter ? REDCO_BROADCAST : REDCO_ALL_GATHER, rank_bytes / calls, group, &network);
-    cost->param_sync_comm_s = share * s;
-    cost->exposed_s += share * calls * costs->calibration.launch_s;
+    const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_BC) != 0;
+    const bool first = overlap && job->class->kind == REDCO_CLASS_EMBEDDING; /* the step begins with it */
+    cost->param_sync_comm_s = first ? 0.0 : share * s;
+    cost->exposed_s += share * calls * costs->calibration.launch_s + (first ? share * s : 0.0);
     const double kappa = redcoi_contention_ratio(costs, network);
     const redco_pipeline pipeline = redco_parallelism_pipeline(job->parallelism);
-    const double left_s = job->stage.once * window_left_s(job, window_s, used, network, kappa);
+    /* Nothing is left to fetch beside a chunk's last layer: the head, or a block. */
+    const bool head = job->class->kind == REDCO_CLASS_HEAD;
+    const double before = head ? 0.0 : job->parallelism->pp > 1 ? 1.0 - 1.0 / layers_of_pass(job) : 1.0;
+    const double left_s = job->stage.once * window_left_s(job, window, used, network, kappa);
     const double use = use_ratio(&costs->calibration, kappa), later = 1.0 - 1.0 / pipeline.chunks;
-    cost->param_sync_window_s = left_s / pipeline.chunks;
+    cost->param_sync_window_s = before * left_s / pipeline.chunks;
     if (use > 0.0) {
         cost->param_sync_window_s +=
             later *
             fmin((1.0 - kappa - redcoi_hidden_residue_ratio) * cost->param_sync_comm_s / use, pipeline.group * left_s);
     }
-    if ((costs->workload.overlap & REDCO_OVERLAP_BC) != 0) {
+    if (overlap) {
         cost->param_sync_window_s =
             as_least_contending(job, cost, kappa, cost->param_sync_comm_s, cost->param_sync_window_s);
     }
@@ -568,6 +656,7 @@ redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelis
                         .gradient_bytes = costs->state_bytes.gradient,
                         .logits_bytes = rank->logits_bytes,
                         .state_params = memo->stage_params,
+                        .first_params = memo->first_params,
                         .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism)};
 }
 
@@ -609,7 +698,7 @@ static double dynamic_j(const redcoi_job *job, double recompute_s)
     const redcoi_times *const times = job->times;
     const double again = times->forward_s > 0.0 ? recompute_s / times->forward_s : 0.0;
     const double passes_j = (1.0 + again) * times->forward_j + times->backward_j;
-    return job->stage.once * (double)job->parallelism->micro_batches * passes_j;
+    return job->stage.share * (double)job->parallelism->micro_batches * passes_j;
 }
 
 static redco_layer_cost layout_cost(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
@@ -626,12 +715,12 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_parallelism 
         tp_s += times->recompute_tp_s[config->recompute];
     }
     const double again_s = cost.recompute_s;
-    const double forward_window_s = cost.forward_s, backward_window_s = cost.backward_s + again_s;
+    const struct windows windows = windows_of(&job, &cost);
     struct traffic forward = {.exposed_s = 0.0}, backward = {.exposed_s = 0.0};
-    add_micro_batches(&job, &cost, &forward, &backward);
+    add_micro_batches(&job, &cost, windows, &forward, &backward);
     const double passes_exposed_s = cost.exposed_s;
-    add_gradients(&job, &cost, backward_window_s, backward);
-    add_param_sync(&job, &cost, forward_window_s, forward);
+    add_gradients(&job, &cost, windows.backward, backward);
+    add_param_sync(&job, &cost, windows.forward, forward);
     cost.once_s += cost.exposed_s - passes_exposed_s;
     if (paper) { add_paper_terms(&job, &cost); }
     const redcoi_states states = redcoi_layer_states(&job);
@@ -667,9 +756,9 @@ static redco_layer_cost least_cost(redco_costs *costs, const redco_parallelism *
     const bool block = job.class->kind == REDCO_CLASS_BLOCK || job.class->kind == REDCO_CLASS_CROSS;
     cost.recompute_s = block ? times->recompute_s[recompute] : 0.0;
     struct traffic forward = {.exposed_s = 0.0}, backward = {.exposed_s = 0.0};
-    const double window_s = cost.backward_s + cost.recompute_s;
-    add_micro_batches(&job, &cost, &forward, &backward);
-    add_gradients(&job, &cost, window_s, backward);
+    const struct windows windows = windows_of(&job, &cost);
+    add_micro_batches(&job, &cost, windows, &forward, &backward);
+    add_gradients(&job, &cost, windows.backward, backward);
     add_memory(&job, &states, &cost);
     cost.compute_s = job.stage.repeat * (cost.forward_s + cost.backward_s + cost.recompute_s);
     return cost;

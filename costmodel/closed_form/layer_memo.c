@@ -20,9 +20,12 @@ static bool same_group(redco_group a, redco_group b)
 
 static bool same_traffic(const redcoi_shard_traffic *a, const redcoi_shard_traffic *b)
 {
-    return !(a->gather_s < b->gather_s || a->gather_s > b->gather_s || a->scatter_s < b->scatter_s ||
-             a->scatter_s > b->scatter_s || a->calls_s < b->calls_s || a->calls_s > b->calls_s) &&
-           a->network == b->network;
+    return !(a->gather_s < b->gather_s || a->gather_s > b->gather_s || a->again_s < b->again_s ||
+             a->again_s > b->again_s || a->scatter_s < b->scatter_s || a->scatter_s > b->scatter_s ||
+             a->calls_s < b->calls_s || a->calls_s > b->calls_s || a->again_calls_s < b->again_calls_s ||
+             a->again_calls_s > b->again_calls_s) &&
+           a->network == b->network && a->again_network == b->again_network && a->secondary == b->secondary &&
+           a->by_layer == b->by_layer && a->layers == b->layers;
 }
 
 void redcoi_memo_clear(redco_costs *costs)
@@ -31,14 +34,15 @@ void redcoi_memo_clear(redco_costs *costs)
 }
 
 /* Parameters of the fullest stage that are trained, before data-parallel sharding. */
-static double stage_params(const redco_costs *costs, const redcoi_rank *rank, const redcoi_memo *memo)
+static void count_params(const redco_costs *costs, const redcoi_rank *rank, redcoi_memo *memo)
 {
-    double params = 0.0;
-    if (memo->parallelism.pp <= 1) { return (double)rank->trained_params; }
+    memo->stage_params = memo->first_params = 0.0;
     for (uint32_t i = 0; i < costs->class_count; i++) {
-        params += memo->stages[i].once * (double)rank->classes[i].trained_params * costs->classes[i].layers;
+        const double params = memo->stages[i].once * (double)rank->classes[i].trained_params * costs->classes[i].layers;
+        memo->stage_params += params;
+        if (costs->classes[i].kind == REDCO_CLASS_EMBEDDING) { memo->first_params += params; }
     }
-    return params;
+    if (memo->parallelism.pp <= 1) { memo->stage_params = (double)rank->trained_params; }
 }
 
 redcoi_memo *redcoi_memo_of(redco_costs *costs, const redco_parallelism *parallelism)
@@ -51,7 +55,8 @@ redcoi_memo *redcoi_memo_of(redco_costs *costs, const redco_parallelism *paralle
     for (uint32_t i = 0; i < costs->class_count; i++) {
         memo->stages[i] = redcoi_stage_of(costs, rank, parallelism, i);
     }
-    memo->stage_params = stage_params(costs, rank, memo);
+    if (parallelism->pp > 1) { redcoi_stages_once(costs, rank, parallelism, memo->stages); }
+    count_params(costs, rank, memo);
     return memo;
 }
 
@@ -73,10 +78,9 @@ const redcoi_exposed *redcoi_exposed_of(const redcoi_job *job, const redcoi_shar
 {
     redcoi_exposed *const kept = &job->costs->memo.exposed[class_of(job)][job->recompute];
     if (kept->times != job->times || !same_traffic(&kept->traffic, traffic)) {
-        *kept = (redcoi_exposed){.times = job->times,
-                                 .traffic = *traffic,
-                                 .forward_s = redcoi_forward_exposed_s(job, traffic),
-                                 .backward_s = redcoi_backward_exposed_s(job, traffic)};
+        kept->times = job->times;
+        kept->traffic = *traffic;
+        redcoi_expose_passes(job, traffic, &kept->forward_s, &kept->backward_s);
     }
     return kept;
 }

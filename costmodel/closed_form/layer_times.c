@@ -179,18 +179,21 @@ double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape)
     return redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, redco_parallel_tp_group(&p), NULL);
 }
 
+static bool is_attention(redco_operator_kind kind)
+{
+    return kind == REDCO_OPERATOR_ATTENTION || kind == REDCO_OPERATOR_SCORES;
+}
+
 double redcoi_repeated_ratio(redco_operator_kind kind, bool partial)
 {
     if (!partial) { return 1.0; }
-    if (kind == REDCO_OPERATOR_ATTENTION || kind == REDCO_OPERATOR_SCORES) { return 0.0; }
+    if (is_attention(kind)) { return 0.0; }
     return kind == REDCO_OPERATOR_GEMM ? partial_gemm_ratio : 1.0;
 }
 
 bool redcoi_is_repeated(const redco_engine *engine, redco_recompute policy, const redco_operator *op)
 {
-    if (policy == REDCO_RECOMPUTE_SELECTIVE) {
-        return op->kind == REDCO_OPERATOR_ATTENTION || op->kind == REDCO_OPERATOR_SCORES;
-    }
+    if (policy == REDCO_RECOMPUTE_SELECTIVE) { return is_attention(op->kind); }
     if (policy != REDCO_RECOMPUTE_MLP) { return false; }
     return redco_op_role_is_ffn(op->role) ||
            (op->role == REDCO_OP_ROLE_FFN_NORM && redco_kept_column_of(engine) == REDCO_KEPT_TE);
@@ -206,7 +209,7 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
 {
     const redco_compute *const compute = &costs->compute;
     const double exposed = costs->calibration.tp_exposed_ratio, clock_ratio = times->clock_ratio;
-    double forward_s = 0.0, backward_s = 0.0, params = 0.0, again_s = 0.0;
+    double forward_s = 0.0, backward_s = 0.0, params = 0.0, again_s = 0.0, context_s = 0.0;
     uint32_t matrices = 0;
     for (uint32_t i = 0; i < count; i++) { matrices += ops[i].kind == REDCO_OPERATOR_GEMM ? 1 : 0; }
     times->group_count = 1;
@@ -221,9 +224,12 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
         group->weight_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, clock_ratio);
         group->input_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio);
         if (matrix) { group->share += (double)ops[i].n * (double)ops[i].k; }
-        group->tp_forward_s += exposed * (tp->forward_before_s + tp->forward_after_s);
-        group->tp_backward_s += exposed * (tp->backward_before_s + tp->backward_after_s);
-        group->again_tp_s += exposed * (tp->forward_before_s + (unread ? 0.0 : tp->forward_after_s));
+        group->tp.forward_before_s += exposed * tp->forward_before_s;
+        group->tp.forward_after_s += exposed * tp->forward_after_s;
+        group->tp.backward_before_s += exposed * tp->backward_before_s;
+        group->tp.backward_after_s += exposed * tp->backward_after_s;
+        group->again_after_s += unread ? 0.0 : exposed * tp->forward_after_s;
+        if (is_attention(ops[i].kind) && !(context_s > 0.0)) { group->context_s = context_s = times->cp_forward_s; }
         if (matrix && --matrices > 0 && times->group_count < REDCOI_GROUP_TIMES_MAX) { times->group_count++; }
     }
     for (uint32_t g = 0; g < times->group_count; g++) {
@@ -231,8 +237,8 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
         backward_s += times->groups[g].weight_s + times->groups[g].input_s;
         params += times->groups[g].share;
     }
-    const double forward = (times->forward_s - exposed * times->tp_forward_s) / forward_s;
-    const double backward = (times->backward_s - exposed * times->tp_backward_s) / backward_s;
+    const double forward = (times->forward_s - exposed * times->tp_forward_s - context_s) / forward_s;
+    const double backward = (times->backward_s - exposed * times->tp_backward_s - 2.0 * context_s) / backward_s;
     for (uint32_t g = 0; g < times->group_count; g++) {
         redcoi_group_times *const group = &times->groups[g];
         group->forward_s *= forward;
@@ -240,7 +246,7 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
         group->weight_s *= backward;
         group->input_s *= backward;
         group->share = params > 0.0 ? group->share / params : 1.0;
-        again_s += group->again_s + group->again_tp_s;
+        again_s += group->again_s + group->tp.forward_before_s + group->again_after_s + group->context_s;
     }
     if (costs->workload.engine.planned_memory) { times->recompute_s[REDCO_RECOMPUTE_FULL] = again_s; }
 }

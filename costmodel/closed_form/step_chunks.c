@@ -85,8 +85,7 @@ redco_status redco_step_chunks_check(const redco_costs *costs, const redco_paral
                : st;
 }
 
-/* Micro-batches of the last group: those that do not fill one, where there are any. */
-static uint32_t last_group(const redco_pipeline *s)
+uint32_t redcoi_last_group(const redco_pipeline *s)
 {
     const uint32_t rest = s->group > 0 ? s->micro_batches % s->group : 0;
     return rest > 0 ? rest : s->group;
@@ -98,7 +97,7 @@ double redcoi_smaller_edge_repeat(const redcoi_times *edge, const redco_pipeline
 {
     const double both_s = edge->forward_s + edge->backward_s;
     if (s->kind != REDCO_PIPELINE_INTERLEAVED || !(both_s > 0.0)) { return 0.0; }
-    return (s->group * edge->forward_s + last_group(s) * edge->backward_s) / both_s;
+    return (s->group * edge->forward_s + redcoi_last_group(s) * edge->backward_s) / both_s;
 }
 
 /* A group's first micro-batch takes p passes and p transfers from a model chunk to the next; N - p passes of the others
@@ -118,7 +117,7 @@ double redcoi_interleaved_s(const redco_costs *costs, const redcoi_rank *rank, c
             last_s += t->backward_s;
         }
     }
-    const double pp = s->stages, group = s->group, last = last_group(s), loops = s->chunks - 2.0;
+    const double pp = s->stages, group = s->group, last = redcoi_last_group(s), loops = s->chunks - 2.0;
     const double down_s = pp * send_s - (group - pp) * forward_s, up_s = pp * send_s - (last - pp) * backward_s;
     return loops * (fmax(0.0, down_s) + fmax(0.0, up_s)) + fmax(0.0, down_s - (group - 1.0) * first_s) +
            fmax(0.0, up_s - (last - 1.0) * last_s);
