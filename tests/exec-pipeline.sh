@@ -167,6 +167,8 @@ refuse 2 'quiet.so: has no .predict' $good --pipeline quiet.so --predict first/t
     refuse 2 '--skip-bad: needs --data' redco-exec good.json --skip-bad
     printf '{"x": 1, "y": 3}\n\n{"x": "one"}\n[1]\n{"x": 2, "y": 5}\n{"x":\n' >mixed.jsonl
     refuse 2 'mixed.jsonl:3: "x" is no number' redco-exec good.json --pipeline good.so --data mixed.jsonl
+    build keyed 's/REDCO_EVALUE, "", "\\"x\\" is no number"/REDCO_EVALUE, "x", "is no number"/'
+    refuse 2 'mixed.jsonl:3: "x" is no number$' redco-exec good.json --pipeline keyed.so --data mixed.jsonl
     printf 'x\n' >worse.jsonl
     refuse 2 'worse.jsonl: has no example that is not bad' redco-exec good.json --pipeline good.so --data worse.jsonl --skip-bad
     redco-exec good.json --pipeline good.so --data mixed.jsonl --skip-bad --steps 2 >out 2>err || bad 'skip-bad'
