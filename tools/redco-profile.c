@@ -32,9 +32,9 @@ struct arguments {
     redco_measure_shapes shapes;
     const char *models[MOST_MODELS];
     size_t model_count;
-    const char *pipelines[MOST_MODELS];
+    struct profile_pipeline pipelines[MOST_MODELS];
     size_t pipeline_count;
-    struct profile_pipeline of; /* pipelines */
+    uint32_t micro_batches[PROFILE_BATCHES_MAX], micro_batch_count; /* the pipelines' */
     const char *output, *cluster, *check;
 };
 
@@ -51,6 +51,7 @@ enum {
     KEY_TOKENS,
     KEY_CHECK,
     KEY_PIPELINE,
+    KEY_DATA,
     KEY_MICRO_BATCH,
     KEY_LIBRARIES
 };
@@ -93,7 +94,17 @@ static error_t read_pipeline(struct arguments *a, const char *path)
     if (a->pipeline_count == MOST_MODELS) {
         return cli_bad_option(&a->cli, "--pipeline", "is given more than %d times", MOST_MODELS);
     }
-    return cli_name(&a->cli, "--pipeline", path, &a->pipelines[a->pipeline_count++]);
+    return cli_name(&a->cli, "--pipeline", path, &a->pipelines[a->pipeline_count++].path);
+}
+
+static error_t read_data(struct arguments *a, const char *path)
+{
+    struct profile_pipeline *const last = a->pipeline_count > 0 ? &a->pipelines[a->pipeline_count - 1] : NULL;
+    if (last == NULL || last->data != NULL) {
+        return cli_bad_option(&a->cli, "--data", "is of the --pipeline before it: %s",
+                              last == NULL ? "there is none" : "that has one");
+    }
+    return cli_name(&a->cli, "--data", path, &last->data);
 }
 
 static error_t read_micro_batch(struct arguments *a, const char *text)
@@ -101,17 +112,17 @@ static error_t read_micro_batch(struct arguments *a, const char *text)
     uint64_t examples = 0;
     const error_t failed = cli_u64(&a->cli, "--micro-batch", text, 1, MOST_TOKENS, &examples);
     if (failed != 0 || a->cli.err.status != REDCO_OK) { return failed; }
-    if (a->of.micro_batch_count == PROFILE_BATCHES_MAX) {
+    if (a->micro_batch_count == PROFILE_BATCHES_MAX) {
         return cli_bad_option(&a->cli, "--micro-batch", "is given more than %d times", PROFILE_BATCHES_MAX);
     }
-    a->of.micro_batches[a->of.micro_batch_count++] = (uint32_t)examples;
+    a->micro_batches[a->micro_batch_count++] = (uint32_t)examples;
     return 0;
 }
 
 static error_t check_end(struct arguments *a)
 {
     if (a->cli.err.status != REDCO_OK) { return 0; }
-    if (a->of.micro_batch_count > 0 && a->pipeline_count == 0) {
+    if (a->micro_batch_count > 0 && a->pipeline_count == 0) {
         return cli_bad_option(&a->cli, "--micro-batch", "needs --pipeline FILE.so");
     }
     if (a->pipeline_count > 0 && (a->backend == CUDA || a->collectives)) {
@@ -158,6 +169,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_MODEL: a->measures = true; return read_model(a, arg);
     case KEY_TOKENS: a->measures = true; return read_tokens(a, arg);
     case KEY_PIPELINE: a->measures = true; return read_pipeline(a, arg);
+    case KEY_DATA: a->measures = true; return read_data(a, arg);
     case KEY_MICRO_BATCH: a->measures = true; return read_micro_batch(a, arg);
     case KEY_LIBRARIES: a->libraries = true; return 0;
     case KEY_CHECK: return cli_name(&a->cli, "--check", arg, &a->check);
@@ -267,13 +279,16 @@ static redco_measure_shapes shapes_of(const struct arguments *a)
 }
 
 /* Degrees of tensor parallelism are those that the ranks may have. */
-static redco_status read_pipelines(const struct arguments *a, uint32_t ranks, redco_measure_ops *ops, redco_error *err)
+static redco_status read_pipelines(const struct arguments *a, uint32_t ranks, struct profile_pipelines *pipelines,
+                                   redco_error *err)
 {
-    struct profile_pipeline of = a->of;
     redco_status st = REDCO_OK;
-    of.most_tp = ranks;
     for (size_t i = 0; i < a->pipeline_count && st == REDCO_OK; i++) {
-        st = profile_pipeline_add(a->pipelines[i], &of, ops, err);
+        struct profile_pipeline of = a->pipelines[i];
+        of.micro_batches = a->micro_batches;
+        of.micro_batch_count = a->micro_batch_count;
+        of.most_tp = ranks;
+        st = profile_pipeline_add(pipelines, &of, err);
     }
     return st;
 }
@@ -284,7 +299,7 @@ static int measure(const struct arguments *a, const redco_world_options *launche
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     const uint32_t here = processors > 2 ? (uint32_t)processors : 2;
     const bool cuda = a->backend == CUDA;
-    redco_measure_ops ops = {.count = 0};
+    struct profile_pipelines pipelines = {.sources = NULL};
     struct profile_job job = {.ranks = a->ranks > 0 ? (uint32_t)a->ranks
                                        : cuda       ? 1
                                                     : here,
@@ -302,8 +317,8 @@ static int measure(const struct arguments *a, const redco_world_options *launche
     json_t *profile = NULL;
     redco_error err = {0};
     bool leader = true;
-    redco_status st = read_pipelines(a, mpi > 0 ? mpi : job.ranks, &ops, &err);
-    job.ops = &ops;
+    redco_status st = read_pipelines(a, mpi > 0 ? mpi : job.ranks, &pipelines, &err);
+    job.ops = &pipelines.ops;
     if (mpi > 0 && a->ranks > 0 && a->ranks != mpi) {
         st = redco_fail(&err, REDCO_EVALUE, "--ranks", "is %llu, but the launcher's ranks are %u: leave it out",
                         (unsigned long long)a->ranks, mpi);
@@ -328,7 +343,7 @@ static int measure(const struct arguments *a, const redco_world_options *launche
     }
     json_decref(profile);
     profile_result_free(&result);
-    redco_measure_ops_free(&ops);
+    profile_pipelines_free(&pipelines);
     return code;
 }
 
@@ -357,6 +372,10 @@ int main(int argc, char **argv)
          "The operators of a pipeline's loss and gradients (executor/pipeline), too, for plans of redco-plan "
          "--pipeline; "
          "may be repeated",
+         0},
+        {"data", KEY_DATA, "FILE", 0,
+         "Examples of the --pipeline before it, as redco-exec --data reads them: what making a micro-batch takes is "
+         "measured, too",
          0},
         {"micro-batch", KEY_MICRO_BATCH, "N", 0,
          "Examples of a rank at a time in those plans, and two and three times as many; may be repeated; 8", 0},

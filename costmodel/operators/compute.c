@@ -345,11 +345,12 @@ static double graph_attention_s(const redco_compute *compute, const redco_work_o
     return redco_operator_s(compute, &core, op->backward ? REDCO_PASS_GRAD_INPUT : REDCO_PASS_FORWARD);
 }
 
-/* One that a profile knows takes what was measured; else products by their FLOPs, others by their bytes. */
+/* One that a profile knows takes what was measured for so many examples; else products by their FLOPs, others by their
+ * bytes. */
 static double graph_op_s(const redco_compute *compute, const redco_work_op *op, uint64_t examples)
 {
-    const double elements = redco_count_at(&op->elements, examples);
-    const redco_operator known = {.kind = REDCO_OPERATOR_MEMORY, .measured_as = op->measured_as, .elements = elements};
+    const redco_operator known = {
+        .kind = REDCO_OPERATOR_MEMORY, .measured_as = op->measured_as, .elements = (double)examples};
     double each_s = 0.0;
     if (!redco_compute_profile_s(compute->measured, &known, REDCO_PASS_FORWARD, compute->precision, &each_s)) {
         switch (op->kind) {

@@ -71,6 +71,7 @@ typedef struct redco_backend_calls {
     const char *name; /**< "host", "cuda" */
     bool cuda;        /**< a CUDA device: NCCL runs on it */
     bool fuses;       /**< a step is faster with its operators fused */
+    bool immediate;   /**< work is done when it is queued, by the thread that queues it; any thread may */
     /** Elements of a long vector that elementwise operators should be given at once: what suits a processor's cache, or
      *  more than there are, where launches count instead. A multiple of 16. */
     uint64_t vector_elements;

@@ -32,6 +32,37 @@ static bool some(int fd, char *data, size_t size, size_t *at, bool sending)
     return moved < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
+/* So long does a rank look again and again before it sleeps: small messages come sooner than a sleeper wakes up, and
+ * ranks that compute alike meet within that time. Offering the processor in between would give it to other programs for
+ * a whole time slice, which one that sleeps gets back at once. */
+static const double look_s = 50e-6;
+
+/* Moves what can be moved at once. @return false: a connection is gone, of @p peer_out (errno) */
+static bool move_some(const struct ring *ring, const redcoi_exchange *x, size_t *sent, size_t *received,
+                      uint32_t *peer_out)
+{
+    double until_s = 0.0;
+    while (*sent < x->send_bytes || *received < x->receive_bytes) {
+        const size_t before = *sent + *received;
+        *peer_out = ring->previous;
+        if (*received < x->receive_bytes && !some(ring->in, x->receive, x->receive_bytes, received, false)) {
+            return false;
+        }
+        *peer_out = ring->next;
+        if (*sent < x->send_bytes && !some(ring->out, (char *)(uintptr_t)x->send, x->send_bytes, sent, true)) {
+            return false;
+        }
+        if (*sent + *received > before) {
+            until_s = 0.0;
+            continue;
+        }
+        const double now_s = redcoi_clock_s();
+        if (until_s == 0.0) { until_s = now_s + look_s; }
+        if (now_s >= until_s) { return true; }
+    }
+    return true;
+}
+
 /* Waits in short pieces: a run that was suspended as a whole has not waited meanwhile. */
 static const double piece_s = 0.25;
 
@@ -39,8 +70,15 @@ static redco_status socket_exchange(void *link, const redcoi_exchange *x, redco_
 {
     const struct ring *const ring = link;
     size_t sent = 0, received = 0;
+    uint32_t peer = 0;
     double waited_s = 0.0;
     while (sent < x->send_bytes || received < x->receive_bytes) {
+        const size_t before = sent + received;
+        if (!move_some(ring, x, &sent, &received, &peer)) { return lost(ring->world, peer, errno, x->what, err); }
+        if (sent + received > before) {
+            waited_s = 0.0;
+            continue;
+        }
         struct pollfd fds[3] = {{.fd = sent < x->send_bytes ? ring->out : -1, .events = POLLOUT},
                                 {.fd = received < x->receive_bytes ? ring->in : -1, .events = POLLIN},
                                 {.fd = ring->world->aborted, .events = POLLIN}};
@@ -61,13 +99,6 @@ static redco_status socket_exchange(void *link, const redcoi_exchange *x, redco_
                               fds[1].fd >= 0 ? "was not heard of" : "did not take what was sent",
                               ring->world->timeout_s);
         }
-        if (fds[1].revents != 0 && !some(ring->in, x->receive, x->receive_bytes, &received, false)) {
-            return lost(ring->world, ring->previous, errno, x->what, err);
-        }
-        if (fds[0].revents != 0 && !some(ring->out, (char *)(uintptr_t)x->send, x->send_bytes, &sent, true)) {
-            return lost(ring->world, ring->next, errno, x->what, err);
-        }
-        waited_s = 0.0; /* something moved */
     }
     return REDCO_OK;
 }

@@ -70,6 +70,11 @@ double redcoi_measure_now_s(void)
     return now_s(CLOCK_MONOTONIC);
 }
 
+double redcoi_measure_used_s(void)
+{
+    return now_s(CLOCK_THREAD_CPUTIME_ID);
+}
+
 redco_status redcoi_measure_events(redco_measurer *m, uint32_t count, redco_error *err)
 {
     if (count <= m->event_count) { return REDCO_OK; }
@@ -163,18 +168,17 @@ static redco_status choose_copies(redcoi_layout *l)
                       (unsigned long long)(l->bytes / 1000000), (unsigned long long)(most / 1000000));
 }
 
-static redco_status grow_arena(const redcoi_layout *l)
+redco_status redcoi_measure_arena(redco_measurer *m, uint64_t bytes, redco_error *err)
 {
-    redco_measurer *const m = l->m;
     const redco_backend_calls *calls = m->backend->calls;
-    if (l->bytes <= m->arena_bytes) { return REDCO_OK; }
+    if (bytes <= m->arena_bytes) { return REDCO_OK; }
     calls->release(m->backend, REDCO_MEMORY_DEVICE, m->arena);
     m->arena = NULL;
     m->arena_bytes = 0;
-    redco_status st = calls->allocate(m->backend, REDCO_MEMORY_DEVICE, l->bytes, &m->arena, l->err);
+    redco_status st = calls->allocate(m->backend, REDCO_MEMORY_DEVICE, bytes, &m->arena, err);
     if (st != REDCO_OK) { return st; }
-    m->arena_bytes = l->bytes;
-    return calls->fill_zero(m->backend, m->stream, m->arena, m->arena_bytes, l->err); /* touches every page */
+    m->arena_bytes = bytes;
+    return calls->fill_zero(m->backend, m->stream, m->arena, m->arena_bytes, err);
 }
 
 /* Fixed numbers without any order that a branch predictor could learn: the finalizer of MurmurHash3 (Appleby, public
@@ -356,7 +360,8 @@ redco_status redco_measure_graph(redco_measurer *measurer, const redco_graph *gr
     for (size_t i = 0; i < ops; i++) { l.repeats[i] = 1; }
     redco_graph_live(graph, results, result_count, l.live);
     if ((st = place_values(&l)) != REDCO_OK || (st = choose_copies(&l)) != REDCO_OK ||
-        (st = grow_arena(&l)) != REDCO_OK || (st = fill_inputs(&l, index_bound)) != REDCO_OK) {
+        (st = redcoi_measure_arena(measurer, l.bytes, err)) != REDCO_OK ||
+        (st = fill_inputs(&l, index_bound)) != REDCO_OK) {
         goto out;
     }
     st = measurer->load != NULL     ? redcoi_measure_sustained(&l, measurer->load, measurer->sustained)

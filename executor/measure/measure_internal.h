@@ -3,6 +3,7 @@
 #define REDCO_MEASURE_INTERNAL_H
 
 #include "executor/measure/measure.h"
+#include "executor/measure/suite.h"
 #include "executor/measure/sustained.h"
 
 struct redco_measurer {
@@ -49,6 +50,14 @@ redco_status redcoi_measure_fill(redco_measurer *m, void *to, uint64_t bytes, re
 /** Makes sure that there are so many events. */
 redco_status redcoi_measure_events(redco_measurer *m, uint32_t count, redco_error *err);
 double redcoi_measure_now_s(void);
+double redcoi_measure_used_s(void); /**< processor time of this thread */
+/** Memory of so many bytes at least, of which every page was touched. */
+redco_status redcoi_measure_arena(redco_measurer *m, uint64_t bytes, redco_error *err);
+
+/** graph_passes.c: one round. */
+redco_status redcoi_graph_pass_run(redco_measurer *m, redcoi_graph_pass *pass, redco_error *err);
+/** Seconds of an operator in the last round. */
+double redcoi_graph_pass_s(const redcoi_graph_pass *pass, uint32_t part);
 
 /** Fuses products, then what is left between them, as the executor does for a device. @p results become those of the
  *  new graph, which takes the place of the old one; on failure all stays as it was. */

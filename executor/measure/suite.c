@@ -149,11 +149,7 @@ static redco_status build(const redco_measure_case *one, bool fused, redcoi_comp
                                      composite_out, err);
     case REDCO_MEASURE_ATTENTION: return redcoi_composite_attention(one->dtype, &shape, composite_out, err);
     case REDCO_MEASURE_OPERATOR: return redcoi_composite_create(one->name, one->dtype, &size, composite_out, err);
-    case REDCO_MEASURE_GRAPH: {
-        *composite_out = (redcoi_composite){.graph = one->graph, .result_count = one->result_count};
-        for (uint32_t i = 0; i < one->result_count; i++) { composite_out->results[i] = one->results[i]; }
-        return REDCO_OK;
-    }
+    case REDCO_MEASURE_GRAPH: break;
     }
     return REDCO_OK;
 }
@@ -161,7 +157,6 @@ static redco_status build(const redco_measure_case *one, bool fused, redcoi_comp
 /* Below the classes of the smallest loss, and the rows of the smallest table. */
 static uint64_t index_bound(const redco_measure_case *one, const redcoi_composite *composite)
 {
-    if (one->kind == REDCO_MEASURE_GRAPH) { return one->index_bound; }
     if (one->kind != REDCO_MEASURE_OPERATOR) { return 0; }
     return composite->looks_up ? one->table_rows : LOSS_CLASSES;
 }
@@ -171,7 +166,7 @@ static redco_status build_fused(const redco_measurer *measurer, const redco_meas
                                 redcoi_composite *composite_out, redco_error *err)
 {
     const redco_status st = build(one, measurer->options.fused, composite_out, err);
-    if (st != REDCO_OK || !measurer->options.fused || one->kind == REDCO_MEASURE_GRAPH) { return st; }
+    if (st != REDCO_OK || !measurer->options.fused) { return st; }
     return redcoi_measure_fuse(redco_backend_fuse_choice(measurer->backend), &composite_out->graph,
                                composite_out->results, composite_out->result_count, err);
 }
@@ -192,12 +187,26 @@ redco_status redco_measure_case_sustained(redco_measurer *measurer, const redco_
     measurer->load = NULL;
     measurer->sustained = NULL;
     measurer->numbers = REDCO_NUMBERS_UNIFORM;
-    if (one->kind != REDCO_MEASURE_GRAPH) { redco_graph_free(composite.graph); }
+    redco_graph_free(composite.graph);
     return st;
+}
+
+/* The pass runs for its first part: those behind it take what it found. */
+static redco_status run_part(redco_measurer *measurer, redco_measure_case *one, redco_error *err)
+{
+    const redco_status st = one->part == 0 ? redcoi_graph_pass_run(measurer, one->pass, err) : REDCO_OK;
+    if (st != REDCO_OK) { return st; }
+    const double seconds = redcoi_graph_pass_s(one->pass, one->part);
+    one->forward_s = fmin(one->forward_s, seconds);
+    one->backward_s = 0.0;
+    one->average_s = (one->average_s * one->rounds + seconds) / (one->rounds + 1.0);
+    one->rounds++;
+    return REDCO_OK;
 }
 
 redco_status redco_measure_case_run(redco_measurer *measurer, redco_measure_case *one, redco_error *err)
 {
+    if (one->kind == REDCO_MEASURE_GRAPH) { return run_part(measurer, one, err); }
     redcoi_composite composite = {.graph = NULL};
     double *op_s = NULL, forward_s = 0.0, backward_s = 0.0;
     redco_status st = build_fused(measurer, one, &composite, err);
@@ -231,6 +240,6 @@ redco_status redco_measure_case_run(redco_measurer *measurer, redco_measure_case
     one->rounds++;
 out:
     free(op_s);
-    if (one->kind != REDCO_MEASURE_GRAPH) { redco_graph_free(composite.graph); }
+    redco_graph_free(composite.graph);
     return st;
 }

@@ -12,8 +12,10 @@ typedef enum redco_measure_kind {
     REDCO_MEASURE_GEMM,
     REDCO_MEASURE_ATTENTION,
     REDCO_MEASURE_OPERATOR,
-    REDCO_MEASURE_GRAPH /**< one operator, of a user's graph: graph_ops.h */
+    REDCO_MEASURE_GRAPH /**< an operator of a user's graph: graph_passes.h */
 } redco_measure_kind;
+
+typedef struct redcoi_graph_pass redcoi_graph_pass;
 
 /** A case, and the least seconds so far (infinity before the first run). */
 typedef struct redco_measure_case {
@@ -30,11 +32,9 @@ typedef struct redco_measure_case {
     double average_s;               /**< average of all runs, both together */
     uint32_t rounds;                /**< so far */
     uint64_t workspace_bytes;       /**< the largest of its operators */
-    redco_graph *graph;             /**< graph: with that operator alone; borrowed */
-    redco_value results[REDCO_OUTPUTS_MAX];
-    uint32_t result_count;
-    uint64_t index_bound;
-    char measured_as[24]; /**< graph: its name in the profile; rows are the elements of its results */
+    redcoi_graph_pass *pass;        /**< graph: the pass that it is part of, which runs for its first part; borrowed */
+    uint32_t part;
+    const char *measured_as; /**< graph: its name in the profile; rows are the examples of a micro-batch */
 } redco_measure_case;
 
 /** @param quick  few and small ones, for tests

@@ -144,11 +144,21 @@ static uint64_t mix_type(const redcoi_work_maker *m, uint64_t hash, struct opera
     return hash;
 }
 
+/* A pipeline's operators are measured beside the others of its graph: names are of one pipeline and degree. */
+static uint64_t first_hash(const redcoi_work_maker *m)
+{
+    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), m->tp);
+    for (const char *c = redco_user_pipeline_of(m->file)->name; *c != '\0'; c++) {
+        hash = mix(hash, (unsigned char)*c);
+    }
+    return hash;
+}
+
 /* Kind, flags, axes, and types of operands in symbols: operators of equal ids take equally long. */
 static void name_op(const redcoi_work_maker *m, uint32_t at, redco_work_op *out)
 {
     const redco_op *const op = op_at(m, 0, at);
-    uint64_t hash = mix(mix(UINT64_C(0xcbf29ce484222325), op->kind), op->attributes.flags);
+    uint64_t hash = mix(mix(first_hash(m), op->kind), op->attributes.flags);
     for (uint32_t i = 0; i < op->attributes.axis_count; i++) { hash = mix(hash, op->attributes.axis[i]); }
     for (uint32_t k = 0; k < op->input_count; k++) { hash = mix_type(m, hash, input_of(at, k)); }
     for (uint32_t k = 0; k < op->output_count; k++) { hash = mix_type(m, hash, (struct operand){at, k, true}); }
@@ -171,11 +181,30 @@ static bool same_op(const redco_work_op *a, const redco_work_op *b)
            strcmp(a->measured_as, b->measured_as) == 0 && same_count(&a->elements, &b->elements);
 }
 
-redco_status redcoi_work_ops(const redcoi_work_maker *m, redco_degree_work *degree, redco_error *err)
+/* Micro-batches are made of examples and copied to the device before forward. */
+static void add_batch(redcoi_work_maker *m, redco_degree_work *degree)
+{
+    redco_work_op *const op = &degree->ops[degree->op_count++];
+    double elements[REDCOI_PROBES] = {0.0}, moved[REDCOI_PROBES] = {0.0};
+    for (uint32_t p = 0; p < m->probe_count; p++) {
+        for (size_t i = 0; i < m->probes[p].task.input_count; i++) {
+            elements[p] += (double)redco_type_elements(&m->probes[p].task.inputs[i].type);
+        }
+        moved[p] = 2.0 * elements[p];
+    }
+    *op = (redco_work_op){
+        .name = "batch", .times = 1, .batch = {{1.0}}, .elements = fit(m, elements), .moved = fit(m, moved)};
+    (void)snprintf(op->measured_as, sizeof op->measured_as, "op-%016" PRIx64, mix(first_hash(m), REDCO_OP_COUNT));
+    memcpy(m->batch_name, op->measured_as, sizeof m->batch_name);
+}
+
+redco_status redcoi_work_ops(redcoi_work_maker *m, redco_degree_work *degree, redco_error *err)
 {
     const redcoi_probe *const p = &m->probes[0];
-    degree->ops = calloc((size_t)p->order_count + 1, sizeof *degree->ops);
-    if (degree->ops == NULL) { return redcoi_work_no_memory(m, err); }
+    degree->ops = calloc((size_t)p->order_count + 2, sizeof *degree->ops);
+    m->names = calloc((size_t)p->order_count + 1, sizeof *m->names);
+    if (degree->ops == NULL || m->names == NULL) { return redcoi_work_no_memory(m, err); }
+    add_batch(m, degree);
     for (uint32_t i = 0; i < p->order_count; i++) {
         const redco_op *const op = redco_graph_op(p->graph, p->order[i]);
         redco_work_op one = {.backward = p->pass[op->id] == REDCOI_BACKWARD, .times = 1};
@@ -183,19 +212,34 @@ redco_status redcoi_work_ops(const redcoi_work_maker *m, redco_degree_work *degr
         if (redco_op_is_view(op->kind)) { continue; }
         size_op(m, i, &one);
         name_op(m, i, &one);
+        memcpy(m->names[i], one.measured_as, sizeof m->names[i]);
         while (at < degree->op_count && !same_op(&degree->ops[at], &one)) { at++; }
         if (at < degree->op_count) {
             degree->ops[at].times++;
         } else {
             degree->ops[degree->op_count++] = one;
         }
-        for (uint32_t q = 0; m->options->see != NULL && one.measured_as[0] != '\0' && q < m->probe_count; q++) {
-            const redco_status st =
-                m->options->see(m->options->context, m->probes[q].graph, op_at(m, q, i), one.measured_as, err);
-            if (st != REDCO_OK) { return st; }
-        }
     }
     return REDCO_OK;
+}
+
+redco_status redcoi_work_show(redcoi_work_maker *m, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; m->options->see != NULL && i < m->probe_count && st == REDCO_OK; i++) {
+        redcoi_probe *const p = &m->probes[i];
+        redco_pipeline_graph shown = {.graph = p->graph,
+                                      .order = p->order,
+                                      .order_count = p->order_count,
+                                      .outputs = p->outputs,
+                                      .output_count = p->output_count,
+                                      .measured_as = (const char(*)[REDCO_MEASURED_NAME])m->names,
+                                      .batch_measured_as = m->batch_name,
+                                      .examples = p->examples};
+        st = m->options->see(m->options->context, &shown, err);
+        p->graph = shown.graph;
+    }
+    return st;
 }
 
 /* Sizes of intervals in symbols. */

@@ -21,7 +21,10 @@ static redco_status make_degree(redcoi_work_maker *m, redco_error *err)
     if (st == REDCO_OK) { st = redcoi_work_ops(m, degree, err); }
     if (st == REDCO_OK) { st = redcoi_work_moments(m, false, degree, err); }
     if (st == REDCO_OK) { st = redcoi_work_inputs(m, degree, err); }
+    if (st == REDCO_OK) { st = redcoi_work_show(m, err); }
     redcoi_probes_free(m);
+    free(m->names);
+    m->names = NULL;
     /* A loss that does not compute in 16 bits (random numbers are drawn in 32) has the values of 32. */
     redco_error why = {.status = REDCO_OK};
     if (st == REDCO_OK) {

@@ -12,15 +12,26 @@
 extern "C" {
 #endif
 
+/** The local graph of one rank for one micro-batch, f32. All is borrowed for the call but for the graph. */
+typedef struct redco_pipeline_graph {
+    redco_graph *graph;    /**< NULL where it was taken */
+    const uint32_t *order; /**< operators of forward, then of backward, views among them */
+    uint32_t order_count;
+    const redco_value *outputs; /**< loss and gradients */
+    uint32_t output_count;
+    const char (*measured_as)[REDCO_MEASURED_NAME]; /**< by place in the order; "" of views and collectives */
+    const char *batch_measured_as;                  /**< likewise, making a micro-batch */
+    uint32_t examples;
+} redco_pipeline_graph;
+
 typedef struct redco_pipeline_work_options {
     uint32_t most_tp;     /**< degrees 2, 4, ... up to this are laid out; 0 and 1: none */
     bool tp_given;        /**< a degree that cannot be laid out is an error, if it is most_tp; else it is left out */
     uint32_t micro_batch; /**< that the plan will have; 0: not known */
     const redco_user_rules *rules; /**< NULL: RedCoast's alone */
-    /** Called for each operator of the local graphs of one rank, f32, with what it is known as: to measure them. The
-     *  graph lives for the call. NULL: nothing is */
-    redco_status (*see)(void *context, const redco_graph *graph, const redco_op *op, const char *measured_as,
-                        redco_error *err);
+    /** Called for the graph of each micro-batch and degree, to measure its operators: may take the graph. NULL: none is
+     *  shown */
+    redco_status (*see)(void *context, redco_pipeline_graph *graph, redco_error *err);
     void *context;
 } redco_pipeline_work_options;
 

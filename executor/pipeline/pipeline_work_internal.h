@@ -37,6 +37,8 @@ typedef struct redcoi_work_maker {
     uint32_t tp;
     redcoi_probe probes[REDCOI_PROBES];
     uint32_t probe_count;
+    char (*names)[REDCO_MEASURED_NAME]; /**< by place in the orders: what operators are measured as */
+    char batch_name[REDCO_MEASURED_NAME];
     redco_graph_work *work;
 } redcoi_work_maker;
 
@@ -53,7 +55,9 @@ void redcoi_probes_free(redcoi_work_maker *m);
 /** Finds the passes that hold the gradient of each parameter, in the first probe. */
 void redcoi_probes_passes(redcoi_work_maker *m);
 
-redco_status redcoi_work_ops(const redcoi_work_maker *m, redco_degree_work *degree, redco_error *err);
+redco_status redcoi_work_ops(redcoi_work_maker *m, redco_degree_work *degree, redco_error *err);
+/** Shows the graphs to whoever measures them; those that he takes are gone. */
+redco_status redcoi_work_show(redcoi_work_maker *m, redco_error *err);
 /** Steps that are the fullest of their pass for some micro-batch. @param narrow  the probes compute in 16 bits */
 redco_status redcoi_work_moments(const redcoi_work_maker *m, bool narrow, redco_degree_work *degree, redco_error *err);
 /** The inputs that the graph has, the key of random numbers among them. */

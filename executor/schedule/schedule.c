@@ -11,6 +11,19 @@ redco_status redcoi_schedule_memory_short(redco_error *err)
     return redco_fail(err, REDCO_ENOMEM, "schedule", "no memory for the schedule of a step");
 }
 
+/* Under the lock, as all of what follows up to lane(). */
+static void wake_all(redco_schedule *s)
+{
+    for (int k = 0; k < REDCOI_STREAMS; k++) { (void)pthread_cond_signal(&s->threads[k].wake); }
+}
+
+static void sleep_until_woken(redcoi_thread *thread)
+{
+    thread->asleep = true;
+    (void)pthread_cond_wait(&thread->wake, &thread->schedule->lock);
+    thread->asleep = false;
+}
+
 /* The first failure of any thread ends the step of all. */
 static void fail(redco_schedule *s, redco_status status, const redco_error *err)
 {
@@ -19,25 +32,70 @@ static void fail(redco_schedule *s, redco_status status, const redco_error *err)
         s->status = status;
         s->error = *err;
     }
-    (void)pthread_cond_broadcast(&s->changed);
+    wake_all(s);
     (void)pthread_mutex_unlock(&s->lock);
     if (status != REDCO_EINFEASIBLE) { redco_world_abort(s->options.world); } /* which all ranks meet by themselves */
 }
 
-/* Waits until other streams have got far enough. @return false: somebody failed */
-static bool wait_for(redcoi_thread *thread, const redcoi_task *task)
+static bool is_done(const redcoi_thread *thread)
+{
+    return thread->done >= thread->task_count;
+}
+
+/* Its next task waits for nothing more. */
+static bool is_ready(const redcoi_thread *thread)
+{
+    const redco_schedule *const s = thread->schedule;
+    if (thread->busy || is_done(thread)) { return false; }
+    const redcoi_task *const task = &s->tasks[thread->tasks[thread->done]];
+    for (uint32_t i = 0; i < task->wait_count; i++) {
+        const redcoi_task *const other = &s->tasks[s->waits[task->first_wait + i].task];
+        if (s->threads[other->stream_kind].done <= other->ordinal) { return false; }
+    }
+    return true;
+}
+
+static bool all_are_done(const redco_schedule *s)
+{
+    bool done = true;
+    for (int k = 0; k < REDCOI_STREAMS; k++) { done = done && is_done(&s->threads[k]); }
+    return done;
+}
+
+/* The thread ends its step. One that helps stays until nobody has anything to do. */
+static bool is_over(const redcoi_thread *thread)
+{
+    const bool helps = thread->schedule->helps && thread->stream_kind == REDCOI_STREAM_COMPUTE;
+    return helps ? all_are_done(thread->schedule) : is_done(thread);
+}
+
+/* The stream whose next task this thread does now: its own, or one of which a task is missing, as another stream's
+ * might wait for ranks that wait for this thread. @return NULL: it has to wait */
+static redcoi_thread *next_stream(redcoi_thread *thread)
 {
     redco_schedule *const s = thread->schedule;
-    (void)pthread_mutex_lock(&s->lock);
-    for (uint32_t i = 0; i < task->wait_count && s->status == REDCO_OK; i++) {
-        const redcoi_task *const other = &s->tasks[s->waits[task->first_wait + i].task];
-        while (s->done[other->stream_kind] <= other->ordinal && s->status == REDCO_OK) {
-            (void)pthread_cond_wait(&s->changed, &s->lock);
-        }
+    if (is_ready(thread)) { return thread; }
+    if (!s->helps || thread->stream_kind != REDCOI_STREAM_COMPUTE) { return NULL; }
+    for (int k = 0; k < REDCOI_STREAMS && is_done(thread); k++) {
+        if (is_ready(&s->threads[k])) { return &s->threads[k]; }
     }
-    const bool good = s->status == REDCO_OK;
-    (void)pthread_mutex_unlock(&s->lock);
-    return good;
+    const redcoi_task *const task = is_done(thread) ? NULL : &s->tasks[thread->tasks[thread->done]];
+    for (uint32_t i = 0; task != NULL && i < task->wait_count; i++) {
+        const redcoi_task *const awaited = &s->tasks[s->waits[task->first_wait + i].task];
+        redcoi_thread *const other = &s->threads[awaited->stream_kind];
+        if (other->done <= awaited->ordinal && is_ready(other)) { return other; }
+    }
+    return NULL;
+}
+
+/* Whoever sleeps and could go on, but for the stream that this thread goes on with itself. */
+static void wake_others(redco_schedule *s, const redcoi_thread *taken)
+{
+    for (int k = 0; k < REDCOI_STREAMS; k++) {
+        redcoi_thread *const other = &s->threads[k];
+        const bool goes_on = other != taken && (k == REDCOI_STREAM_COMPUTE || is_ready(other));
+        if (other->asleep && goes_on) { (void)pthread_cond_signal(&other->wake); }
+    }
 }
 
 /* Behind what the streams of other streams hold of it, and behind the beginning of the step. */
@@ -118,29 +176,39 @@ static redco_status do_task(redcoi_thread *thread, uint32_t first, uint32_t *cou
         st = act(thread, index, err);
     }
     if (st == REDCO_OK) { st = set_segment_end(thread, index, thread->tasks[last->ordinal], err); }
-    if (st != REDCO_OK) { return st; }
     *count_out = count > 0 ? count : 1;
-    if (s->options.emulate) {
+    if (st == REDCO_OK && s->options.emulate) {
         s->ended_s[index] = redcoi_clock_now_s();
         if (task->action != REDCOI_COMPUTE && task->action != REDCOI_NOTHING) {
             thread->emulated_s = s->ended_s[index]; /* the next emulated operator follows something real */
         }
     }
-    (void)pthread_mutex_lock(&s->lock);
-    s->done[thread->stream_kind] = last->ordinal + 1;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
-    return REDCO_OK;
+    return st;
 }
 
-static redco_status stream_lane(redcoi_thread *thread, redco_error *err)
+/* Tasks one after another, as what they wait for is done. */
+static redco_status lane(redcoi_thread *thread, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
     redco_status st = REDCO_OK;
-    for (uint32_t i = 0, count = 0; i < thread->task_count && st == REDCO_OK; i += count) {
-        if (!wait_for(thread, &s->tasks[thread->tasks[i]])) { break; }
-        st = do_task(thread, i, &count, err);
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->status == REDCO_OK && st == REDCO_OK && !is_over(thread)) {
+        redcoi_thread *const stream = next_stream(thread);
+        wake_others(s, stream);
+        if (stream == NULL) {
+            sleep_until_woken(thread);
+            continue;
+        }
+        uint32_t count = 0;
+        stream->busy = true;
+        (void)pthread_mutex_unlock(&s->lock);
+        st = do_task(stream, stream->done, &count, err);
+        (void)pthread_mutex_lock(&s->lock);
+        stream->busy = false;
+        if (st == REDCO_OK) { stream->done += count; }
     }
+    wake_others(s, NULL);
+    (void)pthread_mutex_unlock(&s->lock);
     return st;
 }
 
@@ -150,7 +218,7 @@ static void run_stream_kind(redcoi_thread *thread)
 {
     redco_schedule *const s = thread->schedule;
     redco_error err = {.status = REDCO_OK};
-    redco_status st = stream_lane(thread, &err);
+    redco_status st = lane(thread, &err);
     if (st != REDCO_OK) { fail(s, st, &err); }
     const bool failed = st != REDCO_OK;
     st = thread->backend->calls->stream_finish(thread->backend, thread->stream, failed ? NULL : &err);
@@ -167,7 +235,9 @@ static void *thread_main(void *context)
     uint64_t round = 0;
     for (;;) {
         (void)pthread_mutex_lock(&s->lock);
-        while (s->round == round && !s->stop) { (void)pthread_cond_wait(&s->changed, &s->lock); }
+        while (!s->stop && (s->helps ? is_done(thread) || s->status != REDCO_OK : s->round == round)) {
+            sleep_until_woken(thread);
+        }
         const bool stop = s->stop;
         round = s->round;
         (void)pthread_mutex_unlock(&s->lock);
@@ -176,9 +246,17 @@ static void *thread_main(void *context)
         run_stream_kind(thread);
         (void)pthread_mutex_lock(&s->lock);
         s->idle++;
-        (void)pthread_cond_broadcast(&s->changed);
+        wake_others(s, NULL);
         (void)pthread_mutex_unlock(&s->lock);
     }
+}
+
+/* A failure leaves it to others to end what they have begun. */
+static bool any_is_busy(const redco_schedule *s)
+{
+    bool busy = false;
+    for (int k = 0; k < REDCOI_STREAMS; k++) { busy = busy || s->threads[k].busy; }
+    return busy;
 }
 
 redco_status redco_schedule_run(redco_schedule *s, uint64_t number, double learning_rate, double gradient_scale,
@@ -192,7 +270,7 @@ redco_status redco_schedule_run(redco_schedule *s, uint64_t number, double learn
     redco_status st = own->backend->calls->event_set(own->backend, own->stream, s->base, err);
     if (st != REDCO_OK) { return st; }
     (void)pthread_mutex_lock(&s->lock);
-    memset(s->done, 0, sizeof s->done);
+    for (int k = 0; k < REDCOI_STREAMS; k++) { s->threads[k].done = 0; }
     s->idle = 0;
     s->number = number;
     s->learning_rate = learning_rate;
@@ -200,7 +278,7 @@ redco_status redco_schedule_run(redco_schedule *s, uint64_t number, double learn
     s->sums[0] = s->sums[1] = s->loss = s->norm = 0.0;
     s->summed = s->exchange.used[0] = s->exchange.used[1] = false;
     s->round++;
-    (void)pthread_cond_broadcast(&s->changed);
+    if (!s->helps) { wake_all(s); }
     (void)pthread_mutex_unlock(&s->lock);
     own->emulated_s = redcoi_clock_now_s();
     run_stream_kind(own);
@@ -208,7 +286,7 @@ redco_status redco_schedule_run(redco_schedule *s, uint64_t number, double learn
         started += s->threads[stream_kind].started ? 1 : 0;
     }
     (void)pthread_mutex_lock(&s->lock);
-    while (s->idle < started) { (void)pthread_cond_wait(&s->changed, &s->lock); }
+    while (s->helps ? any_is_busy(s) : s->idle < started) { sleep_until_woken(own); }
     st = s->status;
     (void)pthread_mutex_unlock(&s->lock);
     if (st != REDCO_OK) { return redco_fail(err, st, s->error.place, "%s", s->error.text); }
@@ -247,6 +325,7 @@ static redco_status open_stream_kind(redco_schedule *s, redcoi_stream_kind strea
 
 static redco_status start_threads(redco_schedule *s, redco_error *err)
 {
+    for (int k = 0; k < REDCOI_STREAMS; k++) { s->threads[k].done = s->threads[k].task_count; } /* no step has begun */
     for (int stream_kind = REDCOI_STREAM_COMPUTE + 1; stream_kind < REDCOI_STREAMS; stream_kind++) {
         redcoi_thread *const thread = &s->threads[stream_kind];
         if (thread->task_count == 0) { continue; }
@@ -288,7 +367,9 @@ redco_status redco_schedule_create(const redco_schedule_options *options, redco_
     if (s == NULL) { return redcoi_schedule_memory_short(err); }
     s->options = *options;
     s->micro_batches = (uint32_t)redco_step_micro_batches(options->step);
-    if (pthread_mutex_init(&s->lock, NULL) != 0 || pthread_cond_init(&s->changed, NULL) != 0) {
+    bool locks = pthread_mutex_init(&s->lock, NULL) == 0;
+    for (int k = 0; k < REDCOI_STREAMS; k++) { locks = locks && pthread_cond_init(&s->threads[k].wake, NULL) == 0; }
+    if (!locks) {
         free(s);
         return redco_fail(err, REDCO_ESYSTEM, "schedule", "no lock");
     }
@@ -296,6 +377,7 @@ redco_status redco_schedule_create(const redco_schedule_options *options, redco_
         st = open_stream_kind(s, (redcoi_stream_kind)stream_kind, err);
     }
     if (st != REDCO_OK) { goto out; }
+    s->helps = s->threads[REDCOI_STREAM_COMPUTE].backend->calls->immediate && !options->emulate && !options->replay;
     if ((st = redcoi_bind_make(s, err)) != REDCO_OK) { goto out; }
     s->loss_compute_task = s->bind.compute_task_of[redco_value_op(options->graph, options->loss)->id];
     if ((st = redcoi_values_plan(s, err)) != REDCO_OK || (st = redcoi_slots_plan(s, err)) != REDCO_OK ||
@@ -319,7 +401,7 @@ void redco_schedule_free(redco_schedule *s)
     if (s == NULL) { return; }
     (void)pthread_mutex_lock(&s->lock);
     s->stop = true;
-    (void)pthread_cond_broadcast(&s->changed);
+    wake_all(s);
     (void)pthread_mutex_unlock(&s->lock);
     for (int stream_kind = 0; stream_kind < REDCOI_STREAMS; stream_kind++) {
         if (s->threads[stream_kind].started) { (void)pthread_join(s->threads[stream_kind].thread, NULL); }
@@ -335,12 +417,12 @@ void redco_schedule_free(redco_schedule *s)
         if (thread->stream != NULL) { thread->backend->calls->stream_free(thread->backend, thread->stream); }
         redco_backend_close(thread->backend);
         free(thread->tasks);
+        (void)pthread_cond_destroy(&thread->wake);
     }
     redco_step_free(s->step);
     free(s->replayed);
     free(s->tasks);
     free(s->waits);
-    (void)pthread_cond_destroy(&s->changed);
     (void)pthread_mutex_destroy(&s->lock);
     free(s);
 }

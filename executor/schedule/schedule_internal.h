@@ -137,6 +137,10 @@ typedef struct redcoi_thread {
     uint32_t task_count;
     pthread_t thread;
     bool started;
+    /* Under the schedule's lock. */
+    pthread_cond_t wake;
+    bool asleep, busy; /**< busy: a task of the stream is being done */
+    uint32_t done;     /**< tasks of this step */
     double emulated_s; /**< until when the emulated operators so far last */
 } redcoi_thread;
 
@@ -172,11 +176,10 @@ struct redco_schedule {
     redcoi_exchange_memory exchange;
     /* Shared by threads; under the lock. */
     pthread_mutex_t lock;
-    pthread_cond_t changed;
+    bool helps; /**< the thread that computes does what it would wait for, where nobody has begun it */
     uint64_t round;
     bool stop;
-    uint32_t done[REDCOI_STREAMS]; /**< tasks of this step */
-    uint32_t idle;                 /**< threads that have finished the round */
+    uint32_t idle; /**< threads that have finished the round; with help nobody asks */
     redco_status status;
     redco_error error;
     /* State of the step under way; written by the stream that computes, or before another waits for it. */

@@ -5,6 +5,7 @@
 #include "executor/backend/host/host.h"
 #include "executor/measure/block.h"
 #include "executor/measure/contention.h"
+#include "executor/measure/graph_passes.h"
 #include "executor/measure/measure_collectives.h"
 #include "executor/measure/suite.h"
 #include "tests/unit/processes.h"
@@ -350,9 +351,104 @@ static void contention_is_a_ratio(void **state)
     redco_world_close(world);
 }
 
+enum { ROWS = 5, EXAMPLES = 3 };
+
+/* Rows of a table by number, added up: the last row exists, the next does not. */
+struct fed {
+    uint32_t batches;
+    bool fails;
+};
+
+static redco_status next_numbers(void *context, uint32_t examples, void *const *data, redco_error *err)
+{
+    struct fed *const fed = context;
+    assert_int_equal(examples, EXAMPLES);
+    if (fed->fails) { return redco_fail(err, REDCO_EVALUE, "examples:7", "is bad"); }
+    for (uint32_t i = 0; i < examples; i++) { ((int32_t *)data[1])[i] = ROWS - 1; }
+    fed->batches++;
+    return REDCO_OK;
+}
+
+/* The order is gather, sum, sum, all-reduce, of which the sums have one name and the all-reduce none; the graph lacks
+ * the first input of a batch. */
+static redco_status add_graph(redco_measure_ops *ops, struct fed *fed)
+{
+    static const char *const inputs[] = {"unused", "numbers"};
+    static const uint64_t input_bytes[] = {64, EXAMPLES * sizeof(int32_t)};
+    static const char names[4][REDCO_MEASURED_AS] = {"op-gather", "op-sum", "op-sum", ""};
+    const uint64_t table_dim[2] = {ROWS, 8}, numbers_dim[1] = {EXAMPLES};
+    const redco_tensor_type table_type = redco_type(REDCO_F32, 2, table_dim),
+                            numbers_type = redco_type(REDCO_I32, 1, numbers_dim);
+    redco_graph *const g = redco_graph_create();
+    const redco_value table = redco_input(g, "table", &table_type), numbers = redco_input(g, "numbers", &numbers_type);
+    const redco_value rows = redco_gather(g, table, numbers, NULL);
+    const redco_value twice = redco_add(g, rows, rows), fourfold = redco_add(g, twice, twice);
+    const redco_value all = redco_graph_all_reduce(g, fourfold, (redco_rank_group){0, 2}, false);
+    const uint32_t order[4] = {redco_value_op(g, rows)->id, redco_value_op(g, twice)->id,
+                               redco_value_op(g, fourfold)->id, redco_value_op(g, all)->id};
+    assert_int_equal(redco_graph_status(g, NULL), REDCO_OK);
+    const redco_measure_graph_of of = {.graph = g,
+                                       .order = order,
+                                       .order_count = 4,
+                                       .outputs = &all,
+                                       .output_count = 1,
+                                       .measured_as = names,
+                                       .examples = EXAMPLES,
+                                       .next = fed != NULL ? next_numbers : NULL,
+                                       .context = fed,
+                                       .inputs = inputs,
+                                       .input_bytes = input_bytes,
+                                       .input_count = fed != NULL ? 2 : 0,
+                                       .batch_measured_as = "op-batch"};
+    return redco_measure_ops_add(ops, &of, NULL);
+}
+
+/* A row for each name and one for the batch, each of the micro-batch's examples; a batch comes before every pass. */
+static void a_users_graph_has_a_row_for_each_name(void **state)
+{
+    struct bench *bench = *state;
+    static const char *const wanted[] = {"op-gather", "op-sum", "op-batch"};
+    redco_measure_ops ops = {.count = 0};
+    struct fed fed = {.batches = 0};
+    assert_int_equal(add_graph(&ops, &fed), REDCO_OK);
+    assert_int_equal(ops.count, 3);
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < ops.count; i++) {
+            const double before_s = ops.cases[i].forward_s;
+            assert_int_equal(redco_measure_case_run(bench->measurer, &ops.cases[i], NULL), REDCO_OK);
+            assert_string_equal(ops.cases[i].measured_as, wanted[i]);
+            assert_int_equal(ops.cases[i].rows, EXAMPLES);
+            assert_true(sound(ops.cases[i].forward_s) && ops.cases[i].backward_s == 0.0);
+            assert_true(ops.cases[i].forward_s <= before_s);
+        }
+    }
+    assert_true(fed.batches >= 4); /* two rounds, each with one pass that warms up */
+    fed.fails = true;
+    redco_error err = {0};
+    assert_int_equal(redco_measure_case_run(bench->measurer, &ops.cases[0], &err), REDCO_EVALUE);
+    assert_string_equal(err.place, "examples:7");
+    redco_measure_ops_free(&ops);
+}
+
+/* Numbers that nobody feeds are rows of the table: the sanitizers of the debug preset see others. */
+static void a_users_graph_needs_no_data(void **state)
+{
+    struct bench *bench = *state;
+    redco_measure_ops ops = {.count = 0};
+    assert_int_equal(add_graph(&ops, NULL), REDCO_OK);
+    assert_int_equal(ops.count, 2);
+    for (size_t i = 0; i < ops.count; i++) {
+        assert_int_equal(redco_measure_case_run(bench->measurer, &ops.cases[i], NULL), REDCO_OK);
+        assert_true(sound(ops.cases[i].forward_s));
+    }
+    redco_measure_ops_free(&ops);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_users_graph_has_a_row_for_each_name),
+        cmocka_unit_test(a_users_graph_needs_no_data),
         cmocka_unit_test(the_list_for_devices_holds_what_was_asked_for),
         cmocka_unit_test(queued_runs_have_times),
         cmocka_unit_test(a_device_alone_has_contention),

@@ -2,20 +2,28 @@
 #ifndef REDCO_TOOLS_PROFILE_PIPELINE_H
 #define REDCO_TOOLS_PROFILE_PIPELINE_H
 
-#include "executor/measure/graph_ops.h"
+#include "executor/measure/graph_passes.h"
 
 enum { PROFILE_BATCHES_MAX = 8 };
 
 /** The questions about one pipeline. */
 struct profile_pipeline {
-    uint32_t
-        micro_batches[PROFILE_BATCHES_MAX]; /**< micro-batches of the plans that are meant; none: 8 and multiples */
+    const char *path, *data;       /**< data NULL: micro-batches are not measured */
+    const uint32_t *micro_batches; /**< micro-batches of the plans that are meant; none: 8 and multiples */
     uint32_t micro_batch_count;
     uint32_t most_tp;
 };
 
+/** Cases, and what they read while they are measured. */
+struct profile_pipelines {
+    redco_measure_ops ops;
+    struct profile_source *sources; /**< pipelines that are open */
+    struct profile_batches *batches;
+};
+
 /** Adds the operators of loss and gradients, of each micro-batch and degree of tensor parallelism. */
-redco_status profile_pipeline_add(const char *path, const struct profile_pipeline *of, redco_measure_ops *ops,
+redco_status profile_pipeline_add(struct profile_pipelines *pipelines, const struct profile_pipeline *of,
                                   redco_error *err);
+void profile_pipelines_free(struct profile_pipelines *pipelines); /**< frees its contents */
 
 #endif

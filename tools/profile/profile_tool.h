@@ -3,7 +3,7 @@
 #ifndef REDCO_TOOLS_PROFILE_TOOL_H
 #define REDCO_TOOLS_PROFILE_TOOL_H
 
-#include "executor/measure/graph_ops.h"
+#include "executor/measure/graph_passes.h"
 #include "executor/measure/measure_collectives.h"
 #include "executor/measure/suite.h"
 #include "tools/cli/cli.h"

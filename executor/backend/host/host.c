@@ -199,6 +199,7 @@ static redco_status host_share(redco_backend *backend, redco_backend **backend_o
 
 static const redco_backend_calls host_calls = {
     .name = "host",
+    .immediate = true,
     .vector_elements = (uint64_t)1 << 14,
     .clock_resolution_s = 2e-9, /* two readings of a clock of nanoseconds */
     .close = host_close,
