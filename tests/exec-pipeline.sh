@@ -134,6 +134,12 @@ wrong none 's/redco_user_pipeline_parameter/(void)/' 'describe() gave no paramet
 build nan 's/return redco_cast(g, redco_mean_all(g, /return redco_cast(g, redco_mean_all(g, redco_log(g, redco_neg(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error))))/'
 # shellcheck disable=SC2086
 refuse 1 'loss' $good --pipeline nan.so
+# A function that ends its process: that which plans, a rank.
+build leaves 's/^static redco_value loss/#include <stdlib.h>\n&/; s/    (void)context;/    (void)context;\n    exit(0);/'
+refuse 3 'leaves.so: a function called exit(0)' redco-plan --pipeline leaves.so --gpus 1
+build leaves 's/^#include.*/&\n#include <stdlib.h>\n#include <unistd.h>\nstatic int opened;/; s/    redco_user_pipeline_input/    opened = getpid();\n&/; s/    (void)context;/    (void)context;\n    if (getpid() != opened) { exit(0); }/'
+# shellcheck disable=SC2086
+refuse 3 'rank 0: .*called exit(0)' $good --pipeline leaves.so
 build predicts 's/\.predict = line/.predict = total/; s/^static redco_value loss/static redco_value total(redco_scope *scope)\n{\n    return redco_sum_all(scope->graph, line(scope));\n}\n\n&/'
 # shellcheck disable=SC2086
 refuse 2 'predict() gave f32\[\] for 3 examples; numbers of shape \[3, ...\] are needed' $good --pipeline predicts.so --steps 0 --predict first/train.jsonl
@@ -161,6 +167,8 @@ refuse 2 'quiet.so: has no .predict' $good --pipeline quiet.so --predict first/t
     refuse 2 '--skip-bad: needs --data' redco-exec good.json --skip-bad
     printf '{"x": 1, "y": 3}\n\n{"x": "one"}\n[1]\n{"x": 2, "y": 5}\n{"x":\n' >mixed.jsonl
     refuse 2 'mixed.jsonl:3: "x" is no number' redco-exec good.json --pipeline good.so --data mixed.jsonl
+    build keyed 's/REDCO_EVALUE, "", "\\"x\\" is no number"/REDCO_EVALUE, "x", "is no number"/'
+    refuse 2 'mixed.jsonl:3: "x" is no number$' redco-exec good.json --pipeline keyed.so --data mixed.jsonl
     printf 'x\n' >worse.jsonl
     refuse 2 'worse.jsonl: has no example that is not bad' redco-exec good.json --pipeline good.so --data worse.jsonl --skip-bad
     redco-exec good.json --pipeline good.so --data mixed.jsonl --skip-bad --steps 2 >out 2>err || bad 'skip-bad'

@@ -105,5 +105,9 @@ int main(int argc, char **argv)
     if (rc != CLI_RUN) { return rc; }
     if (args.from != NULL) { return plan_export_file(&args); }
     if (args.run.compared[0] != NULL) { return run_answer_compare(&args); }
-    return args.check != NULL ? answer_check(&args) : run(&args);
+    if (args.check != NULL) { return answer_check(&args); }
+    struct cli_guard *const guard = args.pipeline != NULL ? cli_arm(args.pipeline) : NULL;
+    const int done = run(&args);
+    cli_disarm(guard);
+    return done;
 }

@@ -50,6 +50,8 @@ static const struct word overlap_words[] = {{"ag_rs", REDCO_OVERLAP_AG_RS},
                                             {"bc", REDCO_OVERLAP_BC},
                                             {"tp", REDCO_OVERLAP_TP},
                                             {NULL, 0}};
+static const struct word cp_type_words[] = {
+    {"p2p", REDCO_CP_P2P}, {"all-gather", REDCO_CP_ALL_GATHER}, {"all-to-all", REDCO_CP_ALL_TO_ALL}, {NULL, 0}};
 static const struct word mem_words[] = {
     {"allocated", REDCO_MEM_ALLOCATED}, {"reserved", REDCO_MEM_RESERVED}, {"device", REDCO_MEM_DEVICE}, {NULL, 0}};
 static const struct word outcome_words[] = {{"ok", REDCO_OUTCOME_OK}, {"oom", REDCO_OUTCOME_OOM}, {NULL, 0}};
@@ -107,6 +109,7 @@ static const struct column columns[REDCO_COLUMN_COUNT] = {
     [REDCO_COLUMN_PP] = {"pp", KIND_U32, AT(pp)},
     [REDCO_COLUMN_VIRTUAL_PP] = {"virtual_pp", KIND_U32, AT(virtual_pp)},
     [REDCO_COLUMN_CP] = {"cp", KIND_U32, AT(cp)},
+    [REDCO_COLUMN_CP_TYPE] = {"cp_type", KIND_WORD, AT(cp_type), cp_type_words},
     [REDCO_COLUMN_EP] = {"ep", KIND_U32, AT(ep)},
     [REDCO_COLUMN_P_SHARD] = {"p_shard", KIND_MESH, AT(shards.parameters)},
     [REDCO_COLUMN_G_SHARD] = {"g_shard", KIND_MESH, AT(shards.gradients)},

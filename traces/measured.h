@@ -8,6 +8,7 @@
 #ifndef REDCO_TRACES_MEASURED_H
 #define REDCO_TRACES_MEASURED_H
 
+#include "costmodel/parallel/parallel.h"
 #include "topology/base/sharding.h"
 #include "topology/base/status.h"
 
@@ -47,6 +48,7 @@ typedef enum redco_measured_column {
     REDCO_COLUMN_PP,
     REDCO_COLUMN_VIRTUAL_PP,
     REDCO_COLUMN_CP,
+    REDCO_COLUMN_CP_TYPE,
     REDCO_COLUMN_EP,
     REDCO_COLUMN_P_SHARD,
     REDCO_COLUMN_G_SHARD,
@@ -164,6 +166,7 @@ typedef struct redco_measured_run {
     redco_software software;
 
     uint32_t dp, tp, pp, virtual_pp, cp, ep;
+    redco_cp_type cp_type;
     redco_shards shards;    /**< over the data-parallel ranks; 0x0 = unknown */
     redco_mesh p_secondary; /**< ZeRO++'s second copy; 0x0 = none */
     redco_measured_scheme scheme;

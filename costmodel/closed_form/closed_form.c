@@ -189,17 +189,30 @@ static redco_status check_positions(const redco_costs *costs, redco_error *err)
                       dims->max_positions, redco_model_name(costs->model));
 }
 
+static redco_parallel_limits limits_of(const redco_costs *costs, const redco_parallelism *parallelism)
+{
+    return (redco_parallel_limits){.model = redco_model_name(costs->model),
+                                   .cluster = costs->machine.name,
+                                   .heads = costs->dims->heads,
+                                   .kv_heads = costs->dims->kv_heads,
+                                   .layers = costs->blocks,
+                                   .seq_len = costs->workload.seq_len,
+                                   .sequence_parallel = parallelism->sequence_parallel,
+                                   .zigzag = !costs->workload.engine.contiguous_context};
+}
+
 static redco_status check_degrees(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
 {
     const redco_parallel p = redcoi_parallel_of(costs, parallelism);
-    const redco_parallel_limits limits = {.model = redco_model_name(costs->model),
-                                          .cluster = costs->machine.name,
-                                          .heads = costs->dims->heads,
-                                          .kv_heads = costs->dims->kv_heads,
-                                          .layers = costs->blocks,
-                                          .seq_len = costs->workload.seq_len,
-                                          .sequence_parallel = parallelism->sequence_parallel};
+    const redco_parallel_limits limits = limits_of(costs, parallelism);
     return redco_parallel_check(&p, &limits, err);
+}
+
+bool redcoi_cp_type_allowed(const redco_costs *costs, const redco_parallelism *parallelism)
+{
+    const redco_parallel p = redcoi_parallel_of(costs, parallelism);
+    const redco_parallel_limits limits = limits_of(costs, parallelism);
+    return redco_parallel_check_exchange(&p, &limits, NULL) == REDCO_OK;
 }
 
 /* A user's graph is laid out for some numbers of ranks, and may be one of a single micro-batch. */

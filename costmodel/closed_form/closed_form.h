@@ -40,6 +40,7 @@ typedef struct redco_workload {
 /** A way to split one step: degrees, schedule, micro-batches, the grid of states and the order of updates. */
 typedef struct redco_parallelism {
     uint32_t tp, pp, cp;
+    redco_cp_type cp_type;
     uint32_t chunks;              /**< model chunks of a pipeline stage (interleaved 1F1B); 0 and 1, or pp = 1: one */
     redco_pipeline_kind schedule; /**< a pipeline's; 1F1B of several chunks is interleaved */
     uint32_t group; /**< micro-batches that a chunk takes one after the other (interleaved); 0: as few as can be */
@@ -203,6 +204,10 @@ redco_mesh redco_costs_grid(const redco_costs *costs, const redco_parallelism *p
 
 /** Checks a configuration: divisibility of heads, batch, sequence, nodes, model chunks; names what does not divide. */
 redco_status redco_parallelism_check(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err);
+/** The ways of context parallelism among @p types (bits 1 << redco_cp_type) that @p parallelism allows and no other of
+ *  them makes superfluous: a layout with another one is as fast and needs no more memory, whatever its meshes, stages
+ *  and recomputation. @param parallelism  its cp_type is not looked at */
+uint32_t redco_costs_cp_types(redco_costs *costs, const redco_parallelism *parallelism, uint32_t types);
 redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_parallelism *parallelism);
 /** Cost of one layer; where the layers of a class have several layouts, of all of them divided by their number, and the
  *  largest of their transient buffers. */

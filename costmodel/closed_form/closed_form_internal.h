@@ -17,7 +17,7 @@ enum {
     REDCOI_PACES_CACHED = 8
 };
 
-/** Tensor-parallel traffic next to a group of a layer, in seconds: gathers before it, reductions behind it. */
+/** Traffic of a pass next to a group of a layer, in seconds: before it and behind it. */
 typedef struct redcoi_tp_times {
     double forward_before_s, forward_after_s, backward_before_s, backward_after_s;
 } redcoi_tp_times;
@@ -28,7 +28,7 @@ typedef struct redcoi_group_times {
     double forward_s, weight_s, input_s; /**< input_s: all of backward but the gradient of the matrix */
     redcoi_tp_times tp;                  /**< exposed tensor-parallel traffic */
     double again_s, again_after_s;       /**< part of forward that full recomputation repeats, and of tp behind it */
-    double context_s;                    /**< exposed context-parallel traffic before forward; twice as much backward */
+    redcoi_tp_times cp;                  /**< likewise context-parallel traffic */
     double share;                        /**< share of the layer's parameters */
 } redcoi_group_times;
 
@@ -47,10 +47,10 @@ typedef struct redcoi_times {
     double recompute_tp_s[REDCO_RECOMPUTE_COUNT]; /**< tensor-parallel traffic of what is recomputed, whole */
     double tp_forward_s, tp_backward_s;           /**< tensor-parallel traffic, whole */
     redcoi_tp_times tp[REDCO_GROUPS_MAX];         /**< the same by groups of the model */
-    double cp_forward_s;          /**< context-parallel traffic, the exposed share; backward has twice that */
-    double clock_ratio;           /**< clock of all classes' products (power.h) */
-    double forward_j, backward_j; /**< above idle */
-    double graph_tp_s;            /**< that of a user's graph, part of its operators' seconds in both passes */
+    redcoi_tp_times cp;                           /**< context-parallel traffic around attention, the exposed part */
+    double clock_ratio;                           /**< clock of all classes' products (power.h) */
+    double forward_j, backward_j;                 /**< above idle */
+    double graph_tp_s; /**< that of a user's graph, part of its operators' seconds in both passes */
     redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
     uint32_t group_count;
     redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< on one rank; parameters beyond the room are in none */
@@ -66,6 +66,7 @@ typedef struct redcoi_times {
 /** The part of a parallelism that the times of its layers depend on. */
 typedef struct redcoi_rank_key {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
+    redco_cp_type cp_type;
     bool sequence_parallel;
     uint64_t micro_batches; /**< in a step; 0: without layouts nothing depends on it, nor on pp, chunks and dp */
     uint32_t pp, chunks;
@@ -121,6 +122,7 @@ typedef struct redcoi_nccl_room {
 /** Results of the recurrence of a pipeline's schedule for a parallelism (pace.c). */
 typedef struct redcoi_pace {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
+    redco_cp_type cp_type;
     bool sequence_parallel;
     redco_mesh dp;
     redco_pipeline pipeline;
@@ -356,6 +358,17 @@ uint64_t redcoi_allocated_bytes(const redco_costs *costs, const redco_prediction
 bool redcoi_works_in_backward(const redco_engine *engine);
 /** The ranks of context parallelism. */
 redco_group redcoi_cp_group(const redco_costs *costs, uint32_t tp, uint32_t cp);
+/** Seconds of the attention core that exchanges keys, of a decoder's two that to itself; 0, 0: the layer has none. */
+typedef struct redcoi_core {
+    double forward_s, backward_s;
+} redcoi_core;
+redcoi_core redcoi_attention_core(const redco_compute *compute, const redco_operator *ops, uint32_t count,
+                                  double clock_ratio);
+/** @return whether heads divide as the exchange of @p parallelism needs. */
+bool redcoi_cp_type_allowed(const redco_costs *costs, const redco_parallelism *parallelism);
+/** Seconds that computation waits beside one attention core of a block, one micro-batch (context_exchange.c).
+ *  @param forward_s, backward_s  of the core */
+redcoi_tp_times redcoi_context_times(redco_costs *costs, const redco_shape *shape, double forward_s, double backward_s);
 /** Two neighbouring stages of a pipeline. */
 redco_group redcoi_stage_pair(const redco_costs *costs, const redco_parallelism *parallelism);
 /** Seconds on the wire of a message from one rank to another, all ranks of a node sending at once. */

@@ -49,9 +49,12 @@ static struct windows windows_of(const redcoi_job *job, const redco_layer_cost *
     const bool over_nodes = job->parallelism->cp > 1 &&
                             redcoi_cp_group(job->costs, job->parallelism->tp, job->parallelism->cp).mesh.nodes > 1;
     const double again_tp_s = cost->recompute_s > 0.0 ? times->recompute_tp_s[job->recompute] : 0.0;
-    const double again_cp_s = cost->recompute_s > 0.0 && full && again_tp_s > 0.0 ? times->cp_forward_s : 0.0;
+    const double again_cp_s = cost->recompute_s > 0.0 && full && again_tp_s > 0.0
+                                  ? times->cp.forward_before_s + times->cp.forward_after_s
+                                  : 0.0;
     const double tp_s[2] = {exposed * times->tp_forward_s, exposed * (times->tp_backward_s + again_tp_s)};
-    const double cp_s[2] = {times->cp_forward_s, 2.0 * times->cp_forward_s + again_cp_s};
+    const double cp_s[2] = {times->cp.forward_before_s + times->cp.forward_after_s,
+                            times->cp.backward_before_s + times->cp.backward_after_s + again_cp_s};
     const double all_s[2] = {cost->forward_s, cost->backward_s + cost->recompute_s};
     struct window w[2];
     for (int i = 0; i < 2; i++) {
@@ -76,7 +79,8 @@ redco_parallel redco_parallelism_parallel(const redco_machine *machine, const re
                             .cp = parallelism->cp,
                             .pp = parallelism->pp,
                             .dp = parallelism->dp,
-                            .states_over_cp = engine->shard_over_cp};
+                            .states_over_cp = engine->shard_over_cp,
+                            .cp_type = parallelism->cp_type};
 }
 
 redco_mesh redco_shard_grid(const redco_machine *machine, const redco_engine *engine,

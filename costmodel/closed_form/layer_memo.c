@@ -7,9 +7,10 @@
 /* Stages depend on all of it but the scheme and the second copy. */
 static bool same_stages(const redco_parallelism *a, const redco_parallelism *b)
 {
-    return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->chunks == b->chunks && a->schedule == b->schedule &&
-           a->group == b->group && a->split == b->split && a->sequence_parallel == b->sequence_parallel &&
-           a->micro_batch == b->micro_batch && a->micro_batches == b->micro_batches && redco_mesh_equal(a->dp, b->dp);
+    return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->cp_type == b->cp_type && a->chunks == b->chunks &&
+           a->schedule == b->schedule && a->group == b->group && a->split == b->split &&
+           a->sequence_parallel == b->sequence_parallel && a->micro_batch == b->micro_batch &&
+           a->micro_batches == b->micro_batches && redco_mesh_equal(a->dp, b->dp);
 }
 
 static bool same_group(redco_group a, redco_group b)

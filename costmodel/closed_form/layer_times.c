@@ -32,6 +32,7 @@ redco_shape redcoi_shape_of(const redco_costs *costs, const redco_parallelism *p
                          .micro_batch = parallelism->micro_batch,
                          .tp = parallelism->tp,
                          .cp = parallelism->cp,
+                         .cp_type = parallelism->cp_type,
                          .sequence_parallel = parallelism->sequence_parallel,
                          .precision = costs->workload.precision,
                          .engine = costs->workload.engine};
@@ -159,16 +160,6 @@ redco_group redcoi_cp_group(const redco_costs *costs, uint32_t tp, uint32_t cp)
     return redco_parallel_cp_group(&p);
 }
 
-/* Context parallelism: forward passes keys and values around, backward those and their gradients (twice). */
-static double cp_exposed_s(redco_costs *costs, const redco_shape *shape)
-{
-    if (shape->cp <= 1) { return 0.0; }
-    const redco_group group = redcoi_cp_group(costs, shape->tp, shape->cp);
-    const double width = 2.0 * redco_rank_kv_heads(costs->dims, shape->tp) * costs->dims->head_dim;
-    const double bytes = (double)shape->micro_batch * shape->seq_len * width * costs->compute.element_bytes;
-    return costs->calibration.cp_exposed_ratio * redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);
-}
-
 /* Every rank gets the logits of the others, and later the gradients of its own from them. */
 double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape)
 {
@@ -209,7 +200,8 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
 {
     const redco_compute *const compute = &costs->compute;
     const double exposed = costs->calibration.tp_exposed_ratio, clock_ratio = times->clock_ratio;
-    double forward_s = 0.0, backward_s = 0.0, params = 0.0, again_s = 0.0, context_s = 0.0;
+    double forward_s = 0.0, backward_s = 0.0, params = 0.0, again_s = 0.0;
+    bool exchanged = false;
     uint32_t matrices = 0;
     for (uint32_t i = 0; i < count; i++) { matrices += ops[i].kind == REDCO_OPERATOR_GEMM ? 1 : 0; }
     times->group_count = 1;
@@ -229,7 +221,10 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
         group->tp.backward_before_s += exposed * tp->backward_before_s;
         group->tp.backward_after_s += exposed * tp->backward_after_s;
         group->again_after_s += unread ? 0.0 : exposed * tp->forward_after_s;
-        if (is_attention(ops[i].kind) && !(context_s > 0.0)) { group->context_s = context_s = times->cp_forward_s; }
+        if (is_attention(ops[i].kind) && !exchanged) {
+            group->cp = times->cp;
+            exchanged = true;
+        }
         if (matrix && --matrices > 0 && times->group_count < REDCOI_GROUP_TIMES_MAX) { times->group_count++; }
     }
     for (uint32_t g = 0; g < times->group_count; g++) {
@@ -237,8 +232,12 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
         backward_s += times->groups[g].weight_s + times->groups[g].input_s;
         params += times->groups[g].share;
     }
-    const double forward = (times->forward_s - exposed * times->tp_forward_s - context_s) / forward_s;
-    const double backward = (times->backward_s - exposed * times->tp_backward_s - 2.0 * context_s) / backward_s;
+    const redcoi_tp_times *const cp = &times->cp;
+    const double forward =
+        (times->forward_s - exposed * times->tp_forward_s - cp->forward_before_s - cp->forward_after_s) / forward_s;
+    const double backward =
+        (times->backward_s - exposed * times->tp_backward_s - cp->backward_before_s - cp->backward_after_s) /
+        backward_s;
     for (uint32_t g = 0; g < times->group_count; g++) {
         redcoi_group_times *const group = &times->groups[g];
         group->forward_s *= forward;
@@ -246,7 +245,8 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
         group->weight_s *= backward;
         group->input_s *= backward;
         group->share = params > 0.0 ? group->share / params : 1.0;
-        again_s += group->again_s + group->tp.forward_before_s + group->again_after_s + group->context_s;
+        again_s += group->again_s + group->tp.forward_before_s + group->again_after_s + group->cp.forward_before_s +
+                   group->cp.forward_after_s;
     }
     if (costs->workload.engine.planned_memory) { times->recompute_s[REDCO_RECOMPUTE_FULL] = again_s; }
 }
@@ -398,10 +398,11 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     double host_factor = block ? 1.0 : 0.0;
     if (shape->tp > 1 && shape->tp == costs->machine.node_gpus_physical) { host_factor *= full_node_host_factor; }
     const double host_tp_s = shape->tp > 1 ? 2.0 * c->host_collective_s : 0.0;
-    if (block) {
-        times->cp_forward_s = cp_exposed_s(costs, shape);
-        forward_s += times->cp_forward_s;
-        backward_s += 2.0 * times->cp_forward_s;
+    if (block && shape->cp > 1) {
+        const redcoi_core core = redcoi_attention_core(compute, ops, count, clock_ratio);
+        times->cp = redcoi_context_times(costs, shape, core.forward_s, core.backward_s);
+        forward_s += times->cp.forward_before_s + times->cp.forward_after_s;
+        backward_s += times->cp.backward_before_s + times->cp.backward_after_s;
     }
     times->forward_s = redco_pass_s(forward_s, host_factor * (c->host_forward_s + host_tp_s));
     times->backward_s = redco_pass_s(backward_s, host_factor * (c->host_backward_s + host_tp_s));
@@ -500,16 +501,17 @@ static void fill(redco_costs *costs, const redco_parallelism *parallelism, redco
 static bool is_rank_of(const redcoi_rank *rank, const redcoi_rank_key *key)
 {
     const redcoi_rank_key *const of = &rank->key;
-    return of->tp == key->tp && of->cp == key->cp && of->micro_batch == key->micro_batch &&
-           of->sequence_parallel == key->sequence_parallel && of->micro_batches == key->micro_batches &&
-           of->pp == key->pp && of->chunks == key->chunks && redco_mesh_equal(of->dp, key->dp);
+    return of->tp == key->tp && of->cp == key->cp && of->cp_type == key->cp_type &&
+           of->micro_batch == key->micro_batch && of->sequence_parallel == key->sequence_parallel &&
+           of->micro_batches == key->micro_batches && of->pp == key->pp && of->chunks == key->chunks &&
+           redco_mesh_equal(of->dp, key->dp);
 }
 
 /* Where a key's times are, or up to REDCOI_TIMES_NEAR places further. */
 static uint32_t home_of(const redcoi_rank_key *key)
 {
-    const uint64_t parts[] = {key->tp, key->cp,     key->micro_batch, key->sequence_parallel, key->micro_batches,
-                              key->pp, key->chunks, key->dp.gpus,     key->dp.nodes};
+    const uint64_t parts[] = {key->tp, key->cp,     key->cp_type, key->micro_batch, key->sequence_parallel,
+                              key->pp, key->chunks, key->dp.gpus, key->dp.nodes,    key->micro_batches};
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) { hash = hash * 31 + parts[i]; }
     return (uint32_t)(hash % REDCOI_TIMES_CACHED);
@@ -519,6 +521,7 @@ const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_parallelism 
 {
     redcoi_rank_key key = {.tp = parallelism->tp,
                            .cp = parallelism->cp,
+                           .cp_type = parallelism->cp > 1 ? parallelism->cp_type : REDCO_CP_P2P,
                            .micro_batch = parallelism->micro_batch,
                            .sequence_parallel = parallelism->tp > 1 && parallelism->sequence_parallel};
     if (parallelism->tp > 1 && costs->layouts.cost != NULL && !costs->layouts.of_micro_batch) {

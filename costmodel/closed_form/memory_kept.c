@@ -129,7 +129,7 @@ static const redco_kept_tensor tensors[] = {
      "TE module/linear.py"},
     {"attention output, exchanged",
      REDCO_KEPT_QUERIES,
-     REDCO_KEPT_IF_CP,
+     REDCO_KEPT_IF_ALL_TO_ALL,
      false,
      true,
      REDCO_RECOMPUTE_NONE,
@@ -229,14 +229,14 @@ redco_kept_column redco_kept_column_of(const redco_engine *engine)
 }
 
 /* The memory that a block keeps depends on the model, the engine and whether context parallelism exchanges heads. */
-static unsigned conditions_of(const redco_model_dims *dims, const redco_engine *engine, uint32_t cp)
+static unsigned conditions_of(const redco_model_dims *dims, const redco_engine *engine, bool exchanges_heads)
 {
     unsigned holds = dims->gated ? REDCO_KEPT_IF_GATED : REDCO_KEPT_IF_PLAIN_FFN;
     holds |= engine->plain_norm ? REDCO_KEPT_IF_PLAIN_NORM : REDCO_KEPT_IF_FUSED_NORM;
     holds |= dims->norm == REDCO_NORM_LAYER ? REDCO_KEPT_IF_LAYER_NORM : 0;
     holds |= dims->dropout ? REDCO_KEPT_IF_DROPOUT : 0;
     holds |= redco_attention_keeps_scores(engine->attention) ? 0 : REDCO_KEPT_IF_FLASH;
-    holds |= cp > 1 ? REDCO_KEPT_IF_CP : 0;
+    holds |= exchanges_heads ? REDCO_KEPT_IF_ALL_TO_ALL : 0;
     return holds;
 }
 
@@ -270,7 +270,7 @@ static uint64_t count_of(const redco_model_dims *dims, const redco_kept_tensor *
 uint64_t redco_kept_token_bytes(const redco_model_dims *dims, const redco_kept_tensor *tensor, redco_kept_column column,
                                 const redco_engine *engine)
 {
-    if ((tensor->when & ~conditions_of(dims, engine, 1)) != 0) { return 0; }
+    if ((tensor->when & ~conditions_of(dims, engine, false)) != 0) { return 0; }
     return bytes_of(tensor, column, engine) * count_of(dims, tensor, false) * width_of(dims, tensor->width, 1);
 }
 
@@ -313,7 +313,7 @@ static bool is_whole(const redco_kept_tensor *tensor, redco_kept_column column)
 uint64_t redco_kept_block_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape,
                                 redco_kept_column column, redco_recompute policy)
 {
-    const unsigned holds = conditions_of(dims, &shape->engine, shape->cp);
+    const unsigned holds = conditions_of(dims, &shape->engine, shape->cp > 1 && shape->cp_type == REDCO_CP_ALL_TO_ALL);
     const uint64_t tokens = tokens_of(shape);
     uint64_t bytes = 0;
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
@@ -327,9 +327,19 @@ uint64_t redco_kept_block_bytes(const redco_model_dims *dims, bool cross, const 
     return bytes;
 }
 
+/* Keys and values of the whole sequence while attention's backward reads them, and their gradients of as much until
+ * these are scattered (Transformer Engine context_parallel.py, AttnFuncWithCPAndKVAllGather: k_ag, v_ag, dk, dv). */
+static uint64_t gathered_bytes(const redco_model_dims *dims, const redco_shape *shape)
+{
+    if (shape->cp <= 1 || shape->cp_type != REDCO_CP_ALL_GATHER) { return 0; }
+    const uint64_t width = (uint64_t)redco_rank_kv_heads(dims, shape->tp) * dims->head_dim;
+    return times(times(times(shape->micro_batch, shape->seq_len), width), 4 * 2);
+}
+
 /* Backward of the FFN: while the gradient of the gate and its other factor is made, the gradient of their product lies
  * where the operand of the last matrix was; before, where sequence parallelism splits it, the gradient of the block's
- * output is gathered beside the product's. The gradient of the residual sum is there all the time. */
+ * output is gathered beside the product's. Or backward of attention, where it gathers keys. The gradient of the
+ * residual sum is there all the time. */
 uint64_t redco_kept_working_bytes(const redco_model_dims *dims, const redco_shape *shape)
 {
     const uint64_t tokens = tokens_of(shape), ranks = sequence_ranks(shape);
@@ -337,7 +347,8 @@ uint64_t redco_kept_working_bytes(const redco_model_dims *dims, const redco_shap
     const uint64_t inner = times(times(tokens, redco_share_up(dims->ffn, 1, shape->tp)), 2);
     const uint64_t elementwise = dims->gated ? 2 * inner : inner;
     const uint64_t product = inner + (ranks > 1 ? plane : 0);
-    return redco_share_up(plane, 1, ranks) + (elementwise > product ? elementwise : product);
+    const uint64_t ffn = elementwise > product ? elementwise : product, keys = gathered_bytes(dims, shape);
+    return redco_share_up(plane, 1, ranks) + (ffn > keys ? ffn : keys);
 }
 
 /* Megatron: the loss writes the gradient over the logits (Transformer Engine), or over a 32-bit copy that is converted

@@ -41,7 +41,7 @@ enum {
     REDCO_KEPT_IF_LAYER_NORM = 16,
     REDCO_KEPT_IF_DROPOUT = 32,
     REDCO_KEPT_IF_FLASH = 64,
-    REDCO_KEPT_IF_CP = 128
+    REDCO_KEPT_IF_ALL_TO_ALL = 128 /**< cp > 1 */
 };
 
 typedef struct redco_kept_tensor {
@@ -64,7 +64,7 @@ const char *redco_kept_column_name(redco_kept_column column);
 /** The column of an engine whose memory is of that kind. */
 redco_kept_column redco_kept_column_of(const redco_engine *engine);
 
-/** Bytes of one row for a token of a block that no parallelism cuts, flash attention; cp > 1: with all-to-all. */
+/** Bytes of one row for a token of a block that no parallelism cuts, flash attention. */
 uint64_t redco_kept_token_bytes(const redco_model_dims *dims, const redco_kept_tensor *tensor, redco_kept_column column,
                                 const redco_engine *engine);
 

@@ -157,10 +157,11 @@ static void forward_layer(struct passes *p, bool first, bool last, bool again)
     for (uint32_t g = 0; g < times->group_count; g++) {
         const redcoi_group_times *const group = &times->groups[g];
         tensor(&p->race, group->tp.forward_before_s);
-        context(p, group->context_s);
+        context(p, group->cp.forward_before_s);
         wait_for(&p->race, again && p->traffic->secondary ? 1 : 0, p->here[g]);
         p->here[g] = ahead[g];
         work(&p->race, COMPUTE, again ? group->again_s : group->forward_s);
+        context(p, group->cp.forward_after_s);
         tensor(&p->race, again ? group->again_after_s : group->tp.forward_after_s);
     }
 }
@@ -190,12 +191,13 @@ static void backward_layer(struct passes *p, bool first, bool last)
         const int here = p->here[g];
         if (leave) { p->here[groups - 1] = gather_again(p, groups - 1); }
         tensor(&p->race, group->tp.backward_before_s);
-        context(p, 2.0 * group->context_s);
+        context(p, group->cp.backward_before_s);
         work(&p->race, COMPUTE, group->weight_s);
         if (!whole) { (void)issue(&p->race, 0, scattered * traffic->scatter_s); }
         if (!full && (begins || !whole)) { wait_for(&p->race, traffic->secondary ? 1 : 0, here); }
         work(&p->race, COMPUTE, group->input_s + (groups > 1 && g == module_group ? module_s : 0.0));
         if (whole && g == 0) { (void)issue(&p->race, 0, traffic->scatter_s); }
+        context(p, group->cp.backward_after_s);
         tensor(&p->race, group->tp.backward_after_s);
     }
 }

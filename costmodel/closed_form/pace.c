@@ -133,7 +133,7 @@ const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank,
     const redco_pipeline p = redco_parallelism_pipeline(parallelism);
     for (uint32_t i = 0; i < REDCOI_PACES_CACHED; i++) {
         const redcoi_pace *const pace = &costs->paces[i];
-        if (pace->tp == parallelism->tp && pace->cp == parallelism->cp &&
+        if (pace->tp == parallelism->tp && pace->cp == parallelism->cp && pace->cp_type == parallelism->cp_type &&
             pace->micro_batch == parallelism->micro_batch &&
             pace->sequence_parallel == parallelism->sequence_parallel && pace->split == parallelism->split &&
             redco_mesh_equal(pace->dp, parallelism->dp) && pace->pipeline.kind == p.kind &&
@@ -146,6 +146,7 @@ const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank,
     costs->next_pace = (costs->next_pace + 1) % REDCOI_PACES_CACHED;
     *slot = (redcoi_pace){.tp = parallelism->tp,
                           .cp = parallelism->cp,
+                          .cp_type = parallelism->cp_type,
                           .micro_batch = parallelism->micro_batch,
                           .sequence_parallel = parallelism->sequence_parallel,
                           .dp = parallelism->dp,

@@ -24,6 +24,7 @@ const char *const redco_trait_words[] = {
     [REDCO_TRAIT_MOMENT_BYTES] = "moment_bytes",
     [REDCO_TRAIT_FRAGMENTATION_PERCENT] = "fragmentation_percent",
     [REDCO_TRAIT_MEMORY] = "memory",
+    [REDCO_TRAIT_CP_BALANCE] = "cp_balance",
     [REDCO_TRAIT_COUNT] = NULL,
 };
 
@@ -33,6 +34,7 @@ static const char *const gather_words[] = {"module", "layer", NULL};
 static const char *const shard_over_words[] = {"dp", "dp_cp", NULL};
 static const char *const tp_layout_words[] = {"rules", "paired", NULL};
 static const char *const attention_words[] = {"auto", "flash1", "flash2", "flash3", "fused", "unfused", NULL};
+static const char *const balance_words[] = {"zigzag", "none", NULL};
 static const char *const flag_words[] = {"0", "1", NULL};
 static const char *const loss_words[] = {"unfused", "fused", NULL};
 static const char *const memory_words[] = {"formulas", "planned", "megatron", "pytorch", "xla", "pytorch-copies", NULL};
@@ -55,6 +57,7 @@ static const char *const *words_of(redco_trait trait)
     case REDCO_TRAIT_CUDA_GRAPHS: return flag_words;
     case REDCO_TRAIT_CROSS_ENTROPY: return loss_words;
     case REDCO_TRAIT_MEMORY: return memory_words;
+    case REDCO_TRAIT_CP_BALANCE: return balance_words;
     default: return NULL;
     }
 }
@@ -75,6 +78,7 @@ static unsigned value_of(const redco_engine *engine, redco_trait trait)
     case REDCO_TRAIT_CUDA_GRAPHS: return engine->cuda_graphs;
     case REDCO_TRAIT_MOMENT_BYTES: return engine->moment_bytes;
     case REDCO_TRAIT_FRAGMENTATION_PERCENT: return engine->fragmentation_percent;
+    case REDCO_TRAIT_CP_BALANCE: return engine->contiguous_context;
     case REDCO_TRAIT_MEMORY: return engine->planned_memory ? 1 : engine->memory > 0 ? (unsigned)engine->memory + 1 : 0;
     default: return 0;
     }
@@ -86,6 +90,7 @@ static void set_value(redco_engine *engine, redco_trait trait, unsigned value)
     case REDCO_TRAIT_SOFTWARE: engine->software = (redco_software)value; break;
     case REDCO_TRAIT_GATHER: engine->layer_units = value != 0; break;
     case REDCO_TRAIT_SHARD_OVER: engine->shard_over_cp = value != 0; break;
+    case REDCO_TRAIT_CP_BALANCE: engine->contiguous_context = value != 0; break;
     case REDCO_TRAIT_TP_LAYOUT: engine->tp_layout = (redco_engine_layout)value; break;
     case REDCO_TRAIT_ATTENTION: engine->attention = (redco_attention)value; break;
     case REDCO_TRAIT_FUSED_NORM: engine->plain_norm = value == 0; break;
@@ -135,7 +140,7 @@ static int find(const char *const *words, const char *text)
 bool redco_trait_may_lack(redco_trait trait)
 {
     return trait == REDCO_TRAIT_CUDA_GRAPHS || trait == REDCO_TRAIT_MOMENT_BYTES ||
-           trait == REDCO_TRAIT_FRAGMENTATION_PERCENT;
+           trait == REDCO_TRAIT_FRAGMENTATION_PERCENT || trait == REDCO_TRAIT_CP_BALANCE;
 }
 
 static bool may_state(redco_trait trait)

@@ -5,6 +5,7 @@
 #ifndef REDCO_ENGINE_H
 #define REDCO_ENGINE_H
 
+#include "costmodel/parallel/parallel.h"
 #include "costmodel/schedules/pipeline.h"
 #include "topology/base/json.h"
 #include "topology/base/sharding.h"
@@ -83,6 +84,8 @@ typedef struct redco_engine {
     bool cuda_graphs;         /**< on GPUs: what a step computes is launched as graphs, not operator by operator */
     bool shard_over_cp;       /**< states are sharded over data- and context-parallel ranks together: meshes count both,
                                    context-parallel ranks first (redco_shard_grid()) */
+    bool contiguous_context;  /**< a context-parallel rank has one piece of the sequence, not one of each half: the
+                                   last has the most attention where it is causal */
     uint32_t gradient_bytes;  /**< per element, reduced and kept; 0 = as the precision says */
 } redco_engine;
 
@@ -104,6 +107,7 @@ typedef enum redco_trait {
     REDCO_TRAIT_MOMENT_BYTES,          /**< likewise: 4 */
     REDCO_TRAIT_FRAGMENTATION_PERCENT, /**< likewise */
     REDCO_TRAIT_MEMORY,                /**< not stated otherwise: the executor's own */
+    REDCO_TRAIT_CP_BALANCE,            /**< files and plans may leave it out: zigzag */
     REDCO_TRAIT_COUNT
 } redco_trait;
 
@@ -156,6 +160,8 @@ typedef struct redco_engine_file {
     uint32_t overlap; /**< redco_overlap bits: what it hides behind computation */
     uint32_t recompute, dimensions, states;
     uint32_t schedules;              /**< schedules of pipelines: bits 1 << redco_pipeline_kind */
+    uint32_t cp_types;               /**< bits 1 << redco_cp_type; 0: it has no context parallelism */
+    redco_cp_type cp_type;           /**< the first that the file names: what it does unless told otherwise */
     bool inter_tensor, intra_tensor; /**< optimizer schemes */
     char export_to[16];              /**< word of redco-plan --export; "" = none */
     struct {

@@ -38,6 +38,10 @@ static const struct bit schedule_bits[] = {{"1f1b", 1U << REDCO_PIPELINE_1F1B},
                                            {"dualpipev", 1U << REDCO_PIPELINE_DUALPIPE_V},
                                            {"dualpipe", 1U << REDCO_PIPELINE_DUALPIPE},
                                            {NULL, 0}};
+static const struct bit cp_type_bits[] = {{"p2p", 1U << REDCO_CP_P2P},
+                                          {"all-gather", 1U << REDCO_CP_ALL_GATHER},
+                                          {"all-to-all", 1U << REDCO_CP_ALL_TO_ALL},
+                                          {NULL, 0}};
 static const struct bit state_bits[] = {
     {"ddp", REDCO_RUNS_DDP},       {"zero1", REDCO_RUNS_ZERO1}, {"zero2", REDCO_RUNS_ZERO2},
     {"zero3", REDCO_RUNS_ZERO3},   {"mics", REDCO_RUNS_MICS},   {"hsdp", REDCO_RUNS_HSDP},
@@ -97,6 +101,7 @@ static redco_status read_trait(const redco_json_value *file, redco_trait trait, 
         (void)snprintf(out->sources[trait], sizeof out->sources[0], "%s",
                        trait == REDCO_TRAIT_CUDA_GRAPHS    ? "not known to be used"
                        : trait == REDCO_TRAIT_MOMENT_BYTES ? "Adam in 32 bits"
+                       : trait == REDCO_TRAIT_CP_BALANCE   ? "as every framework with context parallelism has it"
                                                            : "part of the calibration's reserve");
         return REDCO_OK;
     }
@@ -273,11 +278,28 @@ static redco_status read_schedules(const redco_json_value *file, redco_engine_fi
     return REDCO_OK;
 }
 
+/* Optional: p2p where it has context parallelism. */
+static redco_status read_cp_types(const redco_json_value *file, redco_engine_file *out, redco_error *err)
+{
+    const bool has = (out->dimensions & REDCO_HAS_CP) != 0;
+    if (!redco_json_has(file, "cp_types")) {
+        out->cp_types = has ? 1U << REDCO_CP_P2P : 0;
+        return REDCO_OK;
+    }
+    if (!has) { return redco_json_fail(file, "cp_types", err, "is stated, but \"dimensions\" has no cp"); }
+    const redco_status st = read_some(file, "cp_types", cp_type_bits, &out->cp_types, err);
+    if (st != REDCO_OK) { return st; }
+    const json_t *const words = json_object_get(json_object_get(file->json, "cp_types"), "value");
+    const char *const first = json_string_value(json_array_get(words, 0));
+    while (strcmp(redco_cp_type_words[out->cp_type], first) != 0) { out->cp_type++; }
+    return REDCO_OK;
+}
+
 static redco_status only_known(const redco_json_value *file, redco_error *err)
 {
-    static const char *const others[] = {"format",      "version",      "name",       "title",  "overlap",
-                                         "recompute",   "scheme",       "dimensions", "states", "export",
-                                         "measured_on", "calibrations", "schedules"};
+    static const char *const others[] = {"format",      "version",      "name",       "title",   "overlap",
+                                         "recompute",   "scheme",       "dimensions", "states",  "export",
+                                         "measured_on", "calibrations", "schedules",  "cp_types"};
     const char *keys[sizeof others / sizeof others[0] + REDCO_TRAIT_COUNT + 1] = {NULL};
     size_t count = 0;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) { keys[count++] = others[i]; }
@@ -305,7 +327,7 @@ redco_status redco_engine_file_from_json(const redco_json_value *value, redco_en
         (st = read_some(value, "recompute", recompute_bits, &file.recompute, err)) != REDCO_OK ||
         (st = read_some(value, "scheme", scheme_bits, &schemes, err)) != REDCO_OK ||
         (st = read_bits(value, "dimensions", dimension_bits, &file.dimensions, err)) != REDCO_OK ||
-        (st = read_schedules(value, &file, err)) != REDCO_OK ||
+        (st = read_schedules(value, &file, err)) != REDCO_OK || (st = read_cp_types(value, &file, err)) != REDCO_OK ||
         (st = read_some(value, "states", state_bits, &file.states, err)) != REDCO_OK ||
         (st = read_export(value, &file, err)) != REDCO_OK || (st = read_calibrations(value, &file, err)) != REDCO_OK ||
         (st = read_measured(value, &file, err)) != REDCO_OK) {

@@ -98,6 +98,9 @@ static redco_status setting_of(const redco_measured_run *run, const redco_engine
     *s = (redco_parallelism){.tp = run->tp,
                              .pp = run->pp,
                              .cp = run->cp,
+                             .cp_type = run->cp == 1                                      ? REDCO_CP_P2P
+                                        : redco_measured_knows(run, REDCO_COLUMN_CP_TYPE) ? run->cp_type
+                                                                                          : file->cp_type,
                              .chunks = run->pp > 1 ? run->virtual_pp : 1,
                              .sequence_parallel = run->sequence_parallel,
                              .micro_batch = run->micro_batch,

@@ -168,7 +168,9 @@ static bool add_all(redco_row_command *command, const redco_measured_run *run, c
            add_number(command, "--micro-batch", run->micro_batch) && add_number(command, "--tp", run->tp) &&
            add_number(command, "--pp", run->pp) &&
            (run->pp <= 1 || add_number(command, "--pp-chunks", run->virtual_pp > 1 ? run->virtual_pp : 1)) &&
-           add_number(command, "--cp", run->cp) && add_meshes(command, request) &&
+           add_number(command, "--cp", run->cp) &&
+           (run->cp <= 1 || add_option(command, "--cp-type", redco_cp_type_words[s->cp_type])) &&
+           add_meshes(command, request) &&
            add_option(command, "--scheme", s->scheme == REDCO_INTER_TENSOR ? "inter-tensor" : "intra-tensor") &&
            add_option(command, "--recompute", recompute_word(run, request)) &&
            add_option(command, "--precision", precision_word(run->precision)) && add_overlap(command, run) &&

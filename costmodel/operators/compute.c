@@ -95,6 +95,15 @@ static void price_product(const struct rank *rank, const redco_layer_group *grou
     }
 }
 
+/* The part of causal attention's square that the slowest rank computes, over that of a rank in the mean. Where its
+ * tokens are one piece, the last of cp ranks sees 1 - 1/(2 cp) of all keys instead of half: 2 - 1/cp times as many.
+ * By all-to-all every rank has the whole sequence, of some heads. */
+static double unbalanced(const redco_shape *shape)
+{
+    const bool even = !shape->engine.contiguous_context || shape->cp_type == REDCO_CP_ALL_TO_ALL;
+    return even || shape->cp <= 1 ? 1.0 : 2.0 - 1.0 / shape->cp;
+}
+
 /* Queries see the keys of the whole sequence, whichever part of it this rank has. */
 static void price_attention(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
 {
@@ -111,7 +120,7 @@ static void price_attention(const struct rank *rank, const redco_layer_group *gr
     }
     op->kind = REDCO_OPERATOR_ATTENTION;
     op->causal = group->causal;
-    if (group->causal) { op->flops /= 2.0; }
+    if (group->causal) { op->flops *= unbalanced(rank->shape) / 2.0; }
     op->bytes = (double)sum_parts(rank, group) * rank->element_bytes;
     op->keys = rank->shape->seq_len;
     op->head_dim = rank->dims->head_dim;

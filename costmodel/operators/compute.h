@@ -10,6 +10,7 @@
 #include "costmodel/models/layer_groups.h"
 #include "costmodel/models/model.h"
 #include "costmodel/operators/power.h"
+#include "costmodel/parallel/parallel.h"
 #include "topology/base/sharding.h"
 #include "topology/discovery/topology.h"
 
@@ -22,6 +23,7 @@ typedef struct redco_shape {
     uint32_t seq_len;     /**< whole sequence, before cp cuts it */
     uint32_t micro_batch; /**< sequences */
     uint32_t tp, cp;
+    redco_cp_type cp_type;
     bool sequence_parallel; /**< work outside the split matrices is divided by tp too */
     redco_precision precision;
     redco_engine engine;

@@ -1,6 +1,15 @@
 /* Degrees on nodes: what is allowed, and where data-parallel ranks lie. */
 #include "costmodel/parallel/parallel.h"
 
+#include <stddef.h>
+
+const char *const redco_cp_type_words[] = {
+    [REDCO_CP_P2P] = "p2p",
+    [REDCO_CP_ALL_GATHER] = "all-gather",
+    [REDCO_CP_ALL_TO_ALL] = "all-to-all",
+    [REDCO_CP_TYPES] = NULL,
+};
+
 redco_rank_grid redco_parallel_grid(const redco_parallel *p)
 {
     return (redco_rank_grid){{p->tp, p->cp, (uint32_t)redco_mesh_ranks(p->dp), p->pp}, REDCO_RANKS_TP_CP_DP_PP};
@@ -107,11 +116,29 @@ static redco_status check_sequence(const redco_parallel *p, const redco_parallel
     if (seq_len % p->cp != 0) {
         return redco_fail(err, REDCO_EVALUE, "cp", "%u does not divide the sequence of %u tokens", p->cp, seq_len);
     }
+    if (p->cp > 1 && limits->zigzag && seq_len / p->cp % 2 != 0) {
+        return redco_fail(err, REDCO_EVALUE, "cp",
+                          "%u ranks have a piece of each half of the sequence: 2 x %u does not divide %u tokens", p->cp,
+                          p->cp, seq_len);
+    }
     if (limits->sequence_parallel && seq_len / p->cp % p->tp != 0) {
         return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u tokens that sequence parallelism splits",
                           p->tp, seq_len / p->cp);
     }
     return REDCO_OK;
+}
+
+/* Ranks take heads whole, and with a key-value head those that read it; one that tensor-parallel ranks share is one on
+ * each. */
+redco_status redco_parallel_check_exchange(const redco_parallel *p, const redco_parallel_limits *limits,
+                                           redco_error *err)
+{
+    const uint32_t heads = limits->kv_heads > p->tp ? limits->kv_heads / p->tp : 1;
+    if (p->cp_type != REDCO_CP_ALL_TO_ALL || heads % p->cp == 0) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, "cp",
+                      "%u does not divide the %u key-value head%s of a tensor-parallel rank of %s, which all-to-all "
+                      "exchanges",
+                      p->cp, heads, heads == 1 ? "" : "s", limits->model);
 }
 
 static redco_status check_ranks(const redco_parallel *p, const redco_parallel_limits *limits, redco_error *err)
@@ -141,6 +168,7 @@ redco_status redco_parallel_check(const redco_parallel *p, const redco_parallel_
 {
     redco_status st = check_tensor(p, limits, err);
     if (st == REDCO_OK) { st = check_sequence(p, limits, err); }
+    if (st == REDCO_OK) { st = redco_parallel_check_exchange(p, limits, err); }
     return st == REDCO_OK ? check_ranks(p, limits, err) : st;
 }
 

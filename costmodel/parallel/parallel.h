@@ -162,6 +162,19 @@ uint32_t redco_between_colour(redco_rank_mesh mesh, redco_between between, uint3
 /** Colours of the groups that share all but their place in tensor parallelism. */
 uint32_t redco_tp_colour(redco_rank_mesh mesh, uint32_t rank);
 
+/* ---- Context parallelism ---------------------------------------------------------------------------------------- */
+
+/** The way of attention to the keys and values of other context-parallel ranks. */
+typedef enum redco_cp_type {
+    REDCO_CP_P2P,        /**< they go around in a ring beside attention (Liu et al., arXiv 2310.01889) */
+    REDCO_CP_ALL_GATHER, /**< gathered before attention (Llama 3, arXiv 2407.21783, section 3.3.2) */
+    REDCO_CP_ALL_TO_ALL, /**< heads for tokens: a rank has all tokens of some heads (Ulysses, arXiv 2309.14509) */
+    REDCO_CP_TYPES
+} redco_cp_type;
+
+/** "p2p", "all-gather", "all-to-all". NULL-terminated, indexed by the enum. */
+extern const char *const redco_cp_type_words[];
+
 /* ---- Degrees on nodes ------------------------------------------------------------------------------------------- */
 
 /** Degrees of parallelism and the nodes that they lie on, order REDCO_RANKS_TP_CP_DP_PP. */
@@ -170,6 +183,7 @@ typedef struct redco_parallel {
     uint32_t tp, cp, pp;
     redco_mesh dp;       /**< 0x0 until redco_parallel_place() */
     bool states_over_cp; /**< states are sharded over context-parallel ranks, too */
+    redco_cp_type cp_type;
 } redco_parallel;
 
 redco_rank_grid redco_parallel_grid(const redco_parallel *p);
@@ -203,12 +217,17 @@ typedef struct redco_parallel_limits {
     const char *model, *cluster;
     uint32_t heads, kv_heads, layers, seq_len;
     bool sequence_parallel;
+    bool zigzag; /**< a context-parallel rank has a piece of each half of the sequence */
 } redco_parallel_limits;
 
-/** tp divides the heads and a node and agrees with the key-value heads; cp divides the sequence, and tp what sequence
- *  parallelism cuts; dp is what the GPUs leave, node after node; a stage has a layer.
+/** tp divides the heads and a node and agrees with the key-value heads; cp divides the sequence, twice of it where
+ *  ranks have two pieces, and by all-to-all the key-value heads of a tensor-parallel rank; tp divides what
+ *  sequence parallelism cuts; dp is what the GPUs leave, node after node; a stage has a layer.
  *  @return REDCO_EVALUE, place "tp", "cp", "dp", "pp" or "gpus" */
 redco_status redco_parallel_check(const redco_parallel *p, const redco_parallel_limits *limits, redco_error *err);
+/** The part of it that depends on cp_type. @return REDCO_EVALUE, place "cp" */
+redco_status redco_parallel_check_exchange(const redco_parallel *p, const redco_parallel_limits *limits,
+                                           redco_error *err);
 
 /** All data- and context-parallel ranks as one mesh, context-parallel ones first: they stand between tensor- and
  *  data-parallel ranks, as many as fit into a node beside tp and the node's share of dp, then over nodes. */

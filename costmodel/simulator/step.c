@@ -271,8 +271,9 @@ uint64_t redco_step_micro_batches(const redco_step *step)
 
 const char *redco_step_suffix_name(redco_step_suffix suffix)
 {
-    static const char *const names[] = {"",          "input",      "weight",  "gather", "scatter", "reduce",
-                                        "tp_gather", "tp_scatter", "context", "",       ""};
+    static const char *const names[] = {"",           "input",         "weight",     "gather",  "scatter",
+                                        "reduce",     "tp_gather",     "tp_scatter", "cp_ring", "cp_gather",
+                                        "cp_scatter", "cp_all_to_all", "",           ""};
     return names[suffix];
 }
 

@@ -18,7 +18,9 @@
  *             | module "/gather" | "/scatter"    weights of sharded parameters, their gradients
  *             | operator "/reduce"               tensor-parallel all-reduce behind an operator, or, with sequence
  *             | operator "/tp_gather" | "/tp_scatter"    parallelism, around it
- *             | operator "/context"              keys and values of other context-parallel ranks
+ *             | operator "/cp_ring"              keys and values of other context-parallel ranks: the exposed part of
+ *             | operator "/cp_gather" | "/cp_scatter"    their hops, or their all-gather and their gradients'
+ *             | operator "/cp_all_to_all"        reduce-scatter, or heads for tokens, on both sides of attention
  *             | "launch"                         the host launches the collectives that follow
  *             | "update"                         updated parameters to the ranks that share them
  *      module = the end of the parameter's name that is unique in its layer: "q_proj", "SelfAttention.q"
@@ -79,7 +81,10 @@ typedef enum redco_step_suffix {
     REDCO_SUFFIX_REDUCE,
     REDCO_SUFFIX_TP_GATHER,
     REDCO_SUFFIX_TP_SCATTER,
-    REDCO_SUFFIX_CONTEXT,
+    REDCO_SUFFIX_CP_RING,
+    REDCO_SUFFIX_CP_GATHER,
+    REDCO_SUFFIX_CP_SCATTER,
+    REDCO_SUFFIX_CP_ALL_TO_ALL,
     REDCO_SUFFIX_SERIAL, /**< "." and the serial number */
     REDCO_SUFFIX_SEND    /**< pass "/stage." rank "/send" */
 } redco_step_suffix;

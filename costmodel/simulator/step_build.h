@@ -19,8 +19,9 @@ typedef struct redcoi_part_op {
     uint32_t label;
     double forward_s, input_s, weight_s; /**< weight_s > 0: a matrix */
     double again_s;                      /**< recomputed; 0: not repeated */
-    double context_s, logits_s;          /**< keys and values of other ranks forward; logits of others, each way */
+    double logits_s;                     /**< logits of other ranks, each way */
     redcoi_around forward_tp, backward_tp;
+    redcoi_around forward_cp, backward_cp; /**< keys and values of other ranks, or heads for tokens */
     bool attention, logits, matrix;
     bool unread;                      /**< full recomputation leaves it out */
     uint32_t again_first, again_last; /**< [first, last): operators that run again before its backward; none: 0, 0 */

@@ -266,12 +266,14 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
     }
     mark_again(job, ops, parts);
     const double logits_s = job->class->kind == REDCO_CLASS_HEAD ? redcoi_gathered_logits_s(b->costs, &shape) : 0.0;
-    const double forward_left_s = times->forward_s - exposed * times->tp_forward_s - times->cp_forward_s - logits_s;
+    const redcoi_tp_times *const cp = &times->cp;
+    const double forward_left_s =
+        times->forward_s - exposed * times->tp_forward_s - cp->forward_before_s - cp->forward_after_s - logits_s;
     const double backward_left_s =
-        times->backward_s - exposed * times->tp_backward_s - 2.0 * times->cp_forward_s - logits_s;
+        times->backward_s - exposed * times->tp_backward_s - cp->backward_before_s - cp->backward_after_s - logits_s;
     const double forward = forward_s > 0.0 ? b->scale * forward_left_s / forward_s : 0.0;
     const double backward = backward_s > 0.0 ? b->scale * backward_left_s / backward_s : 0.0;
-    double context_s = b->scale * times->cp_forward_s;
+    bool exchanged = false;
     double shares[REDCO_OPERATORS_MAX] = {0.0};
     for (uint32_t i = 0; i < parts->op_count; i++) {
         redcoi_part_op *const op = &parts->ops[i];
@@ -283,9 +285,10 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
         op->weight_s *= backward;
         shares[i] = (double)ops[i].n * (double)ops[i].k;
         if (op->logits) { op->logits_s = b->scale * logits_s; }
-        if (op->attention) { /* self-attention of a decoder's two */
-            op->context_s = context_s;
-            context_s = 0.0;
+        if (op->attention && !exchanged) { /* self-attention of a decoder's two */
+            op->forward_cp = (redcoi_around){b->scale * cp->forward_before_s, b->scale * cp->forward_after_s};
+            op->backward_cp = (redcoi_around){b->scale * cp->backward_before_s, b->scale * cp->backward_after_s};
+            exchanged = true;
         }
     }
     add_keeping(b, job, parts, shares);

@@ -115,6 +115,16 @@ static void wait_around(const struct place *at, const redcoi_part_op *part, doub
     redcoi_wait(at->unit, redcoi_behind_waits(at->b, at->unit, op));
 }
 
+/* On one side of attention. */
+static void wait_context(const struct place *at, const redcoi_part_op *part, double seconds, bool scatter)
+{
+    static const redco_step_suffix suffixes[REDCO_CP_TYPES] = {[REDCO_CP_P2P] = REDCO_SUFFIX_CP_RING,
+                                                               [REDCO_CP_ALL_GATHER] = REDCO_SUFFIX_CP_GATHER,
+                                                               [REDCO_CP_ALL_TO_ALL] = REDCO_SUFFIX_CP_ALL_TO_ALL};
+    wait_around(at, part, seconds, REDCO_WORK_CONTEXT,
+                scatter ? REDCO_SUFFIX_CP_SCATTER : suffixes[at->b->parallelism->cp_type]);
+}
+
 static void wait_before(const struct place *at, const redcoi_part_op *part, double seconds)
 {
     wait_around(at, part, seconds, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_GATHER);
@@ -192,7 +202,7 @@ static void forward_layer(const struct place *at, bool fetch_each)
             if ((alone && i > 0 && !(part->again_s > 0.0)) || (again && part->unread)) { continue; }
             if (!alone) {
                 wait_before(at, part, part->forward_tp.before_s);
-                wait_around(at, part, part->context_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT);
+                wait_context(at, part, part->forward_cp.before_s, false);
             }
             int64_t used_bytes = parts->sharded ? wait_modules(at, group, i) : 0;
             if (parts->by_layer) {
@@ -207,7 +217,10 @@ static void forward_layer(const struct place *at, bool fetch_each)
             }
             if (part->logits && !again) { redco_step_add_memory(step, REDCO_CATEGORY_LOGITS, parts->logits_bytes); }
             if (!again) { redco_step_add_memory(step, REDCO_CATEGORY_GATHERED, -used_bytes); }
-            if (!alone) { wait_after(at, part, part->forward_tp.after_s); }
+            if (!alone) {
+                wait_context(at, part, part->forward_cp.after_s, false);
+                wait_after(at, part, part->forward_tp.after_s);
+            }
             wait_around(at, part, part->logits_s, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_GATHER);
         }
     }
@@ -339,7 +352,7 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     uint32_t ready = REDCO_STEP_NONE;
     run_again(at, part);
     wait_before(at, part, part->backward_tp.before_s);
-    wait_around(at, part, 2.0 * part->context_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT);
+    wait_context(at, part, part->backward_cp.before_s, false);
     wait_around(at, part, part->logits_s, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_SCATTER);
     if (part->matrix) {
         if (at->kind == REDCO_TURN_BACKWARD) { ready = backward_weight(at, group, index); }
@@ -358,6 +371,7 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     if (!part->matrix && (!parts->by_layer || at->kind == REDCO_TURN_BACKWARD)) {
         ready = gradients_made(at, group, index, input);
     }
+    wait_context(at, part, part->backward_cp.after_s, at->b->parallelism->cp_type == REDCO_CP_ALL_GATHER);
     wait_after(at, part, part->backward_tp.after_s);
     return ready;
 }

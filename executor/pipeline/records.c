@@ -50,8 +50,12 @@ static redco_status try(const redco_records *r, uint64_t index, void *const *dat
         return redco_fail(err, REDCO_EVALUE, place, "weight() gave %g; numbers from 0 on are right", *weight_out);
     }
     if (st == REDCO_OK) { return REDCO_OK; }
-    return redco_fail(err, REDCO_EVALUE, place, "%s",
-                      own.text[0] != '\0' ? own.text : "collate() refuses it and does not say why");
+    if (own.text[0] == '\0') {
+        return redco_fail(err, REDCO_EVALUE, place, "collate() refuses it and does not say why");
+    }
+    const bool keyed = own.place[0] != '\0'; /* the place that it gave is a key of the example */
+    return redco_fail(err, REDCO_EVALUE, place, "%s%.100s%s%s", keyed ? "\"" : "", own.place, keyed ? "\" " : "",
+                      own.text);
 }
 
 static redco_status try_all(redco_records *r, bool skip_bad, void *const *data, redco_error *err)

@@ -94,8 +94,8 @@ typedef struct redco_user_pipeline {
     /** Parameters and inputs, the same whenever it is called. Errors of the two calls above are kept. */
     void (*describe)(redco_user_pipeline_shape *shape);
     /** Examples to arrays: data[i] is the i-th input, of all examples behind one another, and zero before.
-     *  @return REDCO_EVALUE with @p err for an example that is not as it should be: say which key, file and line are
-     *          added */
+     *  @return REDCO_EVALUE with @p err for an example that is not as it should be. Its place is the key, or "" where
+     *          the text has it: redco_fail(err, REDCO_EVALUE, "x", "is no number"). File and line are added */
     redco_status (*collate)(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err);
     /** The mean loss of a micro-batch, a scalar of F32 or F64: costmodel/models/task.h. NULL: step() returns it.
      *  @param context  NULL */

@@ -97,7 +97,8 @@ static redco_status explain(const redco_inputs *inputs, uint32_t wants, redco_an
     const redco_candidate *const best = &answer->result->ranked[0];
     redco_status st = REDCO_OK;
     if (redco_options_fixed(options)) {
-        const redco_search_options freed = redco_options_freed(options);
+        redco_search_options freed = redco_options_freed(options);
+        freed.cp_types = inputs->engine.cp_types;
         /* T_comm has tp = 1 where it is free, and the batch need not divide then. */
         if ((st = ask_again(inputs, &freed, &answer->free_result, err)) != REDCO_OK) { return st; }
     }
@@ -159,11 +160,13 @@ void redco_answer_free(redco_answer *answer)
 static json_t *inside_json(const redco_candidate *inside)
 {
     const redco_parallelism *const s = &inside->parallelism;
-    return json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:f,s:f}", "tp", (json_int_t)s->tp, "sequence_parallel",
-                     s->sequence_parallel, "pp", (json_int_t)s->pp, "pp_chunks",
-                     (json_int_t)redco_parallelism_chunks(s), "cp", (json_int_t)s->cp, "micro_batch",
-                     (json_int_t)s->micro_batch, "step_s", inside->prediction.step_s, "tokens_per_s_per_gpu",
-                     inside->prediction.tokens_per_s_per_gpu);
+    json_t *const json =
+        json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:f,s:f}", "tp", (json_int_t)s->tp, "sequence_parallel",
+                  s->sequence_parallel, "pp", (json_int_t)s->pp, "pp_chunks", (json_int_t)redco_parallelism_chunks(s),
+                  "cp", (json_int_t)s->cp, "micro_batch", (json_int_t)s->micro_batch, "step_s",
+                  inside->prediction.step_s, "tokens_per_s_per_gpu", inside->prediction.tokens_per_s_per_gpu);
+    if (s->cp > 1) { (void)json_object_set_new(json, "cp_type", json_string(redco_cp_type_words[s->cp_type])); }
+    return json;
 }
 
 redco_status redco_answer_plan(const redco_answer *answer, uint32_t index, redco_plan **plan_out, redco_error *err)

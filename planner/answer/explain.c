@@ -67,8 +67,9 @@ bool redco_options_fixed(const redco_search_options *options)
     return options->tp != 0 || is_given(options->pp) || is_given(options->cp) || is_given(options->chunks) ||
            is_switched(options->sequence_parallel) || options->micro_batch != 0 ||
            options->recompute != REDCO_RECOMPUTE_COUNT || options->modules || options->scheme_fixed ||
-           options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
-           options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 || options->fix_secondary.gpus != 0;
+           (options->cp_type_fixed && options->cp != 1) || options->strategy != REDCO_STRATEGY_ANY ||
+           options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 ||
+           options->fix_secondary.gpus != 0;
 }
 
 redco_search_options redco_options_freed(const redco_search_options *options)
@@ -79,6 +80,7 @@ redco_search_options redco_options_freed(const redco_search_options *options)
     if (is_given(freed.cp)) { freed.cp = REDCO_DEGREE_MEASURED; }
     if (is_given(freed.chunks)) { freed.chunks = REDCO_DEGREE_AUTO; }
     if (is_switched(freed.sequence_parallel)) { freed.sequence_parallel = REDCO_EITHER; }
+    freed.cp_type_fixed = false;
     freed.micro_batch = 0;
     freed.recompute = REDCO_RECOMPUTE_COUNT;
     freed.modules = false;

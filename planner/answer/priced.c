@@ -211,10 +211,10 @@ static double value_of(const struct pricing *p, const redco_candidate *candidate
 static bool same_layout(const redco_candidate *a, const redco_candidate *b)
 {
     const redco_parallelism *const x = &a->parallelism, *const y = &b->parallelism;
-    if (x->tp != y->tp || x->pp != y->pp || x->cp != y->cp || x->chunks != y->chunks || x->schedule != y->schedule ||
-        x->group != y->group || x->split != y->split || x->sequence_parallel != y->sequence_parallel ||
-        x->micro_batch != y->micro_batch || x->scheme != y->scheme || !redco_mesh_equal(x->secondary, y->secondary) ||
-        a->assignment_count != b->assignment_count) {
+    if (x->tp != y->tp || x->pp != y->pp || x->cp != y->cp || x->cp_type != y->cp_type || x->chunks != y->chunks ||
+        x->schedule != y->schedule || x->group != y->group || x->split != y->split ||
+        x->sequence_parallel != y->sequence_parallel || x->micro_batch != y->micro_batch || x->scheme != y->scheme ||
+        !redco_mesh_equal(x->secondary, y->secondary) || a->assignment_count != b->assignment_count) {
         return false;
     }
     for (uint32_t i = 0; i < a->assignment_count; i++) {

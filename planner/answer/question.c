@@ -236,6 +236,15 @@ static uint32_t given_schedule(const redco_search_options *o)
     return o->schedule != REDCO_PIPELINE_1F1B && o->schedule != REDCO_PIPELINE_INTERLEAVED ? 1U << o->schedule : 0;
 }
 
+static const char *cp_type_lacked(const redco_search_options *o)
+{
+    static const char *const names[REDCO_CP_TYPES] = {"ring of keys and values", "all-gather of keys and values",
+                                                      "all-to-all of attention heads"};
+    int type = REDCO_CP_P2P;
+    while (type + 1 < REDCO_CP_TYPES && (o->cp_types >> type & 1) == 0) { type++; }
+    return names[type];
+}
+
 uint32_t redco_setting_dimensions(const redco_parallelism *parallelism)
 {
     return (parallelism->tp > 1 ? REDCO_HAS_TP : 0U) | (parallelism->pp > 1 ? REDCO_HAS_PP : 0U) |
@@ -264,6 +273,7 @@ size_t redco_question_lacks(const redco_question *question, const redco_inputs *
         {"groups of more micro-batches than stages", o->group > 0 && o->group != o->pp, REDCO_HAS_GROUPS,
          file->dimensions},
         {"context parallelism", o->cp > 1 && !redco_degree_is_free(o->cp), REDCO_HAS_CP, file->dimensions},
+        {cp_type_lacked(o), o->cp > 1 && o->cp_type_fixed, o->cp_types, file->cp_types},
         {"sequence parallelism", o->sequence_parallel == REDCO_ON, REDCO_HAS_SP, file->dimensions},
         {"recomputation of modules", o->modules && (file->recompute & REDCO_OFFERS_SELECTIVE) == 0, REDCO_OFFERS_MLP,
          file->recompute},

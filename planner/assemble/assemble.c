@@ -218,6 +218,7 @@ static bool copy_setting(redco_plan *plan, const redco_parallelism *parallelism,
     plan->pp_chunks = redco_parallelism_chunks(parallelism);
     plan->sequence_parallel = parallelism->sequence_parallel;
     plan->cp = parallelism->cp;
+    plan->cp_type = parallelism->cp_type;
     plan->dp = parallelism->dp;
     plan->secondary = parallelism->secondary;
     plan->micro_batch = parallelism->micro_batch;

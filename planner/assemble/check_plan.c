@@ -251,6 +251,7 @@ static redco_status check_filled(const redco_plan *plan, const char *name, const
     again->pp = plan->pp;
     again->pp_chunks = plan->pp_chunks;
     again->cp = plan->cp;
+    again->cp_type = plan->cp_type;
     again->dp = plan->dp;
     again->gpus_per_node = plan->gpus_per_node;
     again->nodes = plan->nodes;

@@ -223,6 +223,7 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     if (!options->overlap_fixed) { w->overlap = file->overlap; }
     options->schemes =
         (file->inter_tensor ? 1U << REDCO_INTER_TENSOR : 0) | (file->intra_tensor ? 1U << REDCO_INTRA_TENSOR : 0);
+    if (!options->cp_type_fixed) { options->cp_types = file->cp_types; }
     options->offers = file->recompute;
     /* Attention that keeps scores can drop them; without, an engine that only did that has nothing to drop. */
     if (redco_attention_keeps_scores(w->engine.attention)) {

@@ -40,6 +40,7 @@ redco_parallelism redcoi_plan_setting(const redco_plan *plan)
     return (redco_parallelism){.tp = plan->tp,
                                .pp = plan->pp,
                                .cp = plan->cp,
+                               .cp_type = plan->cp_type,
                                .chunks = plan->pp_chunks,
                                .schedule = plan->schedule,
                                .group = plan->group,

@@ -236,6 +236,10 @@ static void compare(struct differences *d, const redcoi_context *context)
     differ_number(d, "pp", plan->pp, offer->parallelism.pp);
     compare_pipelines(d, context);
     differ_number(d, "cp", plan->cp, offer->parallelism.cp);
+    if (plan->cp > 1 && offer->parallelism.cp > 1) {
+        differ(d, "exchange of context parallelism", redco_cp_type_words[plan->cp_type], true, "%s",
+               redco_cp_type_words[offer->parallelism.cp_type]);
+    }
     differ_number(d, "micro-batch", plan->micro_batch, offer->parallelism.micro_batch);
     if (plan->tp > 1 || offer->parallelism.tp > 1) {
         differ(d, "sequence parallelism", plan->sequence_parallel ? "on" : "off", true, "%s",
@@ -248,6 +252,10 @@ static void compare(struct differences *d, const redcoi_context *context)
            recompute_text(offer->layers, offer->count, made, sizeof made));
     compare_overlap(d, context);
     compare_engine(d, context);
+    if (plan->cp > 1 && offer->parallelism.cp > 1) {
+        differ_flag(d, "halves of sequences zigzag", !context->reopened->workload.engine.contiguous_context,
+                    !offer->engine.contiguous_context);
+    }
     compare_gpu_order(d, context);
 }
 
@@ -288,6 +296,7 @@ static json_t *exported_json(const redcoi_offer *offer)
                   (json_int_t)s->micro_batch, "micro_batches", (json_int_t)s->micro_batches, "dp", mesh_json(s->dp),
                   "secondary", mesh_json(s->secondary), "scheme", redco_scheme_words[s->scheme], "sequence_parallel",
                   offer->parallelism.sequence_parallel, "overlap", overlap, "sharding", sharding_json(offer));
+    if (s->cp > 1) { (void)json_object_set_new(json, "cp_type", json_string(redco_cp_type_words[s->cp_type])); }
     (void)json_object_set_new(json, "predicted",
                               json_pack("{s:f,s:f,s:I,s:I}", "step_s", p->step_s, "tokens_per_s_per_gpu",
                                         p->tokens_per_s_per_gpu, "memory_bytes", (json_int_t)p->total_bytes,

@@ -262,6 +262,15 @@ static void add_notes(const redcoi_context *context)
     }
 }
 
+/* set_rotate_method(): alltoall passes keys and values around a ring (PyTorch 2, torch/distributed/tensor/experimental/
+ * _context_parallel/_attention.py, _AllToAllRotater); enable_load_balance is its zigzag. */
+static json_t *context_json(const redcoi_context *context)
+{
+    const bool ring = context->offer->parallelism.cp_type == REDCO_CP_P2P;
+    return json_pack("{s:s,s:b}", "rotate_method", ring ? "alltoall" : "allgather", "enable_load_balance",
+                     !context->offer->engine.contiguous_context);
+}
+
 static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
 {
     static const char *const types[] = {"bfloat16", "float16", "float32"};
@@ -281,6 +290,7 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     if (parallelism->pp > 1) { (void)json_object_set_new(json, "pipeline", pipeline_json(context)); }
     if (parallelism->tp > 1) { (void)json_object_set_new(json, "tensor_parallel", tensor_json(context)); }
+    if (parallelism->cp > 1) { (void)json_object_set_new(json, "context_parallel", context_json(context)); }
     add_notes(context);
     if (context->summary != NULL) { (void)json_object_set_new(json, "difference", json_string(context->summary)); }
     (void)json_object_set(json, "notes", context->notes);
@@ -295,6 +305,8 @@ const redcoi_ability redcoi_fsdp = {
               "torch/distributed/device_mesh.py",
     .pipeline = true,
     .context_parallel = true,
+    .cp_types = 1U << REDCO_CP_P2P | 1U << REDCO_CP_ALL_GATHER,
+    .cp_type = REDCO_CP_ALL_GATHER,
     .sequence_parallel = true,
     .layerwise = true,
     .shard_over_cp = true,

@@ -44,10 +44,12 @@ typedef struct redcoi_ability {
     const char *title;  /**< "DeepSpeed" */
     const char *source; /**< version and files that its options were read from */
     bool pipeline, context_parallel, sequence_parallel, layerwise;
-    bool shard_over_cp; /**< shards are cut over context-parallel ranks, too */
-    bool launches;      /**< the export starts the ranks: hosts and GPUs in the plan's order */
-    bool own_tp;        /**< splits matrices by rules of its own, whatever the plan says of them */
-    bool any_command;   /**< starts another export or program: what that does is not its own to say */
+    uint32_t cp_types;     /**< context parallelism: bits 1 << redco_cp_type; 0: the command's */
+    redco_cp_type cp_type; /**< in the place of what it lacks */
+    bool shard_over_cp;    /**< shards are cut over context-parallel ranks, too */
+    bool launches;         /**< the export starts the ranks: hosts and GPUs in the plan's order */
+    bool own_tp;           /**< splits matrices by rules of its own, whatever the plan says of them */
+    bool any_command;      /**< starts another export or program: what that does is not its own to say */
     /** Says whether the framework has this schedule for so many layers, and lays them out by @p split (NULL: equal
      *  shares); NULL: only 1F1B of one chunk and equal shares. */
     bool (*can_pipeline)(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers);

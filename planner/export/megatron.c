@@ -164,7 +164,7 @@ static void limit(redco_engine *engine, const redco_parallelism *parallelism)
 {
     (void)parallelism;
     engine->plain_norm = engine->compiled = engine->logits_gathered = engine->partial_recompute = false;
-    engine->planned_memory = engine->made_again = engine->cuda_graphs = false;
+    engine->planned_memory = engine->made_again = engine->cuda_graphs = engine->contiguous_context = false;
     engine->workspace_bytes = 0;
 }
 
@@ -280,6 +280,7 @@ static void add_model(const redcoi_context *context, json_t *json)
 
 static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
 {
+    static const char *const exchanges[REDCO_CP_TYPES] = {"p2p", "all_gather", "a2a"};
     const redco_parallelism *parallelism = &context->offer->parallelism;
     const redco_plan *plan = context->plan;
     if (redco_model_get_dims(context->reopened->inputs.model)->encoder_layers > 0) {
@@ -290,8 +291,7 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     set(json, "tensor-model-parallel-size", parallelism->tp);
     set(json, "pipeline-model-parallel-size", parallelism->pp);
     set(json, "context-parallel-size", parallelism->cp);
-    /* keys and values go round in a ring behind attention: the bytes that the plan counts */
-    if (parallelism->cp > 1) { word(json, "cp-comm-type", "p2p"); }
+    if (parallelism->cp > 1) { word(json, "cp-comm-type", exchanges[parallelism->cp_type]); }
     if (context->offer->parallelism.sequence_parallel && parallelism->tp > 1) { flag(json, "sequence-parallel"); }
     set(json, "micro-batch-size", parallelism->micro_batch);
     set(json, "global-batch-size", plan->global_batch);
@@ -379,6 +379,8 @@ const redcoi_ability redcoi_megatron = {
               "megatron/core/transformer/transformer_config.py, docs/user-guide/features/megatron_fsdp.md",
     .pipeline = true,
     .context_parallel = true,
+    .cp_types = 1U << REDCO_CP_P2P | 1U << REDCO_CP_ALL_GATHER | 1U << REDCO_CP_ALL_TO_ALL,
+    .cp_type = REDCO_CP_P2P,
     .sequence_parallel = true,
     .shard_over_cp = true,
     .launches = true,

@@ -259,6 +259,8 @@ const redcoi_ability redcoi_megatron_bridge = {
               "comm_overlap.py, src/megatron/bridge/models/gpt_provider.py; Megatron Core 0.20",
     .pipeline = true,
     .context_parallel = true,
+    .cp_types = 1U << REDCO_CP_P2P | 1U << REDCO_CP_ALL_GATHER | 1U << REDCO_CP_ALL_TO_ALL,
+    .cp_type = REDCO_CP_P2P,
     .sequence_parallel = true,
     .shard_over_cp = true,
     .own_tp = true,

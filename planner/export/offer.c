@@ -149,6 +149,16 @@ static void set_pipeline(const struct finder *f, redco_parallelism *parallelism)
     parallelism->split = NULL;
 }
 
+/* Every type allows what all-to-all does. */
+static void set_cp_type(const redcoi_ability *ability, redco_parallelism *parallelism)
+{
+    if (parallelism->cp == 1) { parallelism->cp_type = REDCO_CP_P2P; }
+    if (parallelism->cp == 1 || ability->cp_types == 0 || (ability->cp_types >> parallelism->cp_type & 1) != 0) {
+        return;
+    }
+    parallelism->cp_type = ability->cp_type;
+}
+
 /* Fills in everything but layers and price. */
 static redcoi_offer start_offer(const struct finder *f, const redco_parallelism *parallelism, uint32_t overlap)
 {
@@ -159,6 +169,7 @@ static redcoi_offer start_offer(const struct finder *f, const redco_parallelism 
                           .gpu_order = keeps_gpu_order(f->ability, f->plan)};
     offer.parallelism.sequence_parallel = has_sequence_parallel(f);
     set_pipeline(f, &offer.parallelism);
+    set_cp_type(f->ability, &offer.parallelism);
     if (!f->ability->any_command) { offer.engine.shard_over_cp = f->ability->shard_over_cp; }
     offer.engine.async_tp = offer.engine.async_tp && (offer.parallelism.sequence_parallel || f->ability->any_command);
     return offer;

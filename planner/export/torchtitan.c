@@ -107,6 +107,11 @@ static json_t *parallelism_json(const redcoi_context *context)
                              reshard, "tensor_parallel_degree", (json_int_t)parallelism->tp, "enable_sequence_parallel",
                              parallelism->sequence_parallel, "context_parallel_degree", (json_int_t)parallelism->cp,
                              "pipeline_parallel_degree", (json_int_t)parallelism->pp);
+    if (parallelism->cp > 1) {
+        const bool balanced = !context->offer->engine.contiguous_context;
+        (void)json_object_set_new(json, "context_parallel_load_balancer",
+                                  balanced ? json_string("headtail") : json_null());
+    }
     add_stages(context, json);
     return json;
 }
@@ -209,6 +214,8 @@ const redcoi_ability redcoi_torchtitan = {
               "torchtitan/distributed/pipeline_parallel.py, torchtitan/distributed/activation_checkpoint.py",
     .pipeline = true,
     .context_parallel = true,
+    .cp_types = 1U << REDCO_CP_ALL_GATHER,
+    .cp_type = REDCO_CP_ALL_GATHER,
     .sequence_parallel = true,
     .shard_over_cp = true,
     .own_tp = true,

@@ -80,7 +80,8 @@ redco_parallel redco_plan_parallel(const redco_plan *plan)
                             .cp = plan->cp,
                             .pp = plan->pp,
                             .dp = plan->dp,
-                            .states_over_cp = plan->engine.shard_over_cp};
+                            .states_over_cp = plan->engine.shard_over_cp,
+                            .cp_type = plan->cp_type};
 }
 
 redco_mesh redcoi_plan_expert_replicas(const redco_plan *plan)

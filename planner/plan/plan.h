@@ -95,6 +95,7 @@ typedef struct redco_plan {
     bool sequence_parallel, mfu_causal;
     uint64_t bucket_bytes;
     uint32_t tp, pp, cp, ep;      /**< ep is 1 in version 1 */
+    redco_cp_type cp_type;        /**< where cp > 1; plans of before it was kept: p2p */
     uint32_t pp_chunks;           /**< model chunks of a pipeline stage: more than 1 are interleaved */
     redco_pipeline_kind schedule; /**< the pipeline's; 1F1B with several chunks is interleaved */
     uint32_t group;               /**< micro-batches that a chunk takes one after the other; 0: as few as can be */

@@ -70,11 +70,17 @@ static json_t *workload_json(const redco_plan *plan)
 
 static json_t *all_mesh_json(const redco_plan *plan)
 {
-    return json_pack("{s:I,s:I,s:I,s:I,s:o,s:I,s:o,s:I,s:b,s:o}", "tp", (json_int_t)plan->tp, "pp",
-                     (json_int_t)plan->pp, "cp", (json_int_t)plan->cp, "ep", (json_int_t)plan->ep, "dp",
-                     mesh_json(plan->dp), "etp", (json_int_t)1, "edp", mesh_json(redcoi_plan_expert_replicas(plan)),
-                     "pp_chunks", (json_int_t)plan->pp_chunks, "sequence_parallel", plan->sequence_parallel,
-                     "secondary", plan->secondary.gpus != 0 ? mesh_json(plan->secondary) : json_null());
+    json_t *const json = json_pack(
+        "{s:I,s:I,s:I,s:I,s:o,s:I,s:o,s:I,s:b,s:o}", "tp", (json_int_t)plan->tp, "pp", (json_int_t)plan->pp, "cp",
+        (json_int_t)plan->cp, "ep", (json_int_t)plan->ep, "dp", mesh_json(plan->dp), "etp", (json_int_t)1, "edp",
+        mesh_json(redcoi_plan_expert_replicas(plan)), "pp_chunks", (json_int_t)plan->pp_chunks, "sequence_parallel",
+        plan->sequence_parallel, "secondary", plan->secondary.gpus != 0 ? mesh_json(plan->secondary) : json_null());
+    if (json != NULL && plan->cp > 1 &&
+        json_object_set_new(json, "cp_type", json_string(redco_cp_type_words[plan->cp_type])) != 0) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
 }
 
 static const char *recompute_word(const redco_plan *plan, redco_recompute recompute)

@@ -195,6 +195,16 @@ static redco_status read_workload(const redco_json_value *root, redco_plan *plan
     return REDCO_OK;
 }
 
+static redco_status read_cp_type(const redco_json_value *mesh, redco_plan *plan, redco_error *err)
+{
+    uint32_t type = REDCO_CP_P2P;
+    if (!redco_json_has(mesh, "cp_type")) { return REDCO_OK; }
+    if (plan->cp == 1) { return redco_json_fail(mesh, "cp_type", err, "is stated, but cp is 1: leave it out"); }
+    const redco_status st = read_word(mesh, "cp_type", redco_cp_type_words, &type, err);
+    plan->cp_type = (redco_cp_type)type;
+    return st;
+}
+
 static redco_status read_all_meshes(const redco_json_value *root, redco_plan *plan, redco_error *err)
 {
     redco_json_value mesh;
@@ -210,6 +220,7 @@ static redco_status read_all_meshes(const redco_json_value *root, redco_plan *pl
          (st = redco_json_u32(&mesh, "pp_chunks", 1, MOST_CHUNKS, &plan->pp_chunks, err)) != REDCO_OK)) {
         return st;
     }
+    if ((st = read_cp_type(&mesh, plan, err)) != REDCO_OK) { return st; }
     return redco_json_has(&mesh, "secondary") ? read_mesh(&mesh, "secondary", &plan->secondary, err) : REDCO_OK;
 }
 

@@ -310,6 +310,22 @@ static bool keeps_context(const struct lister *list, const redco_parallelism *pa
            redco_parallelism_check(list->space->costs, &less, NULL) != REDCO_OK;
 }
 
+/* The ways of context parallelism to other ranks' keys. What all of them lack is said of the first. */
+static redco_status add_cp_types(struct lister *list, redco_parallelism parallelism, bool *any_out)
+{
+    const uint32_t types = list->space->options.cp_types;
+    uint32_t kept = parallelism.cp > 1 ? redco_costs_cp_types(list->space->costs, &parallelism, types) : 0;
+    redco_status st = REDCO_OK;
+    if (parallelism.cp > 1 && kept == 0) { kept = types & (~types + 1); }
+    if (kept == 0) { return add_chunks(list, parallelism, any_out); }
+    for (int type = 0; type < REDCO_CP_TYPES && st == REDCO_OK; type++) {
+        if ((kept >> type & 1) == 0) { continue; }
+        parallelism.cp_type = (redco_cp_type)type;
+        st = add_chunks(list, parallelism, any_out);
+    }
+    return st;
+}
+
 /* All micro-batches of one choice of degrees. REDCO_EVALUE: it has none, or one that does not divide. */
 static redco_status add_degrees(struct lister *list, redco_parallelism parallelism)
 {
@@ -343,7 +359,7 @@ static redco_status add_degrees(struct lister *list, redco_parallelism paralleli
         parallelism.micro_batch = (uint32_t)b;
         parallelism.micro_batches = per_rank / b;
         if (!keeps_context(list, &parallelism)) { continue; }
-        if ((st = add_chunks(list, parallelism, &any)) != REDCO_OK) { return st; }
+        if ((st = add_cp_types(list, parallelism, &any)) != REDCO_OK) { return st; }
     }
     return any ? REDCO_OK : REDCO_EVALUE;
 }
@@ -424,6 +440,9 @@ static int compare_outers(const void *left, const void *right)
     if (a->least_s < b->least_s || a->least_s > b->least_s) { return a->least_s < b->least_s ? -1 : 1; }
     if (a->parallelism.tp != b->parallelism.tp) { return a->parallelism.tp < b->parallelism.tp ? -1 : 1; }
     if (a->parallelism.cp != b->parallelism.cp) { return a->parallelism.cp < b->parallelism.cp ? -1 : 1; }
+    if (a->parallelism.cp_type != b->parallelism.cp_type) {
+        return a->parallelism.cp_type < b->parallelism.cp_type ? -1 : 1;
+    }
     if (a->parallelism.pp != b->parallelism.pp) { return a->parallelism.pp < b->parallelism.pp ? -1 : 1; }
     if (a->parallelism.sequence_parallel != b->parallelism.sequence_parallel) {
         return a->parallelism.sequence_parallel ? 1 : -1;

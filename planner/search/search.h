@@ -63,6 +63,8 @@ typedef struct redco_search_options {
     /** 0: 1, or chosen by the search where the batch divides over no layout with 1; REDCO_DEGREE_AUTO,
      *  REDCO_DEGREE_MEASURED: chosen */
     uint32_t pp, cp;
+    uint32_t cp_types; /**< 1 << redco_cp_type: the engine's, or the one that is given; 0: p2p */
+    bool cp_type_fixed;
     uint32_t chunks; /**< chunks of a pipeline stage, where there are several; 0: 1; REDCO_DEGREE_AUTO: chosen by the
                         search */
     redco_pipeline_kind schedule; /**< schedule of pipelines; 1F1B: interleaved where stages have several chunks */

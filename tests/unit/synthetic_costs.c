@@ -303,6 +303,13 @@ double redco_layer_traffic_ratio(const redco_layer_cost *cost)
     return 0.0;
 }
 
+uint32_t redco_costs_cp_types(redco_costs *costs, const redco_parallelism *parallelism, uint32_t types)
+{
+    (void)costs;
+    (void)parallelism;
+    return types & (~types + 1);
+}
+
 double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism)
 {
     const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);

@@ -186,17 +186,18 @@ static void wrong_words_are_named(void **state)
          "\"colour\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
          "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, moment_bytes, "
-         "fragmentation_percent"},
+         "fragmentation_percent, cp_balance"},
         {"memory", "planned",
          "\"memory\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
          "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, moment_bytes, "
-         "fragmentation_percent"},
+         "fragmentation_percent, cp_balance"},
         {"software", "", "software=\"\" is not one of: eager, megatron, te_xla"},
         {"gather", "tensor", "gather=\"tensor\" is not one of: module, layer"},
         {"attention", "Flash2", "attention=\"Flash2\" is not one of: auto, flash1, flash2, flash3, fused, unfused"},
         {"fused_norm", "true", "fused_norm=\"true\" is not one of: 0, 1"},
         {"cross_entropy", "1", "cross_entropy=\"1\" is not one of: unfused, fused"},
+        {"cp_balance", "1", "cp_balance=\"1\" is not one of: zigzag, none"},
         {"grad_reduce_bytes", "3", "grad_reduce_bytes=\"3\" is not 2 or 4"},
         {"grad_reduce_bytes", "04", "grad_reduce_bytes=\"04\" is not 2 or 4"},
         {"bucket_bytes", "1023 B", "bucket_bytes=\"1023 B\" is not from 1 KiB to 1 PB"},

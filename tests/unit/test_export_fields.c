@@ -187,6 +187,9 @@ static bool set_option(redco_search_options *o, redco_input_names *names, uint64
         o->pp = (uint32_t)n;
     } else if (strcmp(key, "cp") == 0) {
         o->cp = (uint32_t)n;
+    } else if (strcmp(key, "cp_type") == 0) {
+        o->cp_types = 1U << n;
+        o->cp_type_fixed = true;
     } else if (strcmp(key, "chunks") == 0) {
         o->chunks = (uint32_t)n;
     } else if (strcmp(key, "micro") == 0) {
@@ -308,6 +311,7 @@ static void set_in_plan(struct planned *p, const char *key, const char *value)
                      {"plain_norm", &engine->plain_norm},
                      {"compiled", &engine->compiled},
                      {"fused_loss", &engine->fused_loss},
+                     {"contiguous_context", &engine->contiguous_context},
                      {"cuda_graphs", &engine->cuda_graphs},
                      {"planned_memory", &engine->planned_memory},
                      {"logits_gathered", &engine->logits_gathered},

@@ -507,23 +507,46 @@ static void refusals_name_quantities(void **state)
                                          .layers = 80,
                                          .seq_len = 4100,
                                          .sequence_parallel = true};
+    const redco_parallel_limits halves = {
+        .model = "M", .cluster = "C", .heads = 64, .kv_heads = 8, .layers = 80, .seq_len = 4098, .zigzag = true};
     const struct {
         redco_parallel p;
         const redco_parallel_limits *limits;
         const char *place, *text;
     } rows[] = {
-        {{4, 8, 3, 1, 1, {2, 4}, false}, &limits, "tp", "3 does not divide the 64 attention heads of M"},
-        {{4, 8, 16, 1, 1, {1, 2}, false}, &limits, "tp", "16 does not divide the 8 GPUs of a node of C"},
-        {{4, 8, 1, 3, 1, {2, 4}, false}, &limits, "cp", "3 does not divide the sequence of 4096 tokens"},
-        {{4, 8, 8, 1, 1, {1, 4}, false},
+        {{4, 8, 3, 1, 1, {2, 4}, false, REDCO_CP_P2P}, &limits, "tp", "3 does not divide the 64 attention heads of M"},
+        {{4, 8, 16, 1, 1, {1, 2}, false, REDCO_CP_P2P}, &limits, "tp", "16 does not divide the 8 GPUs of a node of C"},
+        {{4, 8, 1, 3, 1, {2, 4}, false, REDCO_CP_P2P}, &limits, "cp", "3 does not divide the sequence of 4096 tokens"},
+        {{4, 8, 8, 1, 1, {1, 4}, false, REDCO_CP_P2P},
          &split,
          "tp",
          "8 does not divide the 4100 tokens that sequence parallelism splits"},
-        {{4, 8, 8, 2, 3, {1, 1}, false}, &limits, "gpus", "32 GPUs are not a multiple of tp x cp x pp = 8 x 2 x 3"},
-        {{1, 1, 1, 1, 2, {1, 1}, false}, &limits, "gpus", "1 GPU is not a multiple of tp x cp x pp = 1 x 1 x 2"},
-        {{4, 8, 8, 1, 1, {1, 2}, false}, &limits, "dp", "1x2 is 2 ranks; 32 GPUs leave 4"},
-        {{4, 8, 2, 1, 1, {2, 8}, false}, &limits, "dp", "2 ranks in a node; 4 fit beside tp x cp = 2 in 8 GPUs"},
-        {{32, 8, 1, 1, 128, {2, 1}, false}, &limits, "pp", "128 stages are more than the 80 layers of M"},
+        {{4, 8, 2, 2, 1, {2, 4}, false, REDCO_CP_ALL_GATHER},
+         &halves,
+         "cp",
+         "2 ranks have a piece of each half of the sequence: 2 x 2 does not divide 4098 tokens"},
+        {{4, 8, 4, 4, 1, {1, 2}, false, REDCO_CP_ALL_TO_ALL},
+         &limits,
+         "cp",
+         "4 does not divide the 2 key-value heads of a tensor-parallel rank of M, which all-to-all exchanges"},
+        {{4, 8, 8, 2, 1, {1, 2}, false, REDCO_CP_ALL_TO_ALL},
+         &limits,
+         "cp",
+         "2 does not divide the 1 key-value head of a tensor-parallel rank of M, which all-to-all exchanges"},
+        {{4, 8, 8, 2, 3, {1, 1}, false, REDCO_CP_P2P},
+         &limits,
+         "gpus",
+         "32 GPUs are not a multiple of tp x cp x pp = 8 x 2 x 3"},
+        {{1, 1, 1, 1, 2, {1, 1}, false, REDCO_CP_P2P},
+         &limits,
+         "gpus",
+         "1 GPU is not a multiple of tp x cp x pp = 1 x 1 x 2"},
+        {{4, 8, 8, 1, 1, {1, 2}, false, REDCO_CP_P2P}, &limits, "dp", "1x2 is 2 ranks; 32 GPUs leave 4"},
+        {{4, 8, 2, 1, 1, {2, 8}, false, REDCO_CP_P2P},
+         &limits,
+         "dp",
+         "2 ranks in a node; 4 fit beside tp x cp = 2 in 8 GPUs"},
+        {{32, 8, 1, 1, 128, {2, 1}, false, REDCO_CP_P2P}, &limits, "pp", "128 stages are more than the 80 layers of M"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         redco_error err = {.status = REDCO_OK};
@@ -531,8 +554,10 @@ static void refusals_name_quantities(void **state)
         assert_string_equal(err.place, rows[i].place);
         assert_string_equal(err.text, rows[i].text);
     }
-    const redco_parallel good = {4, 8, 8, 2, 2, {1, 1}, false};
+    const redco_parallel good = {4, 8, 8, 2, 2, {1, 1}, false, REDCO_CP_P2P};
     assert_int_equal(redco_parallel_check(&good, &limits, NULL), REDCO_OK);
+    const redco_parallel exchanged = {4, 8, 2, 4, 1, {1, 4}, false, REDCO_CP_ALL_TO_ALL};
+    assert_int_equal(redco_parallel_check(&exchanged, &limits, NULL), REDCO_OK);
     /* three degrees whose product does not fit 64 bits */
     redco_parallel huge = {.nodes = 1U << 20, .gpus_per_node = 4, .tp = 1U << 22, .cp = 1U << 22, .pp = 1U << 22};
     redco_error err = {.status = REDCO_OK};

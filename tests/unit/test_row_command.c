@@ -71,7 +71,8 @@ static const struct {
      "0,100\n",
      "redco-plan --gpus 128 --cluster c d.json --model m.json --seq 8192 --global-batch 32 --micro-batch 1 --tp 4 --pp "
      "1 "
-     "--cp 2 --fix p=1x1,g=1x1,os=2x16 --scheme intra-tensor --recompute none --precision fp8 --overlap ar,bc,tp "
+     "--cp 2 --cp-type p2p --fix p=1x1,g=1x1,os=2x16 --scheme intra-tensor --recompute none --precision fp8 --overlap "
+     "ar,bc,tp "
      "--sequence-parallel=on --engine "
      "nemo,attention=flash3,fused_norm=1,compiled=0,logits_gathered=0,grad_reduce_bytes=2,software=te_xla --json",
      false, NULL},
@@ -80,7 +81,8 @@ static const struct {
      "100\n",
      "redco-plan --gpus 128 --cluster c d.json --model m.json --seq 8192 --global-batch 32 --micro-batch 1 --tp 8 --pp "
      "2 "
-     "--pp-chunks 4 --cp 2 --fix p=1x1,g=1x1,os=1x8 --scheme intra-tensor --recompute half --precision nvfp4 --overlap "
+     "--pp-chunks 4 --cp 2 --cp-type p2p --fix p=1x1,g=1x1,os=1x8 --scheme intra-tensor --recompute half --precision "
+     "nvfp4 --overlap "
      "none --sequence-parallel=on --engine "
      "nemo,attention=flash3,fused_norm=1,compiled=0,logits_gathered=0,grad_reduce_bytes=2,software=te_xla --json",
      false, NULL},
@@ -89,7 +91,8 @@ static const struct {
      "1,0,ar,0,100\n",
      "redco-plan --gpus 128 --cluster c d.json --model m.json --seq 8192 --global-batch 128 --micro-batch 1 --tp 2 "
      "--pp "
-     "1 --cp 2 --fix p=1x1,g=1x1,os=32x2 --scheme intra-tensor --recompute none --precision mxfp8 --overlap ar "
+     "1 --cp 2 --cp-type p2p --fix p=1x1,g=1x1,os=32x2 --scheme intra-tensor --recompute none --precision mxfp8 "
+     "--overlap ar "
      "--sequence-parallel=on --engine "
      "megatron-bridge,attention=flash3,fused_norm=1,compiled=0,logits_gathered=0,grad_reduce_bytes=4,software=te_xla "
      "--json",
@@ -99,7 +102,8 @@ static const struct {
      "100\n",
      "redco-plan --gpus 64 --cluster c d.json --model m.json --seq 8192 --global-batch 32 --micro-batch 1 --tp 2 --pp "
      "1 "
-     "--cp 2 --fix p=1x1,g=1x1,os=2x2 --scheme intra-tensor --recompute selective --precision bf16 --overlap ar "
+     "--cp 2 --cp-type p2p --fix p=1x1,g=1x1,os=2x2 --scheme intra-tensor --recompute selective --precision bf16 "
+     "--overlap ar "
      "--sequence-parallel=off --engine "
      "nemo,attention=fused,fused_norm=1,compiled=0,logits_gathered=1,grad_reduce_bytes=2,software=te_xla --json",
      false, NULL},

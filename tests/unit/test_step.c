@@ -65,14 +65,16 @@ static void without_overlap_it_is_a_sum(void **state)
 static void split_layers_are_a_sum(void **state)
 {
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4 * REDCO_CP_TYPES; i++) {
         struct fixture b;
         redco_workload workload = plain_workload(64);
         workload.overlap = REDCO_OVERLAP_NONE;
-        fixture_open(&b, i < 2 ? "llama-13b" : "gpt-j-6b", a800_machine(2), workload); /* one with parallel blocks */
+        fixture_open(&b, i % 4 < 2 ? "llama-13b" : "gpt-j-6b", a800_machine(2),
+                     workload); /* one with parallel blocks */
         redco_parallelism parallelism = plain_setting(&b, 1);
         parallelism.tp = 4;
         parallelism.cp = 2;
+        parallelism.cp_type = (redco_cp_type)(i / 4);
         parallelism.sequence_parallel = i % 2 == 1;
         parallelism.dp = (redco_mesh){1, 2};
         parallelism.micro_batches = 32;

@@ -21,6 +21,7 @@ struct exec_report {
 
 /** The present work of a rank, in memory that the process that started it sees. */
 struct exec_slot {
+    _Atomic bool returned; /**< the rank came to its end; else a function called exit() */
     _Atomic uint64_t step;
     atomic_uint current; /**< number of the present one of the two texts */
     char what[2][112];   /**< the last communication that began */

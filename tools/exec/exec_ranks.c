@@ -20,6 +20,7 @@ static const double grace_s = 2.0;
 struct child {
     pid_t pid;
     bool ended, killed, reported; /* killed: by this process */
+    bool left;                    /* a function of a pipeline ended it */
     int status;
     double stopped_s; /* since when; 0: it runs */
     struct exec_report report;
@@ -98,6 +99,7 @@ static _Noreturn void be_rank(struct run *r, const redco_world_options *options,
     }
     (void)pthread_mutex_destroy(&line.lock);
     redco_local_ranks_free(options->local);
+    atomic_store(&line.slot->returned, true);
     exit(code); /* not _exit: sanitizers look for leaks here */
 }
 
@@ -157,12 +159,14 @@ static void take_children(struct run *r)
         }
         c->ended = true;
         c->status = status;
+        c->left = WIFEXITED(status) && !atomic_load(&r->slots[rank].returned);
         r->left--;
         if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && !c->killed && r->signal == 0) {
             r->signal = SIGPIPE; /* nobody reads what is printed: all end as one program would */
             kill_rest(r);
         }
-        if ((!WIFEXITED(status) || WEXITSTATUS(status) != CLI_DONE) && r->trouble_s == 0.0) { r->trouble_s = now_s(); }
+        const bool done = WIFEXITED(status) && WEXITSTATUS(status) == CLI_DONE && !c->left;
+        if (!done && r->trouble_s == 0.0) { r->trouble_s = now_s(); }
     }
 }
 
@@ -240,13 +244,17 @@ static bool without_word(const struct child *c)
 {
     return c->ended && WIFEXITED(c->status) && WEXITSTATUS(c->status) != CLI_DONE && !c->reported;
 }
+static bool has_left(const struct child *c)
+{
+    return c->left;
+}
 static bool at_all(const struct child *c)
 {
     return c->reported;
 }
 
-/* Causes before consequences: a rank that a signal ended, one that failed itself, one that was silent, then those that
- * missed it. @return the exit code */
+/* Causes before consequences: a rank that a signal ended, one that left, one that failed itself, one that was silent,
+ * then those that missed it. @return the exit code */
 static int tell(const struct run *r)
 {
     const uint32_t failed = first_of(r, by_itself), saw = first_of(r, at_all), odd = first_of(r, without_word);
@@ -255,6 +263,11 @@ static int tell(const struct run *r)
     if (rank < r->count) {
         const int number = WTERMSIG(r->children[rank].status);
         (void)snprintf(what, sizeof what, "was ended by signal %d (%s)", number, strsignal(number));
+        return tell_of(r, rank, REDCO_ESYSTEM, what);
+    }
+    rank = first_of(r, has_left);
+    if (rank < r->count) {
+        (void)snprintf(what, sizeof what, "called exit(%d)", WEXITSTATUS(r->children[rank].status));
         return tell_of(r, rank, REDCO_ESYSTEM, what);
     }
     if (failed < r->count) {

@@ -161,7 +161,11 @@ void exec_print_tail(const struct exec_run *run)
     (void)printf(", bound %.0e; %llu weights compared, %llu of them loosely as their gradients are rounding\n",
                  v->bound, (unsigned long long)v->compared, (unsigned long long)v->loose);
     if (v->differs_step > 0) {
-        (void)printf("first loss or norm that differs: step %llu\n", (unsigned long long)v->differs_step);
+        (void)printf("first loss or norm that differs: step %llu%s\n", (unsigned long long)v->differs_step,
+                     v->compared == 0 && v->loss_error > v->bound
+                         ? "; a loss that is the difference of larger numbers loses its digits in 16 bits: "
+                           "check with --dtype f32 or f64"
+                         : "");
     }
     if (v->tensor[0] != '\0') { (void)printf("first tensor that differs: %s on rank %u\n", v->tensor, v->rank); }
 }

@@ -29,6 +29,7 @@ enum key {
     KEY_PP_GROUP,
     KEY_PP_LAYOUT,
     KEY_CP,
+    KEY_CP_TYPE,
     KEY_DIMS,
     KEY_TP_PLACEMENT,
     KEY_TP_RULES,
@@ -82,6 +83,7 @@ static const struct argp_option flags[] = {
     {"pp-group", KEY_PP_GROUP, "N", 0, "Micro-batches that an interleaved chunk takes one after the other (default: as few as can be)", 2},
     {"pp-layout", KEY_PP_LAYOUT, "TEXT", 0, "Blocks of given stages: 7,8,8,7; first=N,last=N; embedding,loss; or Et*7|t*8|t*8|t*7L", 2},
     {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (auto: also what no measured run had)", 2},
+    {"cp-type", KEY_CP_TYPE, "WORD", 0, "How context-parallel ranks come to keys of others: p2p, all-gather or all-to-all; auto: the best that the engine has", 2},
     {"dims", KEY_DIMS, "LIST", 0, "Which of tp, sp, pp, cp and dp may exceed 1 (default: all)", 2},
     {"tp-placement", KEY_TP_PLACEMENT, "rules|milp", 0, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", 2},
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
@@ -329,6 +331,17 @@ static error_t read_schedule(struct plan_args *args, const char *text)
     return why;
 }
 
+static error_t read_cp_type(struct plan_args *args, const char *text)
+{
+    static const char *const words[] = {"p2p", "all-gather", "all-to-all", "auto", NULL};
+    redco_search_options *const options = &args->question.options;
+    int word = 0;
+    const error_t why = cli_word(&args->cli, "--cp-type", text, words, &word);
+    options->cp_type_fixed = word < REDCO_CP_TYPES;
+    options->cp_types = options->cp_type_fixed ? 1U << word : 0;
+    return why;
+}
+
 /* Options whose value is one word of a list. */
 static error_t read_choice(struct plan_args *args, int key, const char *text)
 {
@@ -345,6 +358,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
     error_t why = 0;
     switch (key) {
     case KEY_PP_SCHEDULE: return read_schedule(args, text);
+    case KEY_CP_TYPE: return read_cp_type(args, text);
     case KEY_RECOMPUTE:
         why = cli_word(&args->cli, "--recompute", text, recompute, &word);
         options->workload.engine.partial_recompute = word == HALF;
@@ -454,6 +468,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_SEQUENCE_PARALLEL:
     case KEY_MFU_CONVENTION:
     case KEY_PP_SCHEDULE:
+    case KEY_CP_TYPE:
     case KEY_TP_PLACEMENT: return read_choice(args, key, text);
     case KEY_STRATEGY: return read_strategy(args, text);
     case KEY_FIX: return read_fix(args, text);

@@ -209,10 +209,7 @@ static void write_choice(FILE *out, const struct plan_html *page)
     fact(out, "strategy", text);
     (void)snprintf(text, sizeof text, "%u", parallelism->tp);
     fact(out, "tensor parallel", text);
-    if (parallelism->cp > 1) {
-        (void)snprintf(text, sizeof text, "%u", parallelism->cp);
-        fact(out, "context parallel", text);
-    }
+    if (parallelism->cp > 1) { fact(out, "context parallel", report_context(parallelism, text, sizeof text)); }
     if (parallelism->pp > 1) { fact(out, "pipeline stages", report_stages(parallelism, text, sizeof text)); }
     (void)snprintf(text, sizeof text, "%u GPUs of a node " TIMES " %u nodes", parallelism->dp.gpus,
                    parallelism->dp.nodes);
@@ -380,7 +377,7 @@ void html_cells(FILE *out, const redco_inputs *inputs, struct report_degrees deg
     const bool copied = candidate->parallelism.secondary.gpus > 0;
     html_element(out, "<td>", "%u", candidate->parallelism.tp);
     if (degrees.pp) { html_element(out, "<td>", "%s", report_stages(&candidate->parallelism, a, sizeof a)); }
-    if (degrees.cp) { html_element(out, "<td>", "%u", candidate->parallelism.cp); }
+    if (degrees.cp) { html_element(out, "<td>", "%s", report_context(&candidate->parallelism, a, sizeof a)); }
     html_element(out, "<td>", "%llu" TIMES "%u", (unsigned long long)candidate->parallelism.micro_batches,
                  candidate->parallelism.micro_batch);
     (void)report_shards(candidate, offsetof(redco_shards, parameters), a, sizeof a);

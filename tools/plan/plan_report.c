@@ -225,6 +225,16 @@ void report_schedule(const redco_parallelism *parallelism)
     }
 }
 
+const char *report_context(const redco_parallelism *parallelism, char *buffer, size_t size)
+{
+    if (parallelism->cp > 1) {
+        (void)snprintf(buffer, size, "%u (%s)", parallelism->cp, redco_cp_type_words[parallelism->cp_type]);
+    } else {
+        (void)snprintf(buffer, size, "%u", parallelism->cp);
+    }
+    return buffer;
+}
+
 const char *report_degrees(const redco_parallelism *parallelism, const char *is, const char *comma, char *buffer,
                            size_t size)
 {
@@ -234,7 +244,9 @@ const char *report_degrees(const redco_parallelism *parallelism, const char *is,
     if (parallelism->pp > 1) {
         (void)snprintf(pp, sizeof pp, "%spp%s%s", comma, is, report_stages(parallelism, stages, sizeof stages));
     }
-    if (parallelism->cp > 1) { (void)snprintf(cp, sizeof cp, "%scp%s%u", comma, is, parallelism->cp); }
+    if (parallelism->cp > 1) {
+        (void)snprintf(cp, sizeof cp, "%scp%s%s", comma, is, report_context(parallelism, stages, sizeof stages));
+    }
     (void)snprintf(buffer, size, "tp%s%u%s%s", is, parallelism->tp, pp, cp);
     return buffer;
 }

@@ -87,6 +87,8 @@ const char *report_recompute(const redco_model *model, const redco_candidate *ca
 const char *report_stages(const redco_parallelism *parallelism, char *buffer, size_t size);
 /** Lines on model chunks and sequence parallelism, where there are any. */
 void report_schedule(const redco_parallelism *parallelism);
+/** "2 (p2p)", or "1". @return @p buffer */
+const char *report_context(const redco_parallelism *parallelism, char *buffer, size_t size);
 /** "tp 8, pp 4": degrees of a strategy, pp and cp only where they are not 1. @param is, comma  between name and degree,
  *  between degrees. @return @p buffer */
 const char *report_degrees(const redco_parallelism *parallelism, const char *is, const char *comma, char *buffer,

@@ -145,6 +145,11 @@ static void print_fixed(const redco_search_options *options)
         (void)printf("%s%s = %u", comma, stages[i].name, stages[i].degree);
         comma = ", ";
     }
+    for (int type = 0; options->cp_type_fixed && options->cp != 1 && type < REDCO_CP_TYPES; type++) {
+        if ((options->cp_types >> type & 1) == 0) { continue; }
+        (void)printf("%scp-type = %s", comma, redco_cp_type_words[type]);
+        comma = ", ";
+    }
     if (options->chunks != 0 && options->chunks != REDCO_DEGREE_AUTO) {
         (void)printf("%spp-chunks = %u", comma, options->chunks);
         comma = ", ";

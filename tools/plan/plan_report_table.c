@@ -50,7 +50,7 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, enum
     const redco_prediction *p = &candidate->prediction;
     table_cell(table, "%u", candidate->parallelism.tp);
     if (degrees.pp) { table_cell(table, "%s", report_stages(&candidate->parallelism, a, sizeof a)); }
-    if (degrees.cp) { table_cell(table, "%u", candidate->parallelism.cp); }
+    if (degrees.cp) { table_cell(table, "%s", report_context(&candidate->parallelism, a, sizeof a)); }
     if (kind != REPORT_ONE) {
         table_cell(table, "%llu" TIMES "%u", (unsigned long long)candidate->parallelism.micro_batches,
                    candidate->parallelism.micro_batch);

@@ -19,7 +19,9 @@ static const char *degrees(const redco_parallelism *s, char *buffer, size_t size
 {
     size_t used = (size_t)snprintf(buffer, size, "tp %u", s->tp);
     if (s->pp > 1 && used < size) { used += (size_t)snprintf(buffer + used, size - used, ", pp %u", s->pp); }
-    if (s->cp > 1 && used < size) { (void)snprintf(buffer + used, size - used, ", cp %u", s->cp); }
+    if (s->cp > 1 && used < size) {
+        (void)snprintf(buffer + used, size - used, ", cp %u (%s)", s->cp, redco_cp_type_words[s->cp_type]);
+    }
     return buffer;
 }
 

@@ -77,7 +77,7 @@ static void print_header(const struct sim_answer *a)
                  plan->gpu_name, plan->strategy, plan->tp);
     if (plan->pp > 1) { (void)printf(" pp %u", plan->pp); }
     if (a->chunks > 1) { (void)printf(" in %u chunks", a->chunks); }
-    if (plan->cp > 1) { (void)printf(" cp %u", plan->cp); }
+    if (plan->cp > 1) { (void)printf(" cp %u (%s)", plan->cp, redco_cp_type_words[plan->cp_type]); }
     (void)printf(DOT "%llu micro-%s of %u", (unsigned long long)plan->micro_batches,
                  plan->micro_batches == 1 ? "batch" : "batches", plan->micro_batch);
     print_overlap(c->workload.overlap);

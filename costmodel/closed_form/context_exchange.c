@@ -1,0 +1,131 @@
+/* Context parallelism: what attention waits for to see keys and values of other ranks (README, section 3). */
+#include "costmodel/closed_form/closed_form_internal.h"
+#include "costmodel/closed_form/memory_model.h"
+
+#include <math.h>
+
+/* All tokens of so many heads. */
+static double bytes_of(const redco_costs *costs, const redco_shape *shape, double heads)
+{
+    const double tokens = (double)shape->micro_batch * shape->seq_len;
+    return tokens * heads * costs->dims->head_dim * costs->compute.element_bytes;
+}
+
+/* cp - 1 hops, each beside the attention to the chunk before it: the window is (cp - 1) / cp of attention's seconds.
+ * What it hides costs the calibration's share all the same: kernels that share the multiprocessors, corrections of
+ * softmax between chunks. */
+static double ring_s(const redco_costs *costs, const redco_shape *shape, double traffic_s, double attention_s)
+{
+    const redco_calibration *const c = &costs->calibration;
+    const double window_s = attention_s * (shape->cp - 1.0) / shape->cp;
+    const double hidden_s = fmax(0.0, 1.0 - c->cp_exposed_ratio) * c->overlap_window_ratio * window_s;
+    return fmax(c->cp_exposed_ratio * traffic_s, traffic_s - hidden_s);
+}
+
+redcoi_tp_times redcoi_context_times(redco_costs *costs, const redco_shape *shape, double forward_s, double backward_s)
+{
+    if (shape->cp <= 1) { return (redcoi_tp_times){.forward_before_s = 0.0}; }
+    const redco_group group = redcoi_cp_group(costs, shape->tp, shape->cp);
+    const double kv_heads = redco_rank_kv_heads(costs->dims, shape->tp);
+    const double keys = bytes_of(costs, shape, kv_heads);
+    switch (shape->cp_type) {
+    case REDCO_CP_ALL_TO_ALL: { /* a rank's tokens of all heads become all tokens of its heads, and back */
+        const double queries = bytes_of(costs, shape, (double)redco_share_up(costs->dims->heads, 1, shape->tp));
+        const double output_s = redcoi_comm_s(costs, REDCO_ALL_TO_ALL, queries / shape->cp, group, NULL);
+        const double inputs_s = output_s + 2.0 * redcoi_comm_s(costs, REDCO_ALL_TO_ALL, keys / shape->cp, group, NULL);
+        return (redcoi_tp_times){inputs_s, output_s, output_s, inputs_s};
+    }
+    case REDCO_CP_ALL_GATHER: {
+        const double gather_s = 2.0 * redcoi_comm_s(costs, REDCO_ALL_GATHER, keys, group, NULL);
+        const double scatter_s = 2.0 * redcoi_comm_s(costs, REDCO_REDUCE_SCATTER, keys, group, NULL);
+        return (redcoi_tp_times){gather_s, 0.0, gather_s, scatter_s};
+    }
+    case REDCO_CP_P2P:
+    case REDCO_CP_TYPES: break;
+    }
+    /* A ring's hops of all chunks are an all-gather's; backward passes gradients with them: twice as much. */
+    const double traffic_s = redcoi_comm_s(costs, REDCO_ALL_GATHER, 2.0 * keys, group, NULL);
+    return (redcoi_tp_times){.forward_before_s = ring_s(costs, shape, traffic_s, forward_s),
+                             .backward_before_s = ring_s(costs, shape, 2.0 * traffic_s, backward_s)};
+}
+
+redcoi_core redcoi_attention_core(const redco_compute *compute, const redco_operator *ops, uint32_t count,
+                                  double clock_ratio)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (ops[i].kind != REDCO_OPERATOR_ATTENTION && ops[i].kind != REDCO_OPERATOR_SCORES) { continue; }
+        return (redcoi_core){redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio),
+                             redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio)};
+    }
+    return (redcoi_core){0.0, 0.0};
+}
+
+struct way {
+    double forward_s, backward_s; /* attention and what it waits for */
+    uint64_t bytes[REDCO_RECOMPUTE_COUNT], again[REDCO_RECOMPUTE_COUNT];
+};
+
+static struct way way_of(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index)
+{
+    const redco_shape shape = redcoi_shape_of(costs, parallelism);
+    redco_operator ops[REDCO_OPERATORS_MAX];
+    const uint32_t count = redco_layer_operators(costs->model, class_index, &shape, ops);
+    const double clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, &shape);
+    const redcoi_core core = redcoi_attention_core(&costs->compute, ops, count, clock_ratio);
+    const redcoi_tp_times traffic = redcoi_context_times(costs, &shape, core.forward_s, core.backward_s);
+    struct way way = {.forward_s = core.forward_s + traffic.forward_before_s + traffic.forward_after_s,
+                      .backward_s = core.backward_s + traffic.backward_before_s + traffic.backward_after_s};
+    for (int policy = 0; policy < REDCO_RECOMPUTE_COUNT; policy++) {
+        way.bytes[policy] = redco_activation_bytes(costs->model, class_index, &shape, (redco_recompute)policy);
+        way.again[policy] = redco_recompute_bytes(costs->model, class_index, &shape, (redco_recompute)policy);
+    }
+    return way;
+}
+
+/* A step grows with the seconds of every pass, and its memory with what layers keep and work with; all else is the same
+ * for both. (Of window(X, C) no more than (1 - contention) of what C gains is lost, less than C adds.) */
+static bool is_no_worse(const struct way *a, const struct way *b)
+{
+    bool no_worse = a->forward_s <= b->forward_s && a->backward_s <= b->backward_s;
+    for (int policy = 0; policy < REDCO_RECOMPUTE_COUNT; policy++) {
+        no_worse = no_worse && a->bytes[policy] <= b->bytes[policy] && a->again[policy] <= b->again[policy];
+    }
+    return no_worse;
+}
+
+/* In all classes. Of two that are alike the first stays. */
+static bool is_superfluous(struct way ways[][REDCOI_CLASSES_MAX], const redco_costs *costs, uint32_t types, int type)
+{
+    for (int other = 0; other < REDCO_CP_TYPES; other++) {
+        bool beaten = other != type && (types >> other & 1) != 0, alike = true;
+        for (uint32_t c = 0; c < costs->class_count && beaten; c++) {
+            beaten = is_no_worse(&ways[other][c], &ways[type][c]);
+            alike = alike && is_no_worse(&ways[type][c], &ways[other][c]);
+        }
+        if (beaten && (other < type || !alike)) { return true; }
+    }
+    return false;
+}
+
+uint32_t redco_costs_cp_types(redco_costs *costs, const redco_parallelism *parallelism, uint32_t types)
+{
+    struct way ways[REDCO_CP_TYPES][REDCOI_CLASSES_MAX] = {{{.forward_s = 0.0}}};
+    redco_parallelism s = *parallelism;
+    uint32_t allowed = 0, kept = 0;
+    for (int type = 0; type < REDCO_CP_TYPES; type++) {
+        s.cp_type = (redco_cp_type)type;
+        if ((types >> type & 1) != 0 && redcoi_cp_type_allowed(costs, &s)) { allowed |= 1U << type; }
+    }
+    if ((allowed & (allowed - 1)) == 0) { return allowed; }
+    for (int type = 0; type < REDCO_CP_TYPES; type++) {
+        s.cp_type = (redco_cp_type)type;
+        for (uint32_t c = 0; c < costs->class_count && (allowed >> type & 1) != 0; c++) {
+            const redco_class_kind kind = costs->classes[c].kind;
+            if (kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS) { ways[type][c] = way_of(costs, &s, c); }
+        }
+    }
+    for (int type = 0; type < REDCO_CP_TYPES; type++) {
+        if ((allowed >> type & 1) != 0 && !is_superfluous(ways, costs, allowed, type)) { kept |= 1U << type; }
+    }
+    return kept;
+}
