@@ -130,6 +130,7 @@ static bool ask(struct counts *n, const char *model, uint32_t tries)
         return false;
     }
     redco_inputs_use_engine(&inputs, &options);
+    options.cp_types = (1U << REDCO_CP_TYPES) - 1;
     const redco_status st = redco_search_priced(&inputs, &options, &result, &err);
     if (st == REDCO_EVALUE) {
         n->refused++;
