@@ -453,6 +453,13 @@ redco_status redcoi_rendezvous(redcoi_sockets *world, const redco_world_options 
     return st;
 }
 
+/* Small messages come sooner than a sleeper wakes up, and ranks that compute alike meet within that time. Where ranks
+ * are more than processors, one that looks keeps the others from sending. */
+static double look_s(uint32_t ranks)
+{
+    return (long)ranks <= sysconf(_SC_NPROCESSORS_ONLN) ? 50e-6 : 0.0;
+}
+
 redco_status redcoi_socket_open(const redco_world_options *options, double timeout_s, redcoi_transport *transport_out,
                                 redco_error *err)
 {
@@ -460,6 +467,7 @@ redco_status redcoi_socket_open(const redco_world_options *options, double timeo
     redco_status st = REDCO_OK;
     if (world == NULL) { return redco_fail(err, REDCO_ENOMEM, "world", "out of memory"); }
     *world = (redcoi_sockets){.rank = options->rank, .size = options->size, .timeout_s = timeout_s, .aborted = -1};
+    world->look_s = look_s(world->size);
     world->gate.listener = -1;
     *transport_out = (redcoi_transport){&redcoi_socket_calls, world, options->rank, options->size};
     world->doors = calloc(world->size, sizeof *world->doors);

@@ -13,6 +13,7 @@ typedef struct redcoi_visitor {
 typedef struct redcoi_sockets {
     uint32_t rank, size;
     double timeout_s;
+    double look_s;         /**< for so long it looks again and again before it sleeps */
     unsigned char *secret; /**< owned */
     size_t secret_bytes;
     unsigned char run[REDCOI_RUN_BYTES]; /**< identifies this run: ranks of another one may have the same secret */

@@ -32,12 +32,8 @@ static bool some(int fd, char *data, size_t size, size_t *at, bool sending)
     return moved < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* So long does a rank look again and again before it sleeps: small messages come sooner than a sleeper wakes up, and
- * ranks that compute alike meet within that time. Offering the processor in between would give it to other programs for
- * a whole time slice, which one that sleeps gets back at once. */
-static const double look_s = 50e-6;
-
-/* Moves what can be moved at once. @return false: a connection is gone, of @p peer_out (errno) */
+/* Moves what can be moved, and looks for more for a while. @return false: a connection is gone, of @p peer_out (errno)
+ */
 static bool move_some(const struct ring *ring, const redcoi_exchange *x, size_t *sent, size_t *received,
                       uint32_t *peer_out)
 {
@@ -57,7 +53,7 @@ static bool move_some(const struct ring *ring, const redcoi_exchange *x, size_t 
             continue;
         }
         const double now_s = redcoi_clock_s();
-        if (until_s == 0.0) { until_s = now_s + look_s; }
+        if (until_s == 0.0) { until_s = now_s + ring->world->look_s; }
         if (now_s >= until_s) { return true; }
     }
     return true;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* A round's passes: until so much time is spent, but at least so many. */
-enum { LEAST_PASSES = 4, MOST_PASSES = 64, HURRIED_PASSES = 2, CLOCKS = 32 };
+enum { LEAST_PASSES = 4, MOST_PASSES = 2048, HURRIED_PASSES = 2, CLOCKS = 32 };
 static const double round_s = 0.25;
 static const double least_s = 1e-9; /* a row of a profile is above 0 */
 
@@ -29,7 +29,7 @@ struct redcoi_graph_pass {
     redco_tensor *tensors;
     void **batch; /* by input of a batch */
     unsigned char *staging;
-    double *samples; /* [step, and the batch][MOST_PASSES] */
+    double *samples; /* [MOST_PASSES][steps and the batch], while it runs */
 };
 
 static redco_status short_memory(redco_error *err)
@@ -54,7 +54,6 @@ static void free_pass(redcoi_graph_pass *p)
     free(p->workspace_at);
     free(p->launches);
     free(p->tensors);
-    free(p->samples);
     free(p);
 }
 
@@ -157,10 +156,9 @@ static redco_status lay_out(redcoi_graph_pass *p, redco_backend *backend, redco_
     p->workspace_at = calloc(steps + 1, sizeof *p->workspace_at);
     p->launches = calloc(steps + 1, sizeof *p->launches);
     p->tensors = calloc(tensors + 1, sizeof *p->tensors);
-    p->samples = calloc((steps + 1) * MOST_PASSES, sizeof *p->samples);
     p->batch = calloc((size_t)p->of.input_count + 1, sizeof(void *));
     p->staging = malloc(staged_bytes + 1);
-    bool enough = p->offset && p->workspace_at && p->launches && p->tensors && p->samples && p->batch && p->staging;
+    bool enough = p->offset && p->workspace_at && p->launches && p->tensors && p->batch && p->staging;
     for (uint32_t i = 0; enough && i < p->of.input_count; i++) {
         p->batch[i] = calloc(1, p->of.input_bytes[i] + 1);
         enough = p->batch[i] != NULL;
@@ -240,9 +238,10 @@ static redco_status run_step(redco_measurer *m, const redco_launch *launch, redc
                                    from < to ? from : to, err);
 }
 
-static double *samples_of(const redcoi_graph_pass *p, uint32_t row)
+/* A pass's samples lie together, so that writing them down leaves the caches alone. */
+static double *samples_of(const redcoi_graph_pass *p, uint32_t pass)
 {
-    return p->samples + (size_t)row * MOST_PASSES;
+    return p->samples + (size_t)pass * (p->lifetimes.step_count + 1);
 }
 
 static redco_status run_pass(redco_measurer *m, const redcoi_graph_pass *p, uint32_t pass, redco_error *err)
@@ -254,13 +253,13 @@ static redco_status run_pass(redco_measurer *m, const redcoi_graph_pass *p, uint
     if (p->of.next != NULL) {
         st = take_batch(m, p, err);
         const double now_s = redcoi_measure_now_s();
-        samples_of(p, steps)[pass] = now_s - before_s;
+        samples_of(p, pass)[steps] = now_s - before_s;
         before_s = now_s;
     }
     for (uint32_t s = 0; s < steps && st == REDCO_OK; s++) {
         st = run_step(m, &p->launches[s], err);
         const double now_s = redcoi_measure_now_s();
-        samples_of(p, s)[pass] = now_s - before_s;
+        samples_of(p, pass)[s] = now_s - before_s;
         before_s = now_s;
     }
     const double wall_s = before_s - began_s, processor_s = redcoi_measure_used_s() - used_s;
@@ -298,20 +297,22 @@ static void conclude(const redcoi_graph_pass *p, uint32_t passes)
 {
     const uint32_t steps = p->lifetimes.step_count, batches = p->of.next != NULL ? 1 : 0;
     const double each_clock_s = clock_s();
+    double each[MOST_PASSES], *const taken_s = samples_of(p, 0);
     for (uint32_t s = 0; s < steps + batches; s++) {
-        samples_of(p, s)[0] = fmax(least_s, undisturbed(samples_of(p, s), passes) - each_clock_s);
+        for (uint32_t pass = 0; pass < passes; pass++) { each[pass] = samples_of(p, pass)[s]; }
+        taken_s[s] = fmax(least_s, undisturbed(each, passes) - each_clock_s);
     }
     for (uint32_t part = 0; part + batches < p->part_count; part++) {
         double sum_s = 0.0;
         uint32_t times = 0;
         for (uint32_t s = 0; s < steps; s++) {
             if (p->part_of[p->lifetimes.order[s]] != part) { continue; }
-            sum_s += samples_of(p, s)[0];
+            sum_s += taken_s[s];
             times++;
         }
         p->part_s[part] = times > 0 ? sum_s / times : 0.0;
     }
-    if (batches > 0) { p->part_s[p->part_count - 1] = samples_of(p, steps)[0]; }
+    if (batches > 0) { p->part_s[p->part_count - 1] = taken_s[steps]; }
 }
 
 redco_status redcoi_graph_pass_run(redco_measurer *m, redcoi_graph_pass *p, redco_error *err)
@@ -322,6 +323,8 @@ redco_status redcoi_graph_pass_run(redco_measurer *m, redcoi_graph_pass *p, redc
     if (st == REDCO_OK) { st = fill(m, p, err); }
     if (st != REDCO_OK) { return st; }
     bind(p, m->arena);
+    p->samples = calloc(((size_t)p->lifetimes.step_count + 1) * MOST_PASSES, sizeof *p->samples);
+    if (p->samples == NULL) { return short_memory(err); }
     st = run_pass(m, p, 0, err); /* warms up */
     const double began_s = redcoi_measure_now_s();
     uint32_t passes = 0;
@@ -330,6 +333,8 @@ redco_status redcoi_graph_pass_run(redco_measurer *m, redcoi_graph_pass *p, redc
         st = run_pass(m, p, passes++, err);
     }
     if (st == REDCO_OK) { conclude(p, passes); }
+    free(p->samples);
+    p->samples = NULL;
     return st;
 }
 

@@ -242,7 +242,7 @@ static void *thread_main(void *context)
         round = s->round;
         (void)pthread_mutex_unlock(&s->lock);
         if (stop) { return NULL; }
-        thread->emulated_s = 0.0;
+        if (!s->helps) { thread->emulated_s = 0.0; } /* with help another thread may be at work here */
         run_stream_kind(thread);
         (void)pthread_mutex_lock(&s->lock);
         s->idle++;

@@ -136,6 +136,7 @@ static bool ask(struct counts *n, const char *model, uint32_t tries)
         options.schedules =
             1U << REDCO_PIPELINE_ZB_H1 | 1U << REDCO_PIPELINE_DUALPIPE_V | 1U << REDCO_PIPELINE_DUALPIPE;
     }
+    options.cp_types = (1U << REDCO_CP_TYPES) - 1;
     const redco_status st = redco_search_priced(&inputs, &options, &result, &err);
     if (st == REDCO_EVALUE) {
         n->refused++;
