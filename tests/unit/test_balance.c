@@ -1,0 +1,128 @@
+/* Stages that balance embedding and head, against all splits; groups that hide transfers, against the recurrence. */
+#include "cost_fixture.h"
+
+#include <math.h>
+
+/* Seconds of a layer of each kind: embedding, block, head. */
+static void seconds_of(const struct fixture *b, const redco_parallelism *parallelism, double seconds[3])
+{
+    const redco_layer_config plain = {{{1, 1}, {1, 1}, {1, 1}}, REDCO_RECOMPUTE_NONE};
+    const redco_layer_class *classes = NULL;
+    const uint32_t count = (uint32_t)redco_model_classes(b->model, &classes);
+    assert_int_equal(count, 3);
+    for (uint32_t c = 0; c < count; c++) {
+        const redco_layer_cost cost = redco_cost_layer_step(b->costs, parallelism, c, &plain);
+        seconds[c] = cost.bare_forward_s + cost.bare_backward_s;
+    }
+}
+
+/* The least of the longest stage over all ways to put so many blocks on the stages from @p stage on, of which each
+ * holds at least one a chunk beside those of embedding and head. */
+static double least_s(const double seconds[3], uint32_t stages, uint32_t chunks, uint32_t stage, uint32_t blocks)
+{
+    const bool last = stage + 1 == stages;
+    const double edge_s = (stage == 0 ? seconds[0] : 0.0) + (last ? seconds[2] : 0.0);
+    const uint32_t least = chunks - (stage == 0 ? 1 : 0) - (last ? 1 : 0);
+    double best_s = (double)INFINITY;
+    if (last) { return blocks < least ? best_s : edge_s + blocks * seconds[1]; }
+    for (uint32_t here = least; here <= blocks; here++) {
+        best_s =
+            fmin(best_s, fmax(edge_s + here * seconds[1], least_s(seconds, stages, chunks, stage + 1, blocks - here)));
+    }
+    return best_s;
+}
+
+static void the_longest_stage_works_least(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        uint32_t tp, pp, chunks, blocks;
+    } cases[] = {{"llama-3-8b", 1, 2, 1, 32}, {"llama-3-8b", 1, 4, 1, 32}, {"llama-3-8b", 2, 4, 4, 32},
+                 {"llama-3-8b", 4, 3, 1, 32}, {"bloom-7b1", 1, 4, 1, 30},  {"bloom-7b1", 1, 5, 2, 30},
+                 {"gemma-2b", 1, 4, 1, 18},   {"opt-125m", 1, 4, 1, 12},   {"opt-125m", 1, 2, 3, 12}};
+    unsigned moved = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct fixture b;
+        uint32_t split[REDCO_SPLIT_POSITIONS_MAX], sum = 0;
+        double seconds[3], longest_s = 0.0;
+        const uint32_t pp = cases[i].pp, chunks = cases[i].chunks;
+        fixture_open(&b, cases[i].model, a800_machine(pp), plain_workload(64));
+        redco_parallelism parallelism = {.tp = cases[i].tp, .pp = pp, .cp = 1, .chunks = chunks, .micro_batch = 1};
+        parallelism.dp = (redco_mesh){8 / cases[i].tp, 1};
+        parallelism.micro_batches = 64 * cases[i].tp / 8;
+        assert_true(redco_cost_balance(b.costs, &parallelism, 0.0, split));
+        assert_int_equal(redco_split_check(split, pp * chunks, cases[i].blocks, NULL), REDCO_OK);
+        seconds_of(&b, &parallelism, seconds);
+        for (uint32_t stage = 0; stage < pp; stage++) {
+            double stage_s = (stage == 0 ? seconds[0] : 0.0) + (stage + 1 == pp ? seconds[2] : 0.0);
+            for (uint32_t chunk = 0; chunk < chunks; chunk++) { stage_s += split[chunk * pp + stage] * seconds[1]; }
+            longest_s = fmax(longest_s, stage_s);
+        }
+        assert_true(fabs(longest_s / least_s(seconds, pp, chunks, 0, cases[i].blocks) - 1.0) < 1e-6);
+        for (uint32_t p = 0; p < pp * chunks; p++) { sum += split[p]; }
+        assert_int_equal(sum, cases[i].blocks);
+        moved += redco_split_is_equal(split, pp * chunks, cases[i].blocks) ? 0 : 1;
+        fixture_close(&b);
+    }
+    assert_true(moved >= 5);
+}
+
+/* No stages, both directions at once, and what gains less than is asked for. */
+static void nothing_to_balance(void **state)
+{
+    (void)state;
+    struct fixture b;
+    uint32_t split[REDCO_SPLIT_POSITIONS_MAX];
+    fixture_open(&b, "llama-3-8b", a800_machine(4), plain_workload(64));
+    redco_parallelism parallelism = {.tp = 1, .pp = 1, .cp = 1, .micro_batch = 1, .micro_batches = 8, .dp = {8, 1}};
+    assert_false(redco_cost_balance(b.costs, &parallelism, 0.0, split));
+    parallelism.pp = 4;
+    assert_true(redco_cost_balance(b.costs, &parallelism, 0.05, split));
+    assert_false(redco_cost_balance(b.costs, &parallelism, 0.5, split));
+    parallelism.schedule = REDCO_PIPELINE_DUALPIPE;
+    assert_false(redco_cost_balance(b.costs, &parallelism, 0.0, split));
+    fixture_close(&b);
+}
+
+/* Forward passes of N - p micro-batches hide p transfers: from that group on the step is no shorter. What is saved is
+ * what the smallest group waits for transfers. */
+static void larger_groups_save_nothing_more(void **state)
+{
+    (void)state;
+    struct fixture b;
+    const redco_mesh one = {1, 1};
+    const redco_layer_class *classes = NULL;
+    redco_machine machine = a800_machine(4);
+    redco_assignment all[8];
+    double saved_s = 0.0, step_s[3];
+    machine.nic_bytes_per_s /= 20.0;
+    machine.node_network_bytes_per_s /= 20.0;
+    fixture_open(&b, "llama-7b", machine, plain_workload(128));
+    redco_parallelism parallelism = {.tp = 8, .pp = 4, .cp = 1, .chunks = 8, .micro_batch = 1, .micro_batches = 128};
+    parallelism.dp = one;
+    const uint32_t count = (uint32_t)redco_model_classes(b.model, &classes);
+    for (uint32_t i = 0; i < count; i++) {
+        all[i] = (redco_assignment){i, classes[i].layers, {{one, one, one}, REDCO_RECOMPUTE_NONE}};
+    }
+    uint32_t hiding = redco_cost_hiding_group(b.costs, &parallelism, &saved_s);
+    assert_true(hiding > 4 && hiding <= 32);
+    while (128 % hiding != 0) { hiding++; } /* full groups */
+    const uint32_t groups[3] = {4, hiding, 2 * hiding};
+    for (int i = 0; i < 3; i++) {
+        parallelism.group = groups[i];
+        step_s[i] = redco_cost_step(b.costs, &parallelism, all, count).step_s;
+    }
+    assert_true(saved_s > 0.02 * step_s[0]);
+    assert_true(fabs((step_s[0] - step_s[1]) / saved_s - 1.0) < 0.1);
+    assert_true(step_s[2] > step_s[1] * (1.0 - 1e-9));
+    fixture_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_longest_stage_works_least),
+                                       cmocka_unit_test(nothing_to_balance),
+                                       cmocka_unit_test(larger_groups_save_nothing_more)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
