@@ -44,8 +44,8 @@ static void the_longest_stage_works_least(void **state)
     unsigned moved = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct fixture b;
-        uint32_t split[REDCO_SPLIT_POSITIONS_MAX], sum = 0;
-        double seconds[3], longest_s = 0.0;
+        uint32_t split[REDCO_SPLIT_POSITIONS_MAX] = {0}, sum = 0;
+        double seconds[3] = {0.0}, longest_s = 0.0;
         const uint32_t pp = cases[i].pp, chunks = cases[i].chunks;
         fixture_open(&b, cases[i].model, a800_machine(pp), plain_workload(64));
         redco_parallelism parallelism = {.tp = cases[i].tp, .pp = pp, .cp = 1, .chunks = chunks, .micro_batch = 1};
