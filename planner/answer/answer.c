@@ -138,7 +138,8 @@ redco_status redco_answer_find(const redco_question *question, const redco_input
     redco_search_options options = question->options;
     *answer_out = (redco_answer){.inputs = inputs, .options = options};
     options.roomier_ratio = redco_help_ratio; /* whatever is wanted: the plan does not depend on what is shown */
-    redco_status st = redco_search_priced(inputs, &options, &answer_out->result, err);
+    redco_status st = redco_search_grains(inputs, &options, &answer_out->result, err);
+    answer_out->options.workload = options.workload;
     if (st == REDCO_OK) { st = try_rules(inputs, answer_out, err); }
     if (st != REDCO_OK || !fits(answer_out->result)) { return st; }
     if ((st = weigh(inputs, answer_out, err)) != REDCO_OK) { return st; }

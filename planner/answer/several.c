@@ -94,7 +94,9 @@ static redco_status answer_row(redco_answer_list *list, redco_answer_row *row, c
                                const char *strategy, redco_assembler **assembler, redco_error *err)
 {
     redco_error why = {0};
-    redco_status st = redco_search_priced(inputs, &row->options, &row->result, &why);
+    redco_assembler *own = NULL;
+    const bool halves = row->options.workload.engine.partial_recompute;
+    redco_status st = redco_search_grains(inputs, &row->options, &row->result, &why);
     if (st == REDCO_EVALUE) {
         row->bad = why;
         return REDCO_OK;
@@ -104,12 +106,14 @@ static redco_status answer_row(redco_answer_list *list, redco_answer_row *row, c
     if (row->result->ranked_count == 0) { return REDCO_OK; }
     list->any_fits = true;
     row->best = &row->result->ranked[0];
-    if (assembler != NULL && *assembler == NULL) {
-        st = redco_assembler_create(inputs, &row->options, REDCO_VERSION, assembler, err);
+    redco_assembler **const used = row->options.workload.engine.partial_recompute == halves ? assembler : &own;
+    if (assembler != NULL && *used == NULL) {
+        st = redco_assembler_create(inputs, &row->options, REDCO_VERSION, used, err);
     }
     if (assembler != NULL && st == REDCO_OK) {
-        st = redco_plan_assemble(*assembler, row->result, row->best, strategy, &row->plan, err);
+        st = redco_plan_assemble(*used, row->result, row->best, strategy, &row->plan, err);
     }
+    redco_assembler_free(own);
     return st == REDCO_OK ? weigh(row, inputs, err) : st;
 }
 

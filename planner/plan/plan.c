@@ -176,3 +176,8 @@ out:
     json_decref(json);
     return st;
 }
+
+const char *redco_recompute_word(redco_recompute recompute, bool half)
+{
+    return half && recompute == REDCO_RECOMPUTE_FULL ? redco_half_word : redco_recompute_words[recompute];
+}

@@ -157,6 +157,8 @@ redco_status redco_plan_write(const redco_plan *plan, const char *path, redco_er
 extern const char *const redco_gemm_format_words[];
 /** "half": full recomputation where engine.partial_recompute is set. */
 extern const char redco_half_word[];
+/** @param half  engine.partial_recompute. @return the word of plan files */
+const char *redco_recompute_word(redco_recompute recompute, bool half);
 
 /** The words of plan files and command lines, NULL-terminated, indexed by the enums; overlap by bit number. */
 extern const char *const redco_recompute_words[];

@@ -83,12 +83,6 @@ static json_t *all_mesh_json(const redco_plan *plan)
     return json;
 }
 
-static const char *recompute_word(const redco_plan *plan, redco_recompute recompute)
-{
-    const bool half = recompute == REDCO_RECOMPUTE_FULL && plan->engine.partial_recompute;
-    return half ? redco_half_word : redco_recompute_words[recompute];
-}
-
 static json_t *sharding_json(const redco_plan *plan)
 {
     json_t *array = json_array();
@@ -98,7 +92,7 @@ static json_t *sharding_json(const redco_plan *plan)
             json_pack("{s:s,s:[I,I],s:o,s:o,s:o,s:s}", "class", row->class_name, "layers", (json_int_t)row->first_layer,
                       (json_int_t)row->last_layer, "parameters", mesh_json(row->shards.parameters), "gradients",
                       mesh_json(row->shards.gradients), "optimizer", mesh_json(row->shards.optimizer), "recompute",
-                      recompute_word(plan, row->recompute));
+                      redco_recompute_word(row->recompute, plan->engine.partial_recompute));
         if (json_array_append_new(array, entry) != 0) {
             json_decref(array);
             array = NULL;

@@ -123,6 +123,7 @@ typedef struct redco_candidate {
                                       configurations of a class: stage after stage. The split of the parallelism, where
                                       it has one, is freed with them */
     uint32_t assignment_count;
+    bool half;                    /**< full recomputation is half recomputation (redco_engine.partial_recompute) */
     redco_prediction closed_form; /**< from redco_cost_step(): it was optimised */
     redco_prediction prediction;  /**< the simulator's after redco_search_priced(), else the closed form's */
     double objective;             /**< seconds of the chosen objective, closed form */

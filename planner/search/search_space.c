@@ -580,8 +580,10 @@ redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_configurat
     fill_parts(configuration, answer, parts);
     const uint32_t count = list_assignments(configuration, parts, answer->count, list);
     free(parts);
-    *candidate_out =
-        (redco_candidate){.parallelism = configuration->parallelism, .assignments = list, .assignment_count = count};
+    *candidate_out = (redco_candidate){.parallelism = configuration->parallelism,
+                                       .assignments = list,
+                                       .assignment_count = count,
+                                       .half = space->options.workload.engine.partial_recompute};
     copy_split(candidate_out, most + 1);
     candidate_out->closed_form = redco_cost_step(space->costs, &configuration->parallelism, list, count);
     candidate_out->prediction = candidate_out->closed_form;

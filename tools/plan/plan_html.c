@@ -255,7 +255,7 @@ static void write_layers(FILE *out, const redco_plan *plan)
         html_element(out, "<td>", "%s", report_mesh(row->shards.parameters, a, sizeof a));
         html_element(out, "<td>", "%s", report_mesh(row->shards.gradients, a, sizeof a));
         html_element(out, "<td>", "%s", report_mesh(row->shards.optimizer, a, sizeof a));
-        html_element(out, "<td class=t>", "%s", redco_recompute_words[row->recompute]);
+        html_element(out, "<td class=t>", "%s", redco_recompute_word(row->recompute, plan->engine.partial_recompute));
         (void)fputs("</tr>\n", out);
     }
     html_end_table(out);

@@ -37,13 +37,6 @@ static struct mix mix_of(const redco_model *model, const redco_candidate *candid
     return mix;
 }
 
-/* Words for layers that all have one policy: in a table, in a sentence. */
-static const char *const policy_words[REDCO_RECOMPUTE_COUNT][2] = {
-    [REDCO_RECOMPUTE_NONE] = {"none", "no"},
-    [REDCO_RECOMPUTE_SELECTIVE] = {"selective", "selective"},
-    [REDCO_RECOMPUTE_MLP] = {"mlp", "FFN"},
-    [REDCO_RECOMPUTE_FULL] = {"full", "full"}};
-
 /* @return the policy of all blocks; REDCO_RECOMPUTE_COUNT: they have several */
 static redco_recompute policy_of_all(const struct mix *mix)
 {
@@ -55,11 +48,11 @@ static redco_recompute policy_of_all(const struct mix *mix)
 
 const char *report_recompute(const redco_model *model, const redco_candidate *candidate, char *buffer, size_t size)
 {
-    static const char *const briefly[REDCO_RECOMPUTE_COUNT] = {"none", "sel", "mlp", "full"};
+    const char *const briefly[REDCO_RECOMPUTE_COUNT] = {"none", "sel", "mlp", candidate->half ? "half" : "full"};
     const struct mix mix = mix_of(model, candidate);
     const redco_recompute all = policy_of_all(&mix);
     if (all != REDCO_RECOMPUTE_COUNT) {
-        (void)snprintf(buffer, size, "%s", policy_words[all][0]);
+        (void)snprintf(buffer, size, "%s", redco_recompute_word(all, candidate->half));
         return buffer;
     }
     const bool alone = mix.counts[REDCO_RECOMPUTE_NONE] > 0;
@@ -79,11 +72,14 @@ const char *report_recompute(const redco_model *model, const redco_candidate *ca
 
 static void print_recompute(const redco_model *model, const redco_candidate *candidate)
 {
-    static const char *const ways[REDCO_RECOMPUTE_COUNT] = {"", "selectively", "in their FFN", "in full"};
+    static const char *const kinds[REDCO_RECOMPUTE_COUNT] = {"no", "selective", "FFN", "full"};
+    const char *const ways[REDCO_RECOMPUTE_COUNT] = {"", "selectively", "in their FFN",
+                                                     candidate->half ? "in half" : "in full"};
     const struct mix mix = mix_of(model, candidate);
     const redco_recompute all = policy_of_all(&mix);
     if (all != REDCO_RECOMPUTE_COUNT) {
-        (void)printf(", %s recomputation", policy_words[all][1]);
+        const bool half = candidate->half && all == REDCO_RECOMPUTE_FULL;
+        (void)printf(", %s recomputation", half ? redco_half_word : kinds[all]);
         return;
     }
     bool first = true;

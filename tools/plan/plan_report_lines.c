@@ -76,7 +76,8 @@ void report_layers(const redco_plan *plan)
                 ": parameters %s, gradients %s, optimizer %s", report_mesh(row->shards.parameters, p, sizeof p),
                 report_mesh(row->shards.gradients, g, sizeof g), report_mesh(row->shards.optimizer, os, sizeof os));
         }
-        (void)printf("%s recompute %s\n", same_meshes ? ":" : ",", redco_recompute_words[row->recompute]);
+        (void)printf("%s recompute %s\n", same_meshes ? ":" : ",",
+                     redco_recompute_word(row->recompute, plan->engine.partial_recompute));
     }
     if (report_stages_repeat(plan) && !(same_meshes && same_policy)) {
         (void)printf("%-*sand likewise the %u layers of every other stage\n", LABEL, "", plan->model_layers / plan->pp);

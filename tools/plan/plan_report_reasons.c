@@ -180,7 +180,8 @@ static void print_fixed(const redco_search_options *options)
         comma = ", ";
     }
     if (options->recompute != REDCO_RECOMPUTE_COUNT) {
-        (void)printf("%srecompute %s", comma, redco_recompute_words[options->recompute]);
+        (void)printf("%srecompute %s", comma,
+                     redco_recompute_word(options->recompute, options->workload.engine.partial_recompute));
         comma = ", ";
     }
     if (options->scheme_fixed) { (void)printf("%s%s", comma, redco_scheme_words[options->scheme]); }
@@ -230,7 +231,7 @@ void report_shortfall(const redco_shortfall *shortfall)
                  leanest->parallelism.micro_batches == 1 ? "batch" : "batches", leanest->parallelism.micro_batch,
                  report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),
                  report_mesh(shards.optimizer, os, sizeof os),
-                 redco_recompute_words[redco_main_assignment(leanest)->config.recompute]);
+                 redco_recompute_word(redco_main_assignment(leanest)->config.recompute, leanest->half));
     report_memory(&leanest->prediction);
     (void)printf("%-10s%s GB, of which %s GB can be used: %s GB too much\n", "in all",
                  format_gigabytes((double)leanest->prediction.total_bytes, p, sizeof p),

@@ -57,7 +57,7 @@ static struct layout advised_layout(const struct entry *entry)
     const redco_request *const r = entry->request;
     const redco_candidate *const c = entry->advice.best;
     return (struct layout){&c->parallelism, c->assignments, c->assignment_count,
-                           redco_shard_grid(&r->machine, &r->workload.engine, &c->parallelism), false};
+                           redco_shard_grid(&r->machine, &r->workload.engine, &c->parallelism), c->half};
 }
 
 /* The configuration of the most layers. */

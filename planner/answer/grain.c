@@ -1,0 +1,45 @@
+/* Recomputation at the grain that answers need: whole layers, or half of them. */
+#include "planner/answer/priced.h"
+
+/* @return whether the search may choose between both */
+static bool has_both(const redco_search_options *options)
+{
+    const uint32_t both = REDCO_OFFERS_FULL | REDCO_OFFERS_HALF;
+    return (options->offers & both) == both && options->recompute == REDCO_RECOMPUTE_COUNT && !options->modules &&
+           !options->workload.engine.partial_recompute;
+}
+
+static bool recomputes_whole_layers(const redco_candidate *candidate)
+{
+    for (uint32_t i = 0; i < candidate->assignment_count; i++) {
+        if (candidate->assignments[i].config.recompute == REDCO_RECOMPUTE_FULL) { return true; }
+    }
+    return false;
+}
+
+redco_status redco_search_grains(const redco_inputs *inputs, redco_search_options *options,
+                                 redco_search_result **result_out, redco_error *err)
+{
+    redco_search_options halves = *options;
+    redco_search_result *whole = NULL, *half = NULL;
+    redco_error why = {0};
+    redco_status st = redco_search_priced(inputs, options, &whole, err);
+    if (st != REDCO_OK) { return st; }
+    *result_out = whole;
+    const bool fits = whole->ranked_count > 0;
+    if (!has_both(options) || (fits && !recomputes_whole_layers(&whole->ranked[0]))) { return REDCO_OK; }
+    halves.workload.engine.partial_recompute = true;
+    st = redco_search_priced(inputs, &halves, &half, &why);
+    if (st == REDCO_EVALUE) { return REDCO_OK; }
+    if (st != REDCO_OK) {
+        redco_search_result_free(whole);
+        return redco_fail(err, st, why.place, "%s", why.text);
+    }
+    const bool better = half->ranked_count > 0 && (!fits || half->ranked[0].prediction.step_s <
+                                                                whole->ranked[0].prediction.step_s * (1.0 - 1e-3));
+    redco_search_result_free(better ? whole : half);
+    if (!better) { return REDCO_OK; }
+    *result_out = half;
+    *options = halves;
+    return REDCO_OK;
+}
