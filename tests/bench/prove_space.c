@@ -147,9 +147,11 @@ static bool ask(struct counts *n, const char *model, uint32_t tries)
     } else if (result->verify_simulated == 0) {
         n->large++;
     } else {
-        if (result->verify_failed) {
-            (void)printf("beaten: question %u: %.6f s, by simulation %.6f s, by the closed form %.6f s\n", n->asked,
-                         result->ranked[0].prediction.step_s, result->verify_simulated_s, result->verify_objective);
+        if (result->verify_failed || result->verify_simulated_s < result->ranked[0].prediction.step_s * 0.98) {
+            (void)printf("%s: question %u: %.6f s, by simulation %.6f s, by the closed form %.6f s, within %.2f %%\n",
+                         result->verify_failed ? "beaten" : "two percent slower", n->asked,
+                         result->ranked[0].prediction.step_s, result->verify_simulated_s, result->verify_objective,
+                         100.0 * result->within_ratio);
         }
         count_answer(n, result, odd);
         n->unequal += has_unequal_stages(&inputs, &options) ? 1 : 0;
