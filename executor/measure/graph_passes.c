@@ -169,15 +169,16 @@ static redco_status lay_out(redcoi_graph_pass *p, redco_backend *backend, redco_
 }
 
 /* The arena of the measurer, which later graphs may have made larger. */
-static void bind(redcoi_graph_pass *p, unsigned char *arena)
+static void bind(redcoi_graph_pass *p, void *arena)
 {
+    unsigned char *const base = arena;
     redco_tensor *next = p->tensors;
     for (uint32_t s = 0; s < p->lifetimes.step_count; s++) {
         const redco_op *const op = op_at(p, s);
         const redco_tensor *const inputs = next;
         for (uint32_t k = 0; k < op->input_count + op->output_count; k++) {
             const redco_value v = k < op->input_count ? op->inputs[k] : op->first_output + k - op->input_count;
-            *next++ = (redco_tensor){*redco_value_type(p->of.graph, v), arena + p->offset[v]};
+            *next++ = (redco_tensor){*redco_value_type(p->of.graph, v), base + p->offset[v]};
         }
         p->launches[s] =
             (redco_launch){.kind = op->kind,
@@ -186,7 +187,7 @@ static void bind(redcoi_graph_pass *p, unsigned char *arena)
                            .output_count = op->output_count,
                            .inputs = inputs,
                            .outputs = inputs + op->input_count,
-                           .workspace = p->workspace_at[s] == UINT64_MAX ? NULL : arena + p->workspace_at[s],
+                           .workspace = p->workspace_at[s] == UINT64_MAX ? NULL : base + p->workspace_at[s],
                            .name = redco_op_kind_name(op->kind)};
     }
 }

@@ -28,7 +28,7 @@ void exec_fact(struct exec_facts *facts, const char *name, const char *format, .
     const int length = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (length >= 0 && (size_t)length < sizeof fact->value) {
-        (void)snprintf(fact->value, sizeof fact->value, "%s", text);
+        memcpy(fact->value, text, (size_t)length + 1);
         return;
     }
     redco_sha256_hex(text, strlen(text), sha256);
