@@ -307,7 +307,8 @@ double redco_layer_traffic_ratio(const redco_layer_cost *cost)
 bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism, double least_ratio,
                         uint32_t *split_out)
 {
-    (void)costs, (void)parallelism, (void)least_ratio, (void)split_out;
+    (void)costs, (void)parallelism, (void)least_ratio;
+    split_out[0] = 0;
     return false;
 }
 
