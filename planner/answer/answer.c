@@ -23,8 +23,9 @@ static redco_status ask_again(const redco_inputs *inputs, const redco_search_opt
                               redco_search_result **found_out, redco_error *err)
 {
     redco_error why = {0};
+    redco_search_options asked = *options;
     *found_out = NULL;
-    const redco_status st = redco_search_priced(inputs, options, found_out, &why);
+    const redco_status st = redco_search_grains(inputs, &asked, found_out, &why);
     if (st == REDCO_OK || st == REDCO_EVALUE) { return REDCO_OK; }
     return redco_fail(err, st, why.place, "%s", why.text);
 }

@@ -88,6 +88,7 @@ redco_search_options redco_options_freed(const redco_search_options *options)
     freed.cp_type_fixed = false;
     freed.micro_batch = 0;
     freed.recompute = REDCO_RECOMPUTE_COUNT;
+    if ((freed.offers & REDCO_OFFERS_FULL) != 0) { freed.workload.engine.partial_recompute = false; } /* tried, too */
     freed.modules = false;
     freed.scheme_fixed = false;
     freed.strategy = REDCO_STRATEGY_ANY;

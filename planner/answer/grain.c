@@ -1,6 +1,9 @@
 /* Recomputation at the grain that answers need: whole layers, or half of them. */
 #include "planner/answer/priced.h"
 
+/* Answers that differ by less are equally fast, as among layouts (priced.c). */
+static const double tie_ratio = 1e-3;
+
 /* @return whether the search may choose between both */
 static bool has_both(const redco_search_options *options)
 {
@@ -36,7 +39,7 @@ redco_status redco_search_grains(const redco_inputs *inputs, redco_search_option
         return redco_fail(err, st, why.place, "%s", why.text);
     }
     const bool better = half->ranked_count > 0 && (!fits || half->ranked[0].prediction.step_s <
-                                                                whole->ranked[0].prediction.step_s * (1.0 - 1e-3));
+                                                                whole->ranked[0].prediction.step_s * (1.0 - tie_ratio));
     redco_search_result_free(better ? whole : half);
     if (!better) { return REDCO_OK; }
     *result_out = half;
