@@ -152,7 +152,7 @@ static redco_status read_words(const char *text, struct words *w, redco_error *e
             known = false;
         }
         if (!known || (*at != '\0' && *at != ',')) {
-            return bad(err, text, "is none of: 7,8,8,7; first=N,last=N; embedding,loss; Et*7|t*8|t*8|t*7L");
+            return bad(err, text, "is none of: 7,8,8,7; first=N,last=N; embedding,loss; Et*7|t*8|t*8|t*7L; equal");
         }
         if (*at == '\0') { break; }
         at++;
