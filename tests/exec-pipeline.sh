@@ -134,10 +134,31 @@ wrong none 's/redco_user_pipeline_parameter/(void)/' 'describe() gave no paramet
 build nan 's/return redco_cast(g, redco_mean_all(g, /return redco_cast(g, redco_mean_all(g, redco_log(g, redco_neg(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error))))/'
 # shellcheck disable=SC2086
 refuse 1 'loss' $good --pipeline nan.so
-# A function that ends its process: that which plans, a rank.
-build leaves 's/^static redco_value loss/#include <stdlib.h>\n&/; s/    (void)context;/    (void)context;\n    exit(0);/'
-refuse 3 'leaves.so: a function called exit(0)' redco-plan --pipeline leaves.so --gpus 1
-build leaves 's/^#include.*/&\n#include <stdlib.h>\n#include <unistd.h>\nstatic int opened;/; s/    redco_user_pipeline_input/    opened = getpid();\n&/; s/    (void)context;/    (void)context;\n    if (getpid() != opened) { exit(0); }/'
+# A function that ends its process, whichever and in which program: one error, a code that is not 0, and no file.
+ends() { # WHERE SED: exit(0) where it is planned, measured and run
+    build "$1" "s/^#include.*/&\n#include <stdlib.h>/; $2"
+    rm -rf left && mkdir left
+    refuse 3 "redco-plan: $1.so: a function called exit(0)" redco-plan --pipeline "$1.so" --gpus 1 -o left/plan.json
+    refuse 3 "redco-profile: $1.so: a function called exit(0)" redco-profile --quick --ranks 2 --pipeline "$1.so" \
+        -o left/profile.json --cluster left/cluster.json
+    # shellcheck disable=SC2086
+    refuse 3 "redco-exec: $1.so: a function called exit(0)" $good --pipeline "$1.so" --checkpoint left/ck --log left/log \
+        --save-weights left/weights
+    [ -z "$(ls left)" ] || bad "$1: files are left: $(ls left)"
+}
+ends opening 's/^static void describe/__attribute__((constructor)) static void opening(void)\n{\n    exit(0);\n}\n\n&/'
+ends describing 's/    redco_user_pipeline_input/    exit(0);\n&/'
+ends leaves 's/    (void)context;/    (void)context;\n    exit(0);/'
+build collates 's/^#include.*/&\n#include <stdlib.h>/; s/^    float \*const x = /    exit(0);\n&/'
+refuse 3 'redco-profile: collates.so: a function called exit(0)' redco-profile --quick --ranks 2 --pipeline collates.so --data first/train.jsonl -o left/profile.json
+# shellcheck disable=SC2086
+refuse 3 'redco-exec: collates.so: a function called exit(0)' $good --pipeline collates.so
+[ -z "$(ls left)" ] || bad "collates: files are left: $(ls left)"
+# A rank, whose parent says so.
+of_child() { # NAME SED: its functions know the process that opened it
+    build "$1" "s/^#include.*/&\n#include <stdlib.h>\n#include <unistd.h>\nstatic int opened;/; s/    redco_user_pipeline_input/    opened = getpid();\n&/; $2"
+}
+of_child leaves 's/    (void)context;/    (void)context;\n    if (getpid() != opened) { exit(0); }/'
 # shellcheck disable=SC2086
 refuse 3 'rank 0: .*called exit(0)' $good --pipeline leaves.so
 build predicts 's/\.predict = line/.predict = total/; s/^static redco_value loss/static redco_value total(redco_scope *scope)\n{\n    return redco_sum_all(scope->graph, line(scope));\n}\n\n&/'

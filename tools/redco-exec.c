@@ -551,11 +551,9 @@ static int run(int argc, char **argv, bool rate_is_given)
         cli_warn(&args.cli, text);
     }
     args.plan = plan;
-    struct cli_guard *const guard = args.pipeline_path != NULL ? cli_arm(args.pipeline_path) : NULL;
     rc = launch.launched ? run_launched(&args, &launch.world, launch.ranks)
          : args.replay   ? run_replay(&args)
                          : run_here(&args);
-    cli_disarm(guard);
     exec_pipeline_close(&args);
     redco_step_free(args.schedule);
     redco_plan_case_free(&args.prices);

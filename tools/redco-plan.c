@@ -106,8 +106,5 @@ int main(int argc, char **argv)
     if (args.from != NULL) { return plan_export_file(&args); }
     if (args.run.compared[0] != NULL) { return run_answer_compare(&args); }
     if (args.check != NULL) { return answer_check(&args); }
-    struct cli_guard *const guard = args.pipeline != NULL ? cli_arm(args.pipeline) : NULL;
-    const int done = run(&args);
-    cli_disarm(guard);
-    return done;
+    return run(&args);
 }

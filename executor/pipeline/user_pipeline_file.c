@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PARAMETERS_MAX = 100000, INPUTS_MAX = 64, NAME_MAX_BYTES = 200 };
 #define SYMBOL "redco_user_pipeline_table"
@@ -28,7 +29,42 @@ struct redco_user_pipeline_file {
     redco_task_input *inputs; /* dim[0] is 0 until there is a batch */
     size_t input_count;
     redcoi_pipeline_models models;
+    struct guard *guard; /* NULL: nobody is told of exit() */
 };
+
+/* An open library to exit(), which has it to the end of the process: it cannot be taken back. */
+struct guard {
+    redco_user_pipeline_left *left; /* NULL: closed, it may end */
+    pid_t process;
+    char path[];
+};
+
+static void tell_exit(int code, void *context)
+{
+    const struct guard *const guard = context;
+    if (guard->left != NULL && getpid() == guard->process) { guard->left(guard->path, code); }
+}
+
+static redco_status arm(const char *path, redco_user_pipeline_left *left, struct guard **guard_out, redco_error *err)
+{
+    const size_t size = strlen(path) + 1;
+    if (left == NULL) { return REDCO_OK; }
+    struct guard *const guard = malloc(sizeof *guard + size);
+    if (guard == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
+    *guard = (struct guard){left, getpid()};
+    memcpy(guard->path, path, size);
+    if (on_exit(tell_exit, guard) != 0) {
+        free(guard);
+        return redco_fail(err, REDCO_ENOMEM, path, "out of memory");
+    }
+    *guard_out = guard;
+    return REDCO_OK;
+}
+
+static void disarm(struct guard *guard)
+{
+    if (guard != NULL) { guard->left = NULL; }
+}
 
 static void refuse(redco_user_pipeline_shape *shape, const char *name, const char *why)
 {
@@ -383,7 +419,7 @@ out:
     return st;
 }
 
-redco_status redco_user_pipeline_open(const char *path, redco_user_pipeline_file **file_out, redco_error *err)
+static redco_status load(const char *path, redco_user_pipeline_file **file_out, redco_error *err)
 {
     /* Without a slash, dlopen() would look elsewhere. */
     const size_t size = strlen(path) + 3;
@@ -405,6 +441,20 @@ redco_status redco_user_pipeline_open(const char *path, redco_user_pipeline_file
     return REDCO_OK;
 }
 
+redco_status redco_user_pipeline_open(const char *path, redco_user_pipeline_left *left,
+                                      redco_user_pipeline_file **file_out, redco_error *err)
+{
+    struct guard *guard = NULL;
+    redco_status st = arm(path, left, &guard, err);
+    if (st == REDCO_OK) { st = load(path, file_out, err); }
+    if (st == REDCO_OK) {
+        (*file_out)->guard = guard;
+    } else {
+        disarm(guard);
+    }
+    return st;
+}
+
 void redco_user_pipeline_close(redco_user_pipeline_file *f)
 {
     if (f == NULL) { return; }
@@ -415,6 +465,7 @@ void redco_user_pipeline_close(redco_user_pipeline_file *f)
     free(f->path);
     redcoi_pipeline_models_free(&f->models);
     if (f->library != NULL) { (void)dlclose(f->library); }
+    disarm(f->guard);
     free(f);
 }
 

@@ -13,10 +13,17 @@ extern "C" {
 
 typedef struct redco_user_pipeline_file redco_user_pipeline_file;
 
+/** A function of the library called exit() in the process that opened it, which ends in any case; that of the tool says
+ *  so and ends with a code that is not 0. @param path  of the library */
+typedef void redco_user_pipeline_left(const char *path, int code);
+
 /** Loads it and calls describe().
+ *  @param left  told of exit() from here to redco_user_pipeline_close(); processes that this one starts have their own
+ *               way to say so. NULL: nobody is
  *  @return REDCO_EIO if it cannot be loaded; REDCO_EVALUE for another ABI version, a table that lacks something, or
  *          parameters and inputs that cannot be */
-redco_status redco_user_pipeline_open(const char *path, redco_user_pipeline_file **file_out, redco_error *err);
+redco_status redco_user_pipeline_open(const char *path, redco_user_pipeline_left *left,
+                                      redco_user_pipeline_file **file_out, redco_error *err);
 /** The same of a table in memory, which is borrowed. @param name  stands for the file in errors */
 redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, const char *name,
                                           redco_user_pipeline_file **file_out, redco_error *err);

@@ -16,34 +16,6 @@
 
 enum { JSON_DIGITS = 10 };
 
-struct cli_guard {
-    const char *library; /* NULL: disarmed */
-    pid_t process;
-};
-
-static void tell_exit(int code, void *armed)
-{
-    const struct cli_guard *const guard = armed;
-    if (guard->library == NULL || getpid() != guard->process) { return; }
-    (void)fprintf(stderr, "%s: %s: a function called exit(%d)\n", program_invocation_short_name, guard->library, code);
-    _exit(CLI_SYSTEM);
-}
-
-struct cli_guard *cli_arm(const char *library)
-{
-    struct cli_guard *const guard = malloc(sizeof *guard);
-    if (guard == NULL) { return NULL; }
-    *guard = (struct cli_guard){library, getpid()};
-    if (on_exit(tell_exit, guard) == 0) { return guard; }
-    free(guard);
-    return NULL;
-}
-
-void cli_disarm(struct cli_guard *guard)
-{
-    if (guard != NULL) { guard->library = NULL; } /* exit() has it to the end */
-}
-
 error_t cli_option(int key, char *arg, struct argp_state *state)
 {
     struct cli *cli = state->input;
@@ -213,6 +185,14 @@ int cli_fail(const struct cli *cli, const redco_error *err)
     case REDCO_ESYSTEM: return CLI_SYSTEM;
     }
     return CLI_SYSTEM;
+}
+
+void cli_left(const char *library, int code)
+{
+    const struct cli cli = {.program = program_invocation_short_name};
+    redco_error err = {.status = REDCO_OK};
+    (void)redco_fail(&err, REDCO_ESYSTEM, library, "a function called exit(%d)", code);
+    _exit(cli_fail(&cli, &err));
 }
 
 void cli_warn(const struct cli *cli, const char *text)

@@ -54,11 +54,9 @@ const char *cli_option_of(const char *quantity);
 const char *cli_place(const struct cli *cli, const char *place);
 /** Prints the error as one line on standard error, with its cli_place(). @return the exit code its status asks for */
 int cli_fail(const struct cli *cli, const redco_error *err);
-/** From now on a function of a library that calls exit() ends this process, not those that it started, with one line
- * and CLI_SYSTEM, whatever its code. @param library  its path, borrowed until cli_disarm()
- *  @return NULL when out of memory: it is not told then */
-struct cli_guard *cli_arm(const char *library);
-void cli_disarm(struct cli_guard *guard); /**< NULL is accepted */
+/** A function of a library called exit(): ends this process with one line and CLI_SYSTEM, whatever its code. Tools give
+ *  it to whoever opens a library. @param library  its path */
+void cli_left(const char *library, int code);
 /** "PROGRAM: warning: TEXT" on standard error unless --quiet. */
 void cli_warn(const struct cli *cli, const char *text);
 /** "wrote PATH" on standard output, a path as it may be shown. */

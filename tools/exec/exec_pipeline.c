@@ -79,7 +79,7 @@ char **exec_pipeline_words(int argc, char **argv, int *count_out)
     char word[BLANKS_AND_WORD];
     char **words = NULL;
     int count = 0;
-    if (path == NULL || redco_user_pipeline_open(path, &file, NULL) != REDCO_OK) { return NULL; }
+    if (path == NULL || redco_user_pipeline_open(path, cli_left, &file, NULL) != REDCO_OK) { return NULL; }
     const char *at = redco_user_pipeline_of(file)->options;
     if (at != NULL && check_options(file, path, NULL) == REDCO_OK) {
         words = (char **)calloc((size_t)argc + WORDS_MAX + 1, sizeof *words);
@@ -110,7 +110,7 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
                                         args->plan->model_name)
                            : REDCO_OK;
     }
-    redco_status st = redco_user_pipeline_open(args->pipeline_path, &args->pipeline, err);
+    redco_status st = redco_user_pipeline_open(args->pipeline_path, cli_left, &args->pipeline, err);
     if (st == REDCO_OK) { st = check_options(args->pipeline, args->pipeline_path, err); }
     if (st == REDCO_OK) {
         st = redco_user_pipeline_check_model(args->pipeline, args->plan->model_config, args->path, err);

@@ -59,7 +59,7 @@ static redco_status make_model(const struct plan_args *args, json_t **config_out
     const bool given = o->tp != 0 && !redco_degree_is_free(o->tp);
     redco_user_pipeline_file *file = NULL;
     redco_user_rules *rules = NULL;
-    redco_status st = redco_user_pipeline_open(args->pipeline, &file, err);
+    redco_status st = redco_user_pipeline_open(args->pipeline, cli_left, &file, err);
     if (st == REDCO_OK && args->question.names.tp_rules != NULL) {
         st = redco_user_rules_read(args->question.names.tp_rules, &rules, err);
     }

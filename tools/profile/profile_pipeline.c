@@ -3,6 +3,7 @@
 #include "executor/data/tokens.h"
 #include "executor/pipeline/pipeline_work.h"
 #include "executor/pipeline/records.h"
+#include "tools/cli/cli.h"
 
 #include <stdlib.h>
 
@@ -95,7 +96,7 @@ redco_status profile_pipeline_add(struct profile_pipelines *pipelines, const str
     source->next = pipelines->sources;
     source->pipelines = pipelines;
     pipelines->sources = source;
-    redco_status st = redco_user_pipeline_open(of->path, &source->file, err);
+    redco_status st = redco_user_pipeline_open(of->path, cli_left, &source->file, err);
     if (st == REDCO_OK && of->data != NULL) {
         st = redco_records_open(of->data, source->file, false, &source->records, err);
     }
