@@ -122,8 +122,11 @@ wrong no_loss 's/\.loss = loss,//' 'its redco_user_pipeline_table has no .loss'
 wrong unresolved 's/redco_sub(/no_such_call(/; s/^#include.*/&\nredco_value no_such_call(redco_graph *, redco_value, redco_value);/' \
     'unresolved.so: cannot be loaded: .*no_such_call'
 wrong twice 's/"line.bias"/"line.weight"/' 'describe(): "line.weight" is there already'
-wrong shape 's/redco_matmul(g, x, weight, false, false)/redco_matmul(g, x, weight, true, false)/' 'inner'
+wrong shape 's/redco_matmul(g, x, weight, false, false)/redco_matmul(g, x, weight, true, false)/' \
+    'first: loss(): matmul of f32\[[38],1\] (x) and f32\[1,1\] (line.weight): inner'
 wrong vector 's/redco_mean_all(g, \(.*\)), redco_dtype/\1, redco_dtype/' 'the loss is f32\[[38],1\]; it must be a scalar'
+wrong narrow 's/return redco_cast(g, \(.*\), redco_dtype_statistic(scope->compute))/return redco_cast(g, \1, REDCO_BFLOAT16)/' \
+    'the loss is bf16\[\]; it must be a scalar, f32 or f64: redco_cast() it to redco_dtype_statistic(scope->compute)'
 wrong missing 's/"line.bias"));/"line.offset"));/' 'line.offset: a function asks for it'
 wrong first 's/REDCO_INITIAL_NORMAL, 0.1/REDCO_INITIAL_NORMAL, -0.1/' 'describe(): "line.weight" has first values of no known kind, or of a deviation below 0'
 wrong betas 's/redco_user_pipeline_input/redco_user_pipeline_betas(shape, "line.", 0.5, 1.5);\n    &/' \
@@ -131,6 +134,11 @@ wrong betas 's/redco_user_pipeline_input/redco_user_pipeline_betas(shape, "line.
 wrong prefix 's/redco_user_pipeline_input/redco_user_pipeline_decay(shape, "curve.", 0.1);\n    &/' \
     "describe(): \"curve.\" begins no parameter's name that was described before"
 wrong none 's/redco_user_pipeline_parameter/(void)/' 'describe() gave no parameter'
+# Functions that go on with the dimensions of an input that is not there: one error, and none of what follows.
+for name in dates maml fedavg dp_sgd dpo; do
+    compile "gone_$name" "$tests/../executor/pipelines/$name.c" 's/redco_scope_\(weight\|value\)(scope, "[a-z]*/&_gone/g'
+    refuse 2 '_gone: a function asks for it' redco-plan --pipeline "gone_$name.so" --gpus 1
+done
 build nan 's/return redco_cast(g, redco_mean_all(g, /return redco_cast(g, redco_mean_all(g, redco_log(g, redco_neg(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error))))/'
 # shellcheck disable=SC2086
 refuse 1 'loss' $good --pipeline nan.so

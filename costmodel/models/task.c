@@ -238,8 +238,10 @@ static redco_status build_loss(const redco_task *task, const redco_task_options 
     const redco_tensor_type *type = redco_value_type(g, built->loss);
     if (type->rank != 0 || (type->dtype != REDCO_F32 && type->dtype != REDCO_F64)) {
         char text[REDCO_TYPE_TEXT_BYTES];
-        return redco_fail(err, REDCO_EVALUE, task->name, "the loss is %s; it must be a scalar, f32 or f64",
-                          redco_type_text(type, text));
+        const bool narrow = type->rank == 0 && redco_dtype_is_float(type->dtype);
+        return redco_fail(err, REDCO_EVALUE, task->name, "the loss is %s; it must be a scalar, f32 or f64%s",
+                          redco_type_text(type, text),
+                          narrow ? ": redco_cast() it to redco_dtype_statistic(scope->compute)" : "");
     }
     return REDCO_OK;
 }

@@ -475,28 +475,37 @@ const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file
 }
 
 /* All operators are the one layer's product, which the simulator has. */
-static void begin(const redco_user_pipeline_file *f, redco_scope *scope)
+static void begin(const redco_user_pipeline_file *f, redco_scope *scope, const char *function)
 {
+    char builder[100];
+    (void)snprintf(builder, sizeof builder, "%.80s: %s()", f->table->name, function);
     scope->owner = f;
+    redco_graph_set_builder(scope->graph, builder);
     redco_graph_set_layer(scope->graph, layer_name);
     redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
     redco_graph_hold_label(scope->graph, true); /* a language model sets labels, too */
 }
 
+static void end(redco_scope *scope)
+{
+    redco_graph_hold_label(scope->graph, false);
+    redco_graph_set_builder(scope->graph, "");
+}
+
 static redco_value loss_of(redco_scope *scope, const void *context)
 {
     const redco_user_pipeline_file *const f = context;
-    begin(f, scope);
+    begin(f, scope, "loss");
     const redco_value loss = f->table->loss(scope, NULL);
-    redco_graph_hold_label(scope->graph, false);
+    end(scope);
     return loss;
 }
 
 redco_value redco_user_pipeline_predict(const redco_user_pipeline_file *f, redco_scope *scope)
 {
-    begin(f, scope);
+    begin(f, scope, "predict");
     const redco_value predicted = f->table->predict(scope);
-    redco_graph_hold_label(scope->graph, false);
+    end(scope);
     return predicted;
 }
 
@@ -508,9 +517,9 @@ const redco_language_model *redco_user_pipeline_generator(const redco_user_pipel
 static redco_value step_of(redco_scope *scope, const void *context)
 {
     const redco_user_pipeline_file *const f = context;
-    begin(f, scope);
+    begin(f, scope, "step");
     const redco_value loss = f->table->step(scope, NULL);
-    redco_graph_hold_label(scope->graph, false);
+    end(scope);
     return loss;
 }
 
