@@ -83,6 +83,23 @@ of_digits zero3 part.so --steps 4 --save-weights part
 of_digits zero3 part.so --steps 2 --checkpoint part.ck
 of_digits zero3 part.so --steps 4 --checkpoint part.ck --resume --save-weights part.resumed
 cmp part/model.safetensors part.resumed/model.safetensors || bad 'settings of some are not resumed'
+[ ! -s err ] || bad 'settings that are the same are told'
+# Others than the checkpoint was trained with are told once, those of its own and those of the command line.
+warns() { # TEXT LIBRARY OPTION...
+    told=$1 library=$2
+    shift 2
+    rm -rf again.ck && cp -r part.ck again.ck
+    run redco-exec zero3.json --pipeline "$library" --data "$data/digits-train.jsonl" --checkpoint again.ck --resume --steps 5 "$@"
+    [ "$(wc -l <err)" -eq 1 ] && grep -q "warning: goes on from again.ck/step-0000000004 with other settings than it was trained with: $told\$" err ||
+        bad "other settings are not told: $told"
+}
+compile_digits other 'redco_user_pipeline_betas(shape, "out.", 0.0, 0.8); redco_user_pipeline_epsilon(shape, "out.bias", 1e-3); redco_user_pipeline_rate(shape, "hidden.weight", 0.5);'
+warns 'rate of hidden.weight 0.5 (was not given), epsilon of out.weight not given (was 0.001), weight decay of out.weight not given (was 0.3)' other.so
+warns '--beta2 0.9 (was 0.95), --schedule cosine (was constant)' part.so \
+    --schedule cosine --beta2 0.9
+rm -rf again.ck && cp -r part.ck again.ck
+run redco-exec zero3.json --pipeline other.so --data "$data/digits-train.jsonl" --checkpoint again.ck --resume --steps 5 --quiet --log again.log
+[ ! -s err ] && grep -q 'with other settings than it was trained with: rate of hidden.weight' again.log/run.log || bad 'no word in the log'
 of_digits zero3 part.so --steps 3 --optimizer sgd --weight-decay 0 --learning-rate 0.1 --dtype f64 --check
 grep -q 'the same' out || bad "weight decay of some under SGD: not as one rank"
 

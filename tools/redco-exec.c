@@ -240,6 +240,20 @@ static void look_back(struct rank_run *r)
     }
 }
 
+/* A run that is resumed goes on with the settings that it is given, whatever its checkpoint was trained with. */
+static void tell_changes(struct rank_run *r)
+{
+    char changes[800], text[1200];
+    if (r->resumed == NULL || redco_world_rank(r->world) != 0 ||
+        redco_trainer_changes(r->trainer, r->resumed, changes, sizeof changes) == 0) {
+        return;
+    }
+    (void)snprintf(text, sizeof text, "goes on from %.300s with other settings than it was trained with: %s",
+                   redco_checkpoint_path(r->resumed), changes);
+    cli_warn(&r->args->cli, text);
+    exec_log_line(&r->log, "%s", text);
+}
+
 /* The log, the line on a terminal, and the best checkpoint of a run that is resumed. */
 static void begin_course(struct rank_run *r)
 {
@@ -252,6 +266,7 @@ static void begin_course(struct rank_run *r)
     exec_log_line(&r->log, "%s: %llu ranks, steps %llu to %llu", args->plan->model_name,
                   (unsigned long long)redco_plan_gpus(args->plan), (unsigned long long)r->run.first + 1,
                   (unsigned long long)args->steps);
+    tell_changes(r);
 }
 
 /* All steps of a rank, and the check. What fails when the steps are done leaves rank 0 their results to print. */

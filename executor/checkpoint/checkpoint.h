@@ -52,6 +52,7 @@ typedef struct redco_checkpoint_info {
     const char *model_name, *model_sha256; /**< as in plan files */
     const char *plan_sha256;               /**< hash of the plan that wrote it */
     const json_t *model_config;
+    const json_t *settings;     /**< training_settings.h; NULL: not known */
     const json_t *collected;    /**< a pipeline's state and the examples that it made; NULL: none */
     bool in_order;              /**< data are taken in the order of their file, not shuffled */
     redco_checkpoint_best best; /**< when it was written: of checkpoints until then, itself included */

@@ -55,8 +55,13 @@ static json_t *content_json(const redco_checkpoint *c)
             json, "best",
             json_pack("{s:s, s:I, s:f}", "by", i->best.by, "step", (json_int_t)i->best.step, "value", i->best.value));
     }
-    if (json != NULL && i->collected != NULL) {
-        (void)json_object_set(json, "collected", (json_t *)(uintptr_t)i->collected);
+    const struct {
+        const char *key;
+        const json_t *value;
+    } given[] = {{"settings", i->settings}, {"collected", i->collected}};
+    for (size_t g = 0; g < sizeof given / sizeof given[0]; g++) {
+        if (json == NULL || given[g].value == NULL) { continue; }
+        (void)json_object_set(json, given[g].key, (json_t *)(uintptr_t)given[g].value);
     }
     return json;
 }
@@ -274,6 +279,7 @@ static redco_status read_info(redco_checkpoint *c, const redco_json_value *conte
     if (st == REDCO_OK) {
         i->model_config = config.json;
         i->collected = json_object_get(content->json, "collected");
+        i->settings = json_object_get(content->json, "settings");
     }
     return st == REDCO_OK ? read_optional(c, content, err) : st;
 }

@@ -1,4 +1,5 @@
 /* Checkpoints of a trainer: what it is that they hold, and whether one belongs to this run. */
+#include "executor/checkpoint/training_settings.h"
 #include "executor/trainer/trainer_internal.h"
 
 #include <string.h>
@@ -30,6 +31,25 @@ static bool digest_model(const redco_plan *plan, char sha256_out[65])
     return digested;
 }
 
+static json_t *settings_json(const redco_trainer *t)
+{
+    const redco_training_settings settings = {.optimizer = t->options.optimizer,
+                                              .schedule = t->options.schedule,
+                                              .learning_rate = t->options.learning_rate,
+                                              .decay_matrices = t->options.decay_matrices,
+                                              .task = t->task};
+    return redco_training_settings_json(&settings);
+}
+
+size_t redco_trainer_changes(const redco_trainer *t, const redco_checkpoint *checkpoint, char *text, size_t size)
+{
+    json_t *const now = settings_json(t);
+    const size_t count =
+        redco_training_settings_changes(redco_checkpoint_get_info(checkpoint)->settings, now, text, size);
+    json_decref(now);
+    return count;
+}
+
 redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints, redco_error *err)
 {
     if (t->replay) { return redcoi_trainer_real(t, "a checkpoint", err); }
@@ -44,6 +64,7 @@ redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints
     if (t->subject.collector != NULL && collected == NULL) {
         return redco_fail(err, REDCO_ENOMEM, t->place, "out of memory");
     }
+    json_t *const settings = settings_json(t);
     const redco_checkpoint_info info = {.step = t->step,
                                         .seed = t->options.seed,
                                         .sequences = t->step * plan->global_batch,
@@ -59,8 +80,10 @@ redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints
                                         .plan_sha256 = plan_sha256,
                                         .model_config = plan->model_config,
                                         .in_order = t->options.in_order,
+                                        .settings = settings,
                                         .collected = collected};
     const redco_status st = redco_checkpoints_save(checkpoints, &info, &states, err);
+    json_decref(settings);
     json_decref(collected);
     return st;
 }

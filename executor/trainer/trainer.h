@@ -164,6 +164,9 @@ redco_status redco_trainer_save(redco_trainer *trainer, redco_checkpoints *check
  *  @return REDCO_EVALUE if it is of another model, other data, another batch or another type */
 redco_status redco_trainer_load(redco_trainer *trainer, redco_checkpoints *checkpoints,
                                 const redco_checkpoint *checkpoint, redco_error *err);
+/** Says which settings of the optimizer are others than those of a checkpoint: executor/checkpoint/training_settings.h.
+ *  @return the number of differences */
+size_t redco_trainer_changes(const redco_trainer *trainer, const redco_checkpoint *checkpoint, char *text, size_t size);
 
 /** Writes all weights as other programs read them (executor/checkpoint/exchange_weights.h). @param dtype  BF16 or F32,
  *  F64 if weights are */

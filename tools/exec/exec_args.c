@@ -439,12 +439,10 @@ int exec_parse(int argc, char **argv, struct exec_args *args)
             "Trains the model of a plan file on as many ranks as the plan has GPUs: those of mpirun, else processes of "
             "this machine."
             "\vA run that is resumed continues its losses, whatever plan and ranks wrote the checkpoint; seed and "
-            "learning rate are "
-            "the checkpoint's where no option says otherwise. When a rank fails, is ended or is silent, all end, with "
-            "one message. "
-            "Exit code: 0 done, 1 "
-            "the check found a difference or a loss is no number, 2 bad input, 3 a system "
-            "failure, a full disk for one."};
+            "learning rate are the checkpoint's where no option says otherwise; a warning names other settings of the "
+            "optimizer that are not what it was trained with. When a rank fails, is ended or is silent, all end, with "
+            "one message. Exit code: 0 done, 1 the check found a difference or a loss is no number, 2 bad input, 3 a "
+            "system failure, a full disk for one."};
     return cli_parse(&argp, argc, argv, &args->cli);
 }
 
