@@ -159,6 +159,40 @@ done
 build nan 's/return redco_cast(g, redco_mean_all(g, /return redco_cast(g, redco_mean_all(g, redco_log(g, redco_neg(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error))))/'
 # shellcheck disable=SC2086
 refuse 1 'loss' $good --pipeline nan.so
+# A function that crashes: one line that says where, and the signal that it was.
+crashes() { # NAME SED COMMAND...: its line "*nowhere = 1"
+    build "$1" "s/^#include.*/&\nstatic int *nowhere;/; $2"
+    name=$1
+    shift 2
+    refused=$((refused + 1))
+    "$@" >out 2>err # and the shell's own word for it
+    [ $? -eq 139 ] && [ "$(grep -c "$name.so: a function crashed: signal 11 (Segmentation fault)" err)" -eq 1 ] ||
+        bad "$name: a crash is not told"
+    # shellcheck disable=SC2046 # words
+    $(sed -n 's/.*; \(addr2line.*\) says where/\1/p' err) >where 2>>err
+    grep -q "/$name.c:$(grep -n 'nowhere = 1' "$name.c" | sed 's/:.*//')$" where || bad "$name: $(cat where)"
+}
+crashes builds 's/    (void)context;/    *nowhere = 1;/' redco-plan --pipeline builds.so --gpus 1
+# shellcheck disable=SC2086
+crashes reads 's/^    float \*const x = .*/&\n    *nowhere = 1;/' $good --pipeline reads.so
+# What collate() gets wrong of arrays is seen before the first step, and what lines lack.
+amiss() { # NAME SED TEXT OPTION...
+    build "$1" "$2"
+    name=$1 text=$3
+    shift 3
+    # shellcheck disable=SC2086
+    refuse 2 "$text" $good --pipeline "$name.so" "$@"
+}
+amiss behind 's/x\[i\] = /x[i + 1] = /' 'train.jsonl:1: collate() writes behind the 1 numbers that data\[0\], "x", has for 1 example'
+amiss stride 's/y\[i\] = /y[0] = /' 'train.jsonl:2: collate() puts other numbers into data\[1\], "y", for this example alone'
+printf '{"x": 1, "y": 3}\n{"x": 2}\n' >lacks.jsonl
+printf '{"x": 1, "y": 3}\n{"x": 2, "y": "4"}\n' >untyped.jsonl
+amiss lacks '' 'lacks.jsonl:2: "y" is missing, which is what is learned' --data lacks.jsonl
+amiss lacks '' 'lacks.jsonl:2: "y" is missing' --evaluate lacks.jsonl
+amiss untyped '' 'untyped.jsonl:2: "y" is no number' --predict untyped.jsonl
+# shellcheck disable=SC2086
+run $good --pipeline lacks.so --predict lacks.jsonl
+[ "$(wc -l <out)" -eq 2 ] || bad 'an example to predict needs its target'
 # A function that ends its process, whichever and in which program: one error, a code that is not 0, and no file.
 ends() { # WHERE SED: exit(0) where it is planned, measured and run
     build "$1" "s/^#include.*/&\n#include <stdlib.h>/; $2"

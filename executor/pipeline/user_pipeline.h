@@ -1,5 +1,5 @@
-/** @file pipeline.h  A pipeline: the functions that make a training of one's own. It is a C file, compiled to a shared
- *  library, that has one table:
+/** @file user_pipeline.h  A pipeline: the functions that make a training of one's own. It is a C file, compiled to a
+ * shared library, that has one table:
  *
  *      const redco_user_pipeline redco_user_pipeline_table = {
  *          .abi = REDCO_USER_PIPELINE_ABI, .name = "digits", .describe = describe, .collate = collate, .loss = loss};
@@ -64,6 +64,10 @@ void redco_user_pipeline_no_decay(redco_user_pipeline_shape *shape, const char *
  *  @param rank   0 to 3 */
 void redco_user_pipeline_input(redco_user_pipeline_shape *shape, const char *name, redco_dtype dtype, uint32_t rank,
                                const uint64_t *dim);
+/** A key of examples that is what is learned, "digit": lines of --data and --evaluate without it are bad ones, told
+ * with file and line before the first step; those of --predict need not have it. Without this, a collate() that does
+ * without a target takes a line that lacks it for one whose target is 0. */
+void redco_user_pipeline_target(redco_user_pipeline_shape *shape, const char *key);
 
 /** A training up to now. */
 typedef struct redco_user_run {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PARAMETERS_MAX = 100000, INPUTS_MAX = 64, NAME_MAX_BYTES = 200 };
+enum { PARAMETERS_MAX = 100000, INPUTS_MAX = 64, TARGETS_MAX = 64, NAME_MAX_BYTES = 200 };
 #define SYMBOL "redco_user_pipeline_table"
 /* All of it is one layer: the model's (costmodel/models/user_pipeline.c). */
 static char layer_name[] = "block.0";
@@ -28,6 +28,8 @@ struct redco_user_pipeline_file {
     size_t parameter_count, parameter_room;
     redco_task_input *inputs; /* dim[0] is 0 until there is a batch */
     size_t input_count;
+    char *targets[TARGETS_MAX];
+    size_t target_count;
     redcoi_pipeline_models models;
     struct guard *guard; /* NULL: nobody is told of exit() */
 };
@@ -216,6 +218,31 @@ void redco_user_pipeline_input(redco_user_pipeline_shape *shape, const char *nam
         return;
     }
     f->input_count++;
+}
+
+void redco_user_pipeline_target(redco_user_pipeline_shape *shape, const char *key)
+{
+    redco_user_pipeline_file *const f = shape->file;
+    if (shape->error.status != REDCO_OK) { return; }
+    if (key == NULL || key[0] == '\0' || f->target_count == TARGETS_MAX) {
+        refuse(shape, key, f->target_count == TARGETS_MAX ? "is one target too many" : "is no key of a target");
+        return;
+    }
+    f->targets[f->target_count] = strdup(key);
+    if (f->targets[f->target_count] == NULL) {
+        refuse(shape, key, "does not fit into memory");
+        return;
+    }
+    f->target_count++;
+}
+
+const char *redco_user_pipeline_missing(const redco_user_pipeline_file *f, const json_t *example)
+{
+    for (size_t i = 0; i < f->target_count; i++) {
+        const json_t *const value = json_object_get(example, f->targets[i]);
+        if (value == NULL || json_is_null(value)) { return f->targets[i]; }
+    }
+    return NULL;
 }
 
 /* @param name  for errors @return whether any parameter has the prefix */
@@ -460,6 +487,7 @@ void redco_user_pipeline_close(redco_user_pipeline_file *f)
     if (f == NULL) { return; }
     for (size_t i = 0; i < f->parameter_count; i++) { free((char *)(uintptr_t)f->parameters[i].name); }
     for (size_t i = 0; i < f->input_count; i++) { free((char *)(uintptr_t)f->inputs[i].name); }
+    for (size_t i = 0; i < f->target_count; i++) { free(f->targets[i]); }
     free(f->parameters);
     free(f->inputs);
     free(f->path);

@@ -31,6 +31,9 @@ void redco_user_pipeline_close(redco_user_pipeline_file *file); /**< NULL is acc
 
 const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file *file);
 
+/** The first target that an example lacks; NULL: it has all. Borrowed. */
+const char *redco_user_pipeline_missing(const redco_user_pipeline_file *file, const json_t *example);
+
 /** Adds what predict() builds, which the table has. */
 redco_value redco_user_pipeline_predict(const redco_user_pipeline_file *file, redco_scope *scope);
 /** The language model that continues prompts; NULL: none does. Borrowed. */

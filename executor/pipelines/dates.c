@@ -47,6 +47,7 @@ static void describe(redco_user_pipeline_shape *shape)
     matrix(shape, "head", WIDTH, WORDS, 0.125);
     redco_user_pipeline_input(shape, "date", REDCO_I32, 1, (const uint64_t[]){LETTERS});
     redco_user_pipeline_input(shape, "iso", REDCO_I32, 1, (const uint64_t[]){ANSWER});
+    redco_user_pipeline_target(shape, "iso");
 }
 
 static redco_status collate(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err)

@@ -35,6 +35,7 @@ static void describe(redco_user_pipeline_shape *shape)
     redco_user_pipeline_training(shape, "teacher.", REDCO_FROZEN);
     redco_user_pipeline_input(shape, "pixels", REDCO_F32, 1, (const uint64_t[]){PIXELS});
     redco_user_pipeline_input(shape, "digit", REDCO_I32, 0, NULL);
+    redco_user_pipeline_target(shape, "digit");
     redco_user_pipeline_input(shape, "taught", REDCO_F32, 0, NULL); /* 1, or 0 alone */
 }
 

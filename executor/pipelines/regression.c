@@ -22,6 +22,7 @@ static void describe(redco_user_pipeline_shape *shape)
     layer_of(shape, "out.weight", "out.bias", HIDDEN, 1);
     redco_user_pipeline_input(shape, "x", REDCO_F32, 1, (const uint64_t[]){NUMBERS});
     redco_user_pipeline_input(shape, "y", REDCO_F32, 1, (const uint64_t[]){1});
+    redco_user_pipeline_target(shape, "y");
 }
 
 static redco_status collate(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err)
