@@ -150,6 +150,8 @@ wrong betas 's/redco_user_pipeline_input/redco_user_pipeline_betas(shape, "line.
     'describe(): "line." has a second beta of 1.5; at least 0 and below 1 is possible'
 wrong prefix 's/redco_user_pipeline_input/redco_user_pipeline_decay(shape, "curve.", 0.1);\n    &/' \
     "describe(): \"curve.\" begins no parameter's name that was described before"
+wrong unread 's/, redco_scope_weight(scope, "line.bias"))/, redco_scope_weight(scope, "y"))/' \
+    'unread.so: the loss does not depend on the parameter line.bias: describe it as frozen, or leave it out'
 wrong none 's/redco_user_pipeline_parameter/(void)/' 'describe() gave no parameter'
 # Functions that go on with the dimensions of an input that is not there: one error, and none of what follows.
 for name in dates maml fedavg dp_sgd dpo; do

@@ -576,6 +576,23 @@ void redco_user_pipeline_task_free(redco_task *task)
     *task = (redco_task){.name = NULL};
 }
 
+redco_status redco_user_pipeline_check_gradients(const redco_user_pipeline_file *f, const redco_task_graph *built,
+                                                 redco_error *err)
+{
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        const redco_value gradient = built->gradients[i];
+        if (f->parameters[i].training != REDCO_TRAINED) { continue; }
+        if (gradient != REDCO_NO_VALUE) {
+            const redco_op *const op = redco_value_op(built->graph, gradient);
+            if (op->kind != REDCO_OP_CONSTANT || op->attributes.scalar < 0.0 || op->attributes.scalar > 0.0) { continue; }
+        }
+        return redco_fail(err, REDCO_EVALUE, f->path,
+                          "the loss does not depend on the parameter %s: describe it as frozen, or leave it out",
+                          f->parameters[i].name);
+    }
+    return REDCO_OK;
+}
+
 redco_status redco_user_pipeline_try(const redco_user_pipeline_file *f, uint32_t examples, redco_error *err)
 {
     const redco_task_options options = {REDCO_F32, REDCO_F32, true, true, 1};
@@ -583,11 +600,7 @@ redco_status redco_user_pipeline_try(const redco_user_pipeline_file *f, uint32_t
     redco_task_graph built = {.graph = NULL};
     redco_status st = redco_user_pipeline_task(f, examples, &task, err);
     if (st == REDCO_OK) { st = redco_task_build(&task, &options, &built, err); }
-    for (size_t i = 0; i < task.parameter_count && st == REDCO_OK; i++) {
-        if (built.gradients[i] != REDCO_NO_VALUE || task.parameters[i].training == REDCO_FROZEN) { continue; }
-        st = redco_fail(err, REDCO_EVALUE, f->path, "the loss does not depend on the parameter %s",
-                        task.parameters[i].name);
-    }
+    if (st == REDCO_OK) { st = redco_user_pipeline_check_gradients(f, &built, err); }
     redco_task_graph_free(&built);
     redco_user_pipeline_task_free(&task);
     return st;

@@ -46,6 +46,9 @@ redco_status redco_user_pipeline_task(const redco_user_pipeline_file *file, uint
                                       redco_error *err);
 void redco_user_pipeline_task_free(redco_task *task); /**< an all-zero one is accepted */
 
+/** @return REDCO_EVALUE if a trained parameter has a gradient of zeros, whatever the examples are */
+redco_status redco_user_pipeline_check_gradients(const redco_user_pipeline_file *file, const redco_task_graph *built,
+                                                 redco_error *err);
 /** Builds loss and gradients once: the first place where a loss function's errors are seen. */
 redco_status redco_user_pipeline_try(const redco_user_pipeline_file *file, uint32_t examples, redco_error *err);
 const char *redco_user_pipeline_path(const redco_user_pipeline_file *file); /**< as it was opened */
