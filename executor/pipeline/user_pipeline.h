@@ -33,6 +33,11 @@ typedef struct redco_user_pipeline_shape redco_user_pipeline_shape;
  *  @param rank  1 to 4 */
 void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char *name, uint32_t rank,
                                    const uint64_t *dim, redco_initial initial);
+/** The parameters of a linear layer, which redco_scope_linear() applies: NAME.weight [in, out], normal, and NAME.bias
+ * [out], zeros.
+ *  @param deviation  of the weights; 0: 1 / sqrt(in) */
+void redco_user_pipeline_linear(redco_user_pipeline_shape *shape, const char *name, uint64_t in, uint64_t out,
+                                double deviation);
 /** All parameters of a language model of redco's families, with the shapes, first values and names that transformers
  *  has for it, behind @p prefix: "" of one that is trained as it is, "teacher." of another. --weights-of PREFIX=DIR
  * reads what transformers saved.

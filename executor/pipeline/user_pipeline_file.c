@@ -156,6 +156,23 @@ void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char 
                                 .initial = initial});
 }
 
+void redco_user_pipeline_linear(redco_user_pipeline_shape *shape, const char *name, uint64_t in, uint64_t out,
+                                double deviation)
+{
+    char part[NAME_MAX_BYTES + 8];
+    if (shape->error.status != REDCO_OK) { return; }
+    if (name == NULL || strlen(name) >= NAME_MAX_BYTES) {
+        refuse(shape, name, "is no name of 1 to 200 bytes");
+        return;
+    }
+    const redco_initial normal = {REDCO_INITIAL_NORMAL,
+                                  deviation == 0.0 && in > 0 ? 1.0 / sqrt((double)in) : deviation};
+    (void)snprintf(part, sizeof part, "%s.weight", name);
+    redco_user_pipeline_parameter(shape, part, 2, (const uint64_t[]){in, out}, normal);
+    (void)snprintf(part, sizeof part, "%s.bias", name);
+    redco_user_pipeline_parameter(shape, part, 1, &out, (redco_initial){REDCO_INITIAL_ZERO, 0.0});
+}
+
 void redco_user_pipeline_language_model(redco_user_pipeline_shape *shape, const char *prefix, const char *config)
 {
     redco_user_pipeline_file *const f = shape->file;
@@ -584,7 +601,9 @@ redco_status redco_user_pipeline_check_gradients(const redco_user_pipeline_file 
         if (f->parameters[i].training != REDCO_TRAINED) { continue; }
         if (gradient != REDCO_NO_VALUE) {
             const redco_op *const op = redco_value_op(built->graph, gradient);
-            if (op->kind != REDCO_OP_CONSTANT || op->attributes.scalar < 0.0 || op->attributes.scalar > 0.0) { continue; }
+            if (op->kind != REDCO_OP_CONSTANT || op->attributes.scalar < 0.0 || op->attributes.scalar > 0.0) {
+                continue;
+            }
         }
         return redco_fail(err, REDCO_EVALUE, f->path,
                           "the loss does not depend on the parameter %s: describe it as frozen, or leave it out",

@@ -6,21 +6,13 @@
 
 enum { HIDDEN = 128, LATENT = 8, LEVELS = 16 };
 
-static void layer_of(redco_user_pipeline_shape *shape, const char *weight, const char *bias, uint64_t in, uint64_t out,
-                     double deviation)
-{
-    redco_user_pipeline_parameter(shape, weight, 2, (const uint64_t[]){in, out},
-                                  (redco_initial){REDCO_INITIAL_NORMAL, deviation});
-    redco_user_pipeline_parameter(shape, bias, 1, &out, (redco_initial){REDCO_INITIAL_ZERO, 0.0});
-}
-
 static void describe(redco_user_pipeline_shape *shape)
 {
-    layer_of(shape, "encoder.weight", "encoder.bias", PIXELS, HIDDEN, 0.15);
-    layer_of(shape, "mean.weight", "mean.bias", HIDDEN, LATENT, 0.09);
-    layer_of(shape, "log_variance.weight", "log_variance.bias", HIDDEN, LATENT, 0.02);
-    layer_of(shape, "decoder.weight", "decoder.bias", LATENT, HIDDEN, 0.35);
-    layer_of(shape, "image.weight", "image.bias", HIDDEN, PIXELS, 0.09);
+    redco_user_pipeline_linear(shape, "encoder", PIXELS, HIDDEN, 0.15);
+    redco_user_pipeline_linear(shape, "mean", HIDDEN, LATENT, 0.09);
+    redco_user_pipeline_linear(shape, "log_variance", HIDDEN, LATENT, 0.02);
+    redco_user_pipeline_linear(shape, "decoder", LATENT, HIDDEN, 0.35);
+    redco_user_pipeline_linear(shape, "image", HIDDEN, PIXELS, 0.09);
     redco_user_pipeline_input(shape, "pixels", REDCO_F32, 1, (const uint64_t[]){PIXELS});
 }
 
@@ -34,13 +26,6 @@ static redco_status collate(const json_t *const *examples, uint32_t count, void 
     return st;
 }
 
-static redco_value layer(redco_scope *scope, redco_value x, const char *weight, const char *bias)
-{
-    redco_graph *const g = scope->graph;
-    return redco_add(g, redco_matmul(g, x, redco_scope_weight(scope, weight), false, false),
-                     redco_scope_weight(scope, bias));
-}
-
 struct vae {
     redco_value mean, log_variance; /* [examples, LATENT] */
     redco_value logits;             /* [examples, PIXELS] */
@@ -50,17 +35,17 @@ static struct vae build(redco_scope *scope)
 {
     redco_graph *const g = scope->graph;
     const redco_value x = redco_scope_weight(scope, "pixels");
-    const redco_value seen = redco_silu(g, layer(scope, x, "encoder.weight", "encoder.bias"));
-    struct vae v = {.mean = layer(scope, seen, "mean.weight", "mean.bias"),
-                    .log_variance = layer(scope, seen, "log_variance.weight", "log_variance.bias")};
+    const redco_value seen = redco_silu(g, redco_scope_linear(scope, x, "encoder"));
+    struct vae v = {.mean = redco_scope_linear(scope, seen, "mean"),
+                    .log_variance = redco_scope_linear(scope, seen, "log_variance")};
     redco_value code = v.mean;
     if (scope->training) { /* mean + deviation noise: the gradient passes both (reparameterisation) */
         const redco_value noise = redco_normal(g, scope->key, 0, redco_value_type(g, code), NULL);
         const redco_value deviation = redco_exp(g, redco_scale(g, v.log_variance, 0.5));
         code = redco_add(g, v.mean, redco_mul(g, deviation, noise));
     }
-    const redco_value made = redco_silu(g, layer(scope, code, "decoder.weight", "decoder.bias"));
-    v.logits = layer(scope, made, "image.weight", "image.bias");
+    const redco_value made = redco_silu(g, redco_scope_linear(scope, code, "decoder"));
+    v.logits = redco_scope_linear(scope, made, "image");
     return v;
 }
 
