@@ -136,7 +136,7 @@ build quiet 's/,$/,/; s/\.predict = line/.predict = NULL/'
 refuse 2 'quiet.so: has no .predict' $good --pipeline quiet.so --predict first/train.jsonl
 # shellcheck disable=SC2086
 {
-    refuse 2 'is a plan for other parameters' redco-exec digits.json --data first/train.jsonl --pipeline good.so
+    refuse 2 'is a plan for other parameters (of digits) than first has: hidden.weight \[64, 256\] there, line.weight \[1, 1\] here;' redco-exec digits.json --data first/train.jsonl --pipeline good.so
     refuse 2 'give its library with --pipeline' $good
     refuse 2 '--data: is missing' redco-exec good.json --pipeline good.so
     refuse 2 'nowhere.so: cannot be loaded' $good --pipeline nowhere.so

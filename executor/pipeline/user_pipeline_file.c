@@ -629,31 +629,3 @@ const char *redco_user_pipeline_path(const redco_user_pipeline_file *f)
 {
     return f->path;
 }
-
-/* @return whether a list of a config says these names and shapes, and how they are trained. */
-static bool says_parameters(const redco_user_pipeline_file *f, const json_t *list)
-{
-    bool same = json_array_size(list) == f->parameter_count;
-    for (size_t i = 0; same && i < f->parameter_count; i++) {
-        const redco_task_parameter *const p = &f->parameters[i];
-        const json_t *const one = json_array_get(list, i), *const shape = json_object_get(one, "shape");
-        const char *const name = json_string_value(json_object_get(one, "name"));
-        same = name != NULL && strcmp(name, p->name) == 0 && json_array_size(shape) == p->rank &&
-               json_is_true(json_object_get(one, "frozen")) == (p->training == REDCO_FROZEN) &&
-               json_is_true(json_object_get(one, "assigned")) == (p->training == REDCO_ASSIGNED);
-        for (uint32_t d = 0; same && d < p->rank; d++) {
-            same = json_integer_value(json_array_get(shape, d)) == (json_int_t)p->dim[d];
-        }
-    }
-    return same;
-}
-
-redco_status redco_user_pipeline_check_model(const redco_user_pipeline_file *f, const json_t *config, const char *place,
-                                             redco_error *err)
-{
-    const char *const name = json_string_value(json_object_get(config, "_name"));
-    if (says_parameters(f, json_object_get(config, "parameters"))) { return REDCO_OK; }
-    return redco_fail(err, REDCO_EVALUE, place,
-                      "is a plan for other parameters (of %.80s) than %.80s has; plan with redco-plan --pipeline",
-                      name != NULL ? name : "another model", f->table->name);
-}
