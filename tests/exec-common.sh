@@ -86,7 +86,7 @@ same_losses() {
 # compile NAME SOURCE SED: the pipeline NAME.so of a changed source.
 compile() {
     sed "$3" "$2" >"$1.c"
-    "$compiler" -std=c11 -shared -fPIC -I"$tests/.." "$1.c" -o "$1.so" -lm >out 2>err || bad "$1 does not compile"
+    "$compiler" -g -std=c11 -shared -fPIC -I"$tests/.." "$1.c" -o "$1.so" -lm >out 2>err || bad "$1 does not compile"
 }
 
 finish() {

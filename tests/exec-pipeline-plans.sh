@@ -32,7 +32,7 @@ memory() {
 compile deep "$tests/data/pipelines/deep.c" ''
 awk 'BEGIN { for (i = 0; i < 64; i++) printf "{\"n\": %d}\n", i }' >deep.jsonl
 few='digits dates ddpg fedavg'
-[ "$size" != full ] || few="$few byte_model distillation dp_sgd dpo lora maml ppo regression"
+[ "$size" != full ] || few="$few byte_model distillation dp_sgd dpo lora maml ppo regression vae"
 for pipeline in $few; do
     memory "$pipeline" 64 --gpus 1
     memory "$pipeline" 16 --gpus 2 --tp 1 --strategy zero3

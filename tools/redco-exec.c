@@ -580,6 +580,7 @@ int main(int argc, char **argv)
 {
     int count = argc;
     bool rate_is_given = false;
+    cli_tell_crashes();
     exec_without_blas_threads(argv);
     for (int i = 1; i < argc; i++) { /* argp takes any beginning that no other option has */
         rate_is_given = rate_is_given || strncmp(argv[i], "--le", 4) == 0;

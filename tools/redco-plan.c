@@ -101,6 +101,7 @@ static int run(struct plan_args *args)
 int main(int argc, char **argv)
 {
     struct plan_args args;
+    cli_tell_crashes();
     const int rc = plan_args_parse(argc, argv, &args);
     if (rc != CLI_RUN) { return rc; }
     if (args.from != NULL) { return plan_export_file(&args); }

@@ -398,6 +398,7 @@ int main(int argc, char **argv)
     struct arguments arguments = {.nodes = 1};
     const int code = cli_parse(&argp, argc, argv, &arguments.cli);
     if (code != CLI_RUN) { return code; }
+    cli_tell_crashes();
     if (arguments.seconds == 0) { arguments.seconds = default_seconds[arguments.backend]; }
     if (arguments.libraries) { return cuda_folders_print(&arguments.cli); }
     if (arguments.check != NULL) { return profile_check(&arguments.cli, arguments.check); }

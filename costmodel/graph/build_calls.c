@@ -109,14 +109,16 @@ static redco_value random_numbers(redco_graph *graph, redco_op_kind kind, redco_
                                   const redco_tensor_type *type, const redco_part *part)
 {
     redco_attributes a = no_attributes();
+    const bool rounded = redco_dtype_is_float(type->dtype) && redco_dtype_bytes(type->dtype) < 4;
     set_size(&a, type->rank, type->dim);
-    a.dtype = (uint32_t)type->dtype;
+    a.dtype = (uint32_t)(rounded ? REDCO_F32 : type->dtype);
     a.stream = stream;
     for (uint32_t i = 0; i < a.rank && i < REDCO_RANK_MAX; i++) {
         a.begin[i] = part == NULL ? 0 : part->begin[i];
         a.whole[i] = part == NULL ? type->dim[i] : part->whole[i];
     }
-    return apply(graph, kind, &key, 1, &a);
+    const redco_value drawn = apply(graph, kind, &key, 1, &a);
+    return rounded ? redco_cast(graph, drawn, type->dtype) : drawn;
 }
 
 redco_value redco_uniform(redco_graph *graph, redco_value key, uint64_t stream, const redco_tensor_type *type,
@@ -210,6 +212,16 @@ redco_value redco_not(redco_graph *graph, redco_value a)
 redco_value redco_stop_gradient(redco_graph *graph, redco_value a)
 {
     return redcoi_unary(graph, REDCO_OP_STOP_GRADIENT, a);
+}
+
+/* log(exp(-m) + exp(a - m)) + m with m = max(a, 0): no exponent is above 0. It does not depend on m, which is held
+ * constant, so that derivatives are those of softplus at 0, too, where m has none. */
+redco_value redco_softplus(redco_graph *graph, redco_value a)
+{
+    const redco_value most = redco_stop_gradient(graph, redco_relu(graph, a));
+    const redco_value zero = redco_exp(graph, redco_neg(graph, most));
+    const redco_value one = redco_exp(graph, redco_sub(graph, a, most));
+    return redco_add(graph, redco_log(graph, redco_add(graph, zero, one)), most);
 }
 
 redco_value redco_pow(redco_graph *graph, redco_value a, double exponent)

@@ -28,7 +28,7 @@ typedef struct redco_part {
  * 4 of the block with counter {e / 4, stream}.
  *  @param key     i32[2]: seed, step, ...; an input, so that every step draws anew without another graph
  *  @param stream  other streams of one key are independent: number the draws of a model
- *  @param type    F32 or F64; both give the same numbers
+ *  @param type    F32 or F64, which give the same numbers, or 16 bits, to which they are rounded (to 1, too)
  *  @param part    NULL: the result is the whole */
 redco_value redco_uniform(redco_graph *graph, redco_value key, uint64_t stream, const redco_tensor_type *type,
                           const redco_part *part);
@@ -53,6 +53,9 @@ redco_value redco_relu(redco_graph *graph, redco_value a);      /**< derivative 
 redco_value redco_silu(redco_graph *graph, redco_value a);      /**< a sigmoid(a) */
 redco_value redco_gelu(redco_graph *graph, redco_value a);      /**< a (1 + erf(a / sqrt 2)) / 2 */
 redco_value redco_gelu_tanh(redco_graph *graph, redco_value a); /**< GPT-2's: tanh for erf (Hendrycks, Gimpel, 2016) */
+/** log(1 + exp(a)), exact for large and small a. softplus(-m) is -log sigmoid(m), the loss of a pair that is won by m;
+ * softplus(l) - t l is the binary cross entropy of logits l and targets t in [0, 1]. */
+redco_value redco_softplus(redco_graph *graph, redco_value a);
 redco_value redco_scale(redco_graph *graph, redco_value a, double factor);
 redco_value redco_shift(redco_graph *graph, redco_value a, double summand);
 redco_value redco_cast(redco_graph *graph, redco_value a, redco_dtype dtype); /**< no gradient through I32, BOOL */

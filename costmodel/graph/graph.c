@@ -48,6 +48,10 @@ bool redcoi_graph_failed(const redco_graph *graph)
 const char *redcoi_graph_place(const redco_graph *graph, char *buffer, size_t size)
 {
     const redcoi_graph_label *l = &graph->label;
+    if (l->builder != 0) {
+        (void)snprintf(buffer, size, "%s", graph->names.texts[l->builder]);
+        return buffer;
+    }
     (void)snprintf(buffer, size, "%s%s%s", graph->names.texts[l->layer], l->layer != 0 && l->name != 0 ? "/" : "",
                    graph->names.texts[l->name]);
     return buffer;
@@ -102,6 +106,11 @@ void redco_graph_set_like(redco_graph *graph, const redco_op *op)
 void redco_graph_hold_label(redco_graph *graph, bool held)
 {
     graph->label.held = held;
+}
+
+void redco_graph_set_builder(redco_graph *graph, const char *builder)
+{
+    graph->label.builder = name_of(graph, builder);
 }
 
 /* FNV-1a over 32-bit words would be faster; operators are few and the hash is not what building costs. */
@@ -223,9 +232,20 @@ static redco_op *append_op(redco_graph *graph, const redco_op *made, const redco
     return op;
 }
 
+/* " (NAME)" of the i-th input, or of the operator that made it, for whoever looks for it in a source. */
+static const char *input_name(const redcoi_signature *s, uint32_t i, char text[64])
+{
+    text[0] = 0;
+    if (s->graph == NULL) { return text; }
+    const char *const name = redco_value_name(s->graph, s->inputs[i]);
+    (void)snprintf(text, 64, " (%.60s)",
+                   name != NULL ? name : redco_op_kind_name(redco_value_op(s->graph, s->inputs[i])->kind));
+    return text;
+}
+
 redco_status redcoi_mismatch(redcoi_signature *signature, const char *what, ...)
 {
-    char text[300], inputs[420], type[REDCO_TYPE_TEXT_BYTES];
+    char text[300], inputs[420], type[REDCO_TYPE_TEXT_BYTES], name[64];
     size_t used = 0;
     va_list args;
     va_start(args, what);
@@ -234,8 +254,8 @@ redco_status redcoi_mismatch(redcoi_signature *signature, const char *what, ...)
     inputs[0] = 0;
     for (uint32_t i = 0; i < signature->input_count && used < sizeof inputs; i++) {
         const char *between = i == 0 ? " of " : i + 1 == signature->input_count ? " and " : ", ";
-        used += (size_t)snprintf(inputs + used, sizeof inputs - used, "%s%s", between,
-                                 redco_type_text(&signature->in[i], type));
+        used += (size_t)snprintf(inputs + used, sizeof inputs - used, "%s%s%s", between,
+                                 redco_type_text(&signature->in[i], type), input_name(signature, i, name));
     }
     return redco_fail(signature->err, REDCO_EVALUE, signature->place, "%s%s: %s", redco_op_kind_name(signature->kind),
                       inputs, text);
@@ -306,6 +326,8 @@ void redco_graph_apply(redco_graph *graph, redco_op_kind kind, const redco_value
     for (uint32_t i = 0; i < input_count; i++) { in[i] = graph->values[inputs[i]]->type; }
     redcoi_signature s = {.kind = kind,
                           .input_count = input_count,
+                          .graph = graph,
+                          .inputs = inputs,
                           .in = in,
                           .attributes = attributes,
                           .err = &graph->error,
@@ -428,8 +450,9 @@ const redco_op *redco_value_op(const redco_graph *graph, redco_value value)
 
 const redco_tensor_type *redco_value_type(const redco_graph *graph, redco_value value)
 {
-    assert(value < graph->value_count);
-    return &graph->values[value]->type;
+    static const redco_tensor_type of_none = {REDCO_F32, REDCO_RANK_MAX, {1, 1, 1, 1, 1, 1, 1, 1}};
+    assert(value < graph->value_count || value == REDCO_NO_VALUE);
+    return value < graph->value_count ? &graph->values[value]->type : &of_none;
 }
 
 const char *redco_value_name(const redco_graph *graph, redco_value value)

@@ -193,6 +193,8 @@ void redco_graph_set_role(redco_graph *graph, redco_op_role role); /**< and its 
 void redco_graph_set_like(redco_graph *graph, const redco_op *op);
 /** While labels are held, the calls above change nothing: all that a function adds stands under one label. */
 void redco_graph_hold_label(redco_graph *graph, bool held);
+/** Whoever builds from here on, "digits: loss()": the place of errors, in place of layer and operator. "": these. */
+void redco_graph_set_builder(redco_graph *graph, const char *builder);
 
 /** Adds an operator of any kind, checks it and simplifies it: what all building calls do. Who rewrites graphs (layouts,
  *  recomputation) calls it with the kind and attributes of an operator of the old graph and inputs of the new one.
@@ -216,6 +218,7 @@ uint32_t redco_graph_op_count(const redco_graph *graph);
 uint32_t redco_graph_value_count(const redco_graph *graph);
 const redco_op *redco_graph_op(const redco_graph *graph, uint32_t op);
 const redco_op *redco_value_op(const redco_graph *graph, redco_value value); /**< that made it */
+/** REDCO_NO_VALUE has a type whose dimensions are all 1: functions that build need not ask after each call. */
 const redco_tensor_type *redco_value_type(const redco_graph *graph, redco_value value);
 const char *redco_value_name(const redco_graph *graph, redco_value value); /**< an input's name; else NULL */
 const redco_names *redco_graph_names(const redco_graph *graph); /**< names of layers and operators: layer_id, name_id */

@@ -9,6 +9,7 @@
 /** The labels of operators that are added next. */
 typedef struct redcoi_graph_label {
     uint32_t layer, name, absorbed; /**< numbers of the graph's names; 0 is "" */
+    uint32_t builder;               /**< likewise */
     redco_op_role role;
     uint32_t order, copy, origin, toward;
     bool opaque; /**< simplification does not look at how an input was made */
@@ -41,6 +42,8 @@ struct redco_graph {
 typedef struct redcoi_signature {
     redco_op_kind kind;
     uint32_t input_count;
+    const redco_graph *graph; /**< that has the inputs; NULL: they have no names for errors */
+    const redco_value *inputs;
     const redco_tensor_type *in; /**< types of the inputs */
     const redco_attributes *attributes;
     redco_tensor_type out[REDCO_OUTPUTS_MAX];

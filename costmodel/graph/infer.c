@@ -33,7 +33,7 @@ redco_status redcoi_infer_random(redcoi_signature *s)
         return redcoi_mismatch(s, "the key is i32[2]");
     }
     if (s->out[0].dtype != REDCO_F32 && s->out[0].dtype != REDCO_F64) {
-        return redcoi_mismatch(s, "numbers are f32 or f64: cast them");
+        return redcoi_mismatch(s, "numbers are of a floating-point type");
     }
     const redco_tensor_type whole = redco_type(s->out[0].dtype, a->rank, a->whole);
     const redco_status st = redco_type_check(&whole, s->place, s->err);

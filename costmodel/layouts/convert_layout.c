@@ -291,6 +291,14 @@ static void add_part(redcoi_builder *b, const redco_op *op, redcoi_slot *slot, r
     slot->parts[slot->part_count++] = part;
 }
 
+/** Constants and random numbers are made in any layout without a word. */
+static bool is_at_hand(const redcoi_builder *b, redco_value value, redco_tp_layout layout)
+{
+    const bool made = redcoi_is_source(redco_value_op(b->global, value)->kind);
+    return find_copy(&b->slots[value], layout) != REDCO_NO_VALUE ||
+           (made && is_split(layout) && parts_fit(b, value, layout));
+}
+
 /** The summands of a sum, or what is held: in the layout of which another summand already is, if it is held so. If
  * several sums read one partial value, equal reductions of it are one operator of the graph, and others are of sums.
  * Where @p other is held in parts only, this one's part is taken: gathering the sum moves as many bytes as gathering a
@@ -307,9 +315,9 @@ static void take_summand(redcoi_builder *b, const redco_op *op, redco_value valu
     redco_tp_layout layout = slot->copy_count > 0 ? slot->copies[0].layout : redco_tp_replicated();
     if (find_copy(slot, target) != REDCO_NO_VALUE) { layout = target; }
     const bool parts = rest->copy_count == 1 && is_split(rest->copies[0].layout);
-    if (parts && find_copy(slot, rest->copies[0].layout) != REDCO_NO_VALUE) { layout = rest->copies[0].layout; }
+    if (parts && is_at_hand(b, value, rest->copies[0].layout)) { layout = rest->copies[0].layout; }
     for (uint32_t i = 0; i < into->part_count; i++) {
-        if (find_copy(slot, into->parts[i].layout) != REDCO_NO_VALUE) { layout = into->parts[i].layout; }
+        if (is_at_hand(b, value, into->parts[i].layout)) { layout = into->parts[i].layout; }
     }
     add_part(b, op, into, (redcoi_form){layout, redcoi_obtain(b, value, layout, op)});
 }

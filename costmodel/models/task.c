@@ -4,6 +4,7 @@
 #include "costmodel/graph/differentiate.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,15 @@ redco_value redco_scope_value(redco_scope *scope, const char *name)
 redco_value redco_scope_weight(redco_scope *scope, const char *name)
 {
     return redco_cast(scope->graph, redco_scope_value(scope, name), scope->compute);
+}
+
+redco_value redco_scope_linear(redco_scope *scope, redco_value x, const char *name)
+{
+    char part[256];
+    (void)snprintf(part, sizeof part, "%.200s.weight", name);
+    const redco_value product = redco_matmul(scope->graph, x, redco_scope_weight(scope, part), false, false);
+    (void)snprintf(part, sizeof part, "%.200s.bias", name);
+    return redco_scope_has(scope, part) ? redco_add(scope->graph, product, redco_scope_weight(scope, part)) : product;
 }
 
 static void declare(const redco_task *task, const redco_task_options *options, redco_task_graph *built)
@@ -238,8 +248,10 @@ static redco_status build_loss(const redco_task *task, const redco_task_options 
     const redco_tensor_type *type = redco_value_type(g, built->loss);
     if (type->rank != 0 || (type->dtype != REDCO_F32 && type->dtype != REDCO_F64)) {
         char text[REDCO_TYPE_TEXT_BYTES];
-        return redco_fail(err, REDCO_EVALUE, task->name, "the loss is %s; it must be a scalar, f32 or f64",
-                          redco_type_text(type, text));
+        const bool narrow = type->rank == 0 && redco_dtype_is_float(type->dtype);
+        return redco_fail(err, REDCO_EVALUE, task->name, "the loss is %s; it must be a scalar, f32 or f64%s",
+                          redco_type_text(type, text),
+                          narrow ? ": redco_cast() it to redco_dtype_statistic(scope->compute)" : "");
     }
     return REDCO_OK;
 }

@@ -89,6 +89,9 @@ typedef struct redco_task {
 redco_value redco_scope_value(redco_scope *scope, const char *name);
 /** A parameter in the compute type. */
 redco_value redco_scope_weight(redco_scope *scope, const char *name);
+/** x NAME.weight + NAME.bias of a linear layer, in the compute type; without a parameter of that name no bias.
+ *  @param x  [..., in] */
+redco_value redco_scope_linear(redco_scope *scope, redco_value x, const char *name);
 /** @return whether there is a parameter or input of that name */
 bool redco_scope_has(const redco_scope *scope, const char *name);
 

@@ -27,7 +27,9 @@ struct redcoi_graph_pass {
     uint64_t bytes;
     redco_launch *launches; /* by step */
     redco_tensor *tensors;
-    void **batch; /* by input of a batch */
+    redco_value key;    /* of random numbers; REDCO_NO_VALUE: none are drawn */
+    int32_t key_now[2]; /* of this pass */
+    void **batch;       /* by input of a batch */
     unsigned char *staging;
     double *samples; /* [MOST_PASSES][steps and the batch], while it runs */
 };
@@ -228,6 +230,15 @@ static redco_status take_batch(redco_measurer *m, const redcoi_graph_pass *p, re
     return st;
 }
 
+/* Every micro-batch draws other numbers: of the same ones over and over a processor learns the branches. */
+static redco_status renew_key(redco_measurer *m, redcoi_graph_pass *p, uint32_t pass, redco_error *err)
+{
+    if (p->key == REDCO_NO_VALUE) { return REDCO_OK; }
+    p->key_now[0] = (int32_t)pass;
+    return m->backend->calls->copy(m->backend, m->stream, (unsigned char *)m->arena + p->offset[p->key], p->key_now,
+                                   sizeof p->key_now, err);
+}
+
 /* Ranks do not meet here: what a collective would bring is the rank's own. */
 static redco_status run_step(redco_measurer *m, const redco_launch *launch, redco_error *err)
 {
@@ -245,13 +256,13 @@ static double *samples_of(const redcoi_graph_pass *p, uint32_t pass)
     return p->samples + (size_t)pass * (p->lifetimes.step_count + 1);
 }
 
-static redco_status run_pass(redco_measurer *m, const redcoi_graph_pass *p, uint32_t pass, redco_error *err)
+static redco_status run_pass(redco_measurer *m, redcoi_graph_pass *p, uint32_t pass, redco_error *err)
 {
     const uint32_t steps = p->lifetimes.step_count;
+    redco_status st = renew_key(m, p, pass, err);
     const double began_s = redcoi_measure_now_s(), used_s = redcoi_measure_used_s();
-    redco_status st = REDCO_OK;
     double before_s = redcoi_measure_now_s();
-    if (p->of.next != NULL) {
+    if (p->of.next != NULL && st == REDCO_OK) {
         st = take_batch(m, p, err);
         const double now_s = redcoi_measure_now_s();
         samples_of(p, pass)[steps] = now_s - before_s;
@@ -329,8 +340,7 @@ redco_status redcoi_graph_pass_run(redco_measurer *m, redcoi_graph_pass *p, redc
     st = run_pass(m, p, 0, err); /* warms up */
     const double began_s = redcoi_measure_now_s();
     uint32_t passes = 0;
-    while (st == REDCO_OK && passes < MOST_PASSES &&
-           (passes < least || (least > HURRIED_PASSES && redcoi_measure_now_s() - began_s < round_s))) {
+    while (st == REDCO_OK && passes < MOST_PASSES && (passes < least || redcoi_measure_now_s() - began_s < round_s)) {
         st = run_pass(m, p, passes++, err);
     }
     if (st == REDCO_OK) { conclude(p, passes); }
@@ -386,6 +396,7 @@ redco_status redco_measure_ops_add(redco_measure_ops *ops, const redco_measure_g
     }
     ops->passes[ops->pass_count++] = p;
     p->of = *of;
+    p->key = redco_graph_find_input(of->graph, "key");
     const uint32_t op_count = redco_graph_op_count(of->graph);
     p->part_of = malloc(((size_t)op_count + 1) * sizeof *p->part_of);
     p->names = calloc((size_t)of->order_count + 2, sizeof *p->names);

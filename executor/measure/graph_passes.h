@@ -14,7 +14,7 @@ enum { REDCO_MEASURED_AS = 24 };
 
 /** The graph of one rank for one micro-batch, and where its micro-batches come from. */
 typedef struct redco_measure_graph_of {
-    redco_graph *graph;         /**< f32; its collectives are not run */
+    redco_graph *graph;         /**< f32; its collectives are not run, its input "key" is another in every pass */
     const uint32_t *order;      /**< operators as a step runs them, views among them, inputs not */
     uint32_t order_count;       /**< entries of order and of measured_as */
     const redco_value *outputs; /**< loss and gradients */

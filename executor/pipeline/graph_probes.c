@@ -78,6 +78,9 @@ static void find_passes(redcoi_probe *p)
             }
         }
     }
+    for (uint32_t i = 0; i < count; i++) { /* nothing reads it: a gradient that is a number */
+        if (p->live[i] && p->pass[i] == REDCOI_LATER) { p->pass[i] = REDCOI_BACKWARD; }
+    }
     for (int pass = REDCOI_FORWARD; pass <= REDCOI_BACKWARD; pass++) {
         for (uint32_t i = 0; i < count; i++) {
             if (p->live[i] && redco_graph_op(p->graph, i)->kind != REDCO_OP_INPUT && p->pass[i] == pass) {
@@ -136,13 +139,9 @@ static redco_status make_probe(const redcoi_work_maker *m, redcoi_probe *p, uint
     if (p->outputs == NULL) { return redcoi_work_no_memory(m, err); }
     redco_status st = redco_user_pipeline_task(m->file, examples, &p->task, err);
     if (st == REDCO_OK) { st = redco_task_build(&p->task, &options, &built, err); }
+    if (st == REDCO_OK) { st = redco_user_pipeline_check_gradients(m->file, &built, err); }
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-        if (built.gradients[i] != REDCO_NO_VALUE) {
-            p->outputs[p->output_count++] = built.gradients[i];
-        } else if (m->parameters[i].training != REDCO_FROZEN) {
-            st = redco_fail(err, REDCO_EVALUE, m->place, "the loss does not depend on the parameter %s",
-                            m->parameters[i].name);
-        }
+        if (built.gradients[i] != REDCO_NO_VALUE) { p->outputs[p->output_count++] = built.gradients[i]; }
     }
     if (st == REDCO_OK && m->tp > 1) {
         st = partition(m, p, &built, err);

@@ -29,36 +29,72 @@ static uint64_t bytes_of(const redco_task_input *input, uint64_t examples)
     return elements * redco_dtype_bytes(input->type.dtype);
 }
 
-/* Lets collate() take it, alone. */
-static redco_status try(const redco_records *r, uint64_t index, void *const *data, double *weight_out, redco_error *err)
+/* Behind each array of one example, to see a collate() that writes there. */
+enum { GUARD_BYTES = 64, GUARD = 0xa5 };
+
+/* @return REDCO_EVALUE if something is written behind an array of @p count examples */
+static redco_status check_guards(const redco_records *r, void *const *data, uint32_t count, redco_error *err)
 {
+    for (size_t i = 0; i < r->task.input_count; i++) {
+        const redco_task_input *const input = &r->task.inputs[i];
+        const uint64_t bytes = bytes_of(input, count);
+        const unsigned char *const guard = (const unsigned char *)data[i] + bytes;
+        for (size_t k = 0; k < GUARD_BYTES; k++) {
+            if (guard[k] == GUARD) { continue; }
+            return redco_fail(
+                err, REDCO_EVALUE, "",
+                "collate() writes behind the %llu numbers that data[%zu], \"%.80s\", has for %u example%s",
+                (unsigned long long)(bytes / redco_dtype_bytes(input->type.dtype)), i, input->name, count,
+                count == 1 ? "" : "s");
+        }
+    }
+    return REDCO_OK;
+}
+
+/* Lets collate() take examples, into arrays with guards. @param err  without the place of an example */
+static redco_status collate_guarded(const redco_records *r, json_t *const *examples, uint32_t count, void *const *data,
+                                    redco_error *err)
+{
+    redco_error own = {.status = REDCO_OK};
+    for (size_t i = 0; i < r->task.input_count; i++) {
+        const uint64_t bytes = bytes_of(&r->task.inputs[i], count);
+        assert(data[i] != NULL);
+        memset(data[i], 0, bytes);
+        memset((unsigned char *)data[i] + bytes, GUARD, GUARD_BYTES);
+    }
+    const redco_status st =
+        redco_user_pipeline_of(r->pipeline)->collate((const json_t *const *)examples, count, data, &own);
+    if (st == REDCO_OK) { return check_guards(r, data, count, err); }
+    if (own.text[0] == '\0') { return redco_fail(err, st, "", "collate() refuses it and does not say why"); }
+    const bool keyed = own.place[0] != '\0'; /* the place that it gave is a key of the example */
+    return redco_fail(err, st, "", "%s%.100s%s%s", keyed ? "\"" : "", own.place, keyed ? "\" " : "", own.text);
+}
+
+/* Lets collate() take it, alone. */
+static redco_status try(const redco_records *r, uint64_t index, bool predicted, void *const *data, double *weight_out,
+                        redco_error *err)
+{
+    const redco_user_pipeline *const table = redco_user_pipeline_of(r->pipeline);
     redco_error own = {.status = REDCO_OK};
     char place[REDCO_RECORD_PLACE_BYTES];
     json_t *object = NULL;
     redco_status st = redco_record_file_get(r->file, index, &object, err);
     if (st != REDCO_OK) { return st; }
-    for (size_t i = 0; i < r->task.input_count; i++) {
-        assert(data[i] != NULL);
-        memset(data[i], 0, bytes_of(&r->task.inputs[i], 1));
+    st = collate_guarded(r, &object, 1, data, &own);
+    const char *const missing = predicted ? NULL : redco_user_pipeline_missing(r->pipeline, object);
+    if (st == REDCO_OK && missing != NULL) {
+        st = redco_fail(&own, REDCO_EVALUE, "", "\"%.100s\" is missing, which is what is learned", missing);
     }
-    st = redco_user_pipeline_of(r->pipeline)->collate((const json_t *const *)&object, 1, data, &own);
-    const redco_user_pipeline *const table = redco_user_pipeline_of(r->pipeline);
     if (st == REDCO_OK && table->weight != NULL) { *weight_out = table->weight(object); }
     json_decref(object);
     (void)redco_record_file_place(r->file, index, place);
     if (st == REDCO_OK && !(*weight_out >= 0.0 && *weight_out < HUGE_VAL)) {
         return redco_fail(err, REDCO_EVALUE, place, "weight() gave %g; numbers from 0 on are right", *weight_out);
     }
-    if (st == REDCO_OK) { return REDCO_OK; }
-    if (own.text[0] == '\0') {
-        return redco_fail(err, REDCO_EVALUE, place, "collate() refuses it and does not say why");
-    }
-    const bool keyed = own.place[0] != '\0'; /* the place that it gave is a key of the example */
-    return redco_fail(err, REDCO_EVALUE, place, "%s%.100s%s%s", keyed ? "\"" : "", own.place, keyed ? "\" " : "",
-                      own.text);
+    return st == REDCO_OK ? REDCO_OK : redco_fail(err, REDCO_EVALUE, place, "%s", own.text);
 }
 
-static redco_status try_all(redco_records *r, bool skip_bad, void *const *data, redco_error *err)
+static redco_status try_all(redco_records *r, redco_records_options options, void *const *data, redco_error *err)
 {
     const uint64_t count = redco_record_file_count(r->file);
     r->good = calloc(count + 1, sizeof *r->good);
@@ -69,11 +105,11 @@ static redco_status try_all(redco_records *r, bool skip_bad, void *const *data, 
     for (uint64_t i = 0; i < count; i++) {
         redco_error own = {.status = REDCO_OK};
         double weight = 1.0;
-        const redco_status st = try(r, i, data, &weight, &own);
+        const redco_status st = try(r, i, options.predicted, data, &weight, &own);
         if (st == REDCO_OK) {
             if (r->weights != NULL) { r->weights[r->count] = weight; }
             r->good[r->count++] = i;
-        } else if (st == REDCO_EVALUE && skip_bad) {
+        } else if (st == REDCO_EVALUE && options.skip_bad) {
             r->skipped++;
         } else {
             return redco_fail(err, own.status, own.place, "%s", own.text);
@@ -82,26 +118,72 @@ static redco_status try_all(redco_records *r, bool skip_bad, void *const *data, 
     return REDCO_OK;
 }
 
-redco_status redco_records_open(const char *path, const redco_user_pipeline_file *pipeline, bool skip_bad,
-                                redco_records **records_out, redco_error *err)
+/* Examples stand behind one another: what a batch of two says of the second is what it says of it alone.
+ *  @param data  arrays of two examples with guards: what collate() makes of both, and of the second alone */
+static redco_status try_two(const redco_records *r, void *const *both, void *const *alone, redco_error *err)
+{
+    json_t *examples[2] = {NULL, NULL};
+    char place[REDCO_RECORD_PLACE_BYTES];
+    redco_error own = {.status = REDCO_OK};
+    redco_status st = redco_record_file_get(r->file, r->good[0], &examples[0], err);
+    if (st == REDCO_OK) { st = redco_record_file_get(r->file, r->good[1], &examples[1], err); }
+    if (st == REDCO_OK) {
+        st = collate_guarded(r, examples, 2, both, &own);
+        if (st == REDCO_OK) { st = collate_guarded(r, examples + 1, 1, alone, &own); }
+        for (size_t i = 0; i < r->task.input_count && st == REDCO_OK; i++) {
+            const uint64_t bytes = bytes_of(&r->task.inputs[i], 1);
+            if (memcmp((const char *)both[i] + bytes, alone[i], bytes) == 0) { continue; }
+            st =
+                redco_fail(&own, REDCO_EVALUE, "",
+                           "collate() puts other numbers into data[%zu], \"%.80s\", for this example alone than behind "
+                           "another one: where are those of example i?",
+                           i, r->task.inputs[i].name);
+        }
+        (void)redco_record_file_place(r->file, r->good[1], place);
+        if (st != REDCO_OK) { st = redco_fail(err, REDCO_EVALUE, place, "%s", own.text); }
+    }
+    json_decref(examples[0]);
+    json_decref(examples[1]);
+    return st;
+}
+
+static void free_arrays(void **data, size_t count)
+{
+    for (size_t i = 0; data != NULL && i < count; i++) { free(data[i]); }
+    free((void *)data);
+}
+
+/* Arrays of up to @p examples with guards, by input; NULL when out of memory. */
+static void **take_arrays(const redco_records *r, uint32_t examples)
+{
+    void **const data = calloc(r->task.input_count + 1, sizeof(void *));
+    for (size_t i = 0; i < r->task.input_count && data != NULL; i++) {
+        if ((data[i] = malloc(bytes_of(&r->task.inputs[i], examples) + GUARD_BYTES)) != NULL) { continue; }
+        free_arrays(data, i);
+        return NULL;
+    }
+    return data;
+}
+
+redco_status redco_records_open(const char *path, const redco_user_pipeline_file *pipeline,
+                                redco_records_options options, redco_records **records_out, redco_error *err)
 {
     redco_records *r = calloc(1, sizeof *r);
-    void **data = NULL;
+    void **data = NULL, **both = NULL;
     if (r == NULL) { return no_memory(path, err); }
     r->pipeline = pipeline;
     redco_status st = redco_user_pipeline_task(pipeline, 1, &r->task, err);
-    data = calloc(r->task.input_count + 1, sizeof(void *));
-    if (st == REDCO_OK && data == NULL) { st = no_memory(path, err); }
-    for (size_t i = 0; i < r->task.input_count && st == REDCO_OK; i++) {
-        if ((data[i] = malloc(bytes_of(&r->task.inputs[i], 1))) == NULL) { st = no_memory(path, err); }
+    if (st == REDCO_OK && ((data = take_arrays(r, 1)) == NULL || (both = take_arrays(r, 2)) == NULL)) {
+        st = no_memory(path, err);
     }
     if (st == REDCO_OK) { st = redco_record_file_open(path, false, &r->file, err); }
-    if (st == REDCO_OK) { st = try_all(r, skip_bad, data, err); }
+    if (st == REDCO_OK) { st = try_all(r, options, data, err); }
+    if (st == REDCO_OK && r->count > 1) { st = try_two(r, both, data, err); }
     if (st == REDCO_OK && r->count == 0) {
         st = redco_fail(err, REDCO_EVALUE, path, "has no example%s", r->skipped > 0 ? " that is not bad" : "");
     }
-    for (size_t i = 0; data != NULL && i < r->task.input_count; i++) { free(data[i]); }
-    free((void *)data);
+    free_arrays(data, r->task.input_count);
+    free_arrays(both, r->task.input_count);
     if (st == REDCO_OK) {
         *records_out = r;
         r = NULL;

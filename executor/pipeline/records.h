@@ -11,12 +11,18 @@ extern "C" {
 
 typedef struct redco_records redco_records;
 
-/** @param skip_bad    lines that are no JSON objects or that collate() refuses are left out and counted, unless all
- * are; else the first of them is the error, before anything is trained
- *  @param pipeline    borrowed until it is closed
- *  @return REDCO_EVALUE with file and line */
-redco_status redco_records_open(const char *path, const redco_user_pipeline_file *pipeline, bool skip_bad,
-                                redco_records **records_out, redco_error *err);
+typedef struct redco_records_options {
+    /** Lines that are no JSON objects, lack a target or are refused by collate() are left out and counted, unless all
+     * are; else the first of them is the error, before anything is trained. */
+    bool skip_bad;
+    bool predicted; /**< examples may lack their targets */
+} redco_records_options;
+
+/** @param pipeline    borrowed until it is closed
+ *  @return REDCO_EVALUE with file and line, also for a collate() that writes behind an input, or that makes something
+ *          else of an example when another one stands before it */
+redco_status redco_records_open(const char *path, const redco_user_pipeline_file *pipeline,
+                                redco_records_options options, redco_records **records_out, redco_error *err);
 void redco_records_close(redco_records *records); /**< NULL is accepted */
 
 uint64_t redco_records_count(const redco_records *records); /**< at least 1 */

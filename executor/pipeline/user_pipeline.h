@@ -1,5 +1,5 @@
-/** @file pipeline.h  A pipeline: the functions that make a training of one's own. It is a C file, compiled to a shared
- *  library, that has one table:
+/** @file user_pipeline.h  A pipeline: the functions that make a training of one's own. It is a C file, compiled to a
+ * shared library, that has one table:
  *
  *      const redco_user_pipeline redco_user_pipeline_table = {
  *          .abi = REDCO_USER_PIPELINE_ABI, .name = "digits", .describe = describe, .collate = collate, .loss = loss};
@@ -33,6 +33,11 @@ typedef struct redco_user_pipeline_shape redco_user_pipeline_shape;
  *  @param rank  1 to 4 */
 void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char *name, uint32_t rank,
                                    const uint64_t *dim, redco_initial initial);
+/** The parameters of a linear layer, which redco_scope_linear() applies: NAME.weight [in, out], normal, and NAME.bias
+ * [out], zeros.
+ *  @param deviation  of the weights; 0: 1 / sqrt(in) */
+void redco_user_pipeline_linear(redco_user_pipeline_shape *shape, const char *name, uint64_t in, uint64_t out,
+                                double deviation);
 /** All parameters of a language model of redco's families, with the shapes, first values and names that transformers
  *  has for it, behind @p prefix: "" of one that is trained as it is, "teacher." of another. --weights-of PREFIX=DIR
  * reads what transformers saved.
@@ -64,6 +69,10 @@ void redco_user_pipeline_no_decay(redco_user_pipeline_shape *shape, const char *
  *  @param rank   0 to 3 */
 void redco_user_pipeline_input(redco_user_pipeline_shape *shape, const char *name, redco_dtype dtype, uint32_t rank,
                                const uint64_t *dim);
+/** A key of examples that is what is learned, "digit": lines of --data and --evaluate without it are bad ones, told
+ * with file and line before the first step; those of --predict need not have it. Without this, a collate() that does
+ * without a target takes a line that lacks it for one whose target is 0. */
+void redco_user_pipeline_target(redco_user_pipeline_shape *shape, const char *key);
 
 /** A training up to now. */
 typedef struct redco_user_run {

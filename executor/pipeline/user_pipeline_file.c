@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PARAMETERS_MAX = 100000, INPUTS_MAX = 64, NAME_MAX_BYTES = 200 };
+enum { PARAMETERS_MAX = 100000, INPUTS_MAX = 64, TARGETS_MAX = 64, NAME_MAX_BYTES = 200 };
 #define SYMBOL "redco_user_pipeline_table"
 /* All of it is one layer: the model's (costmodel/models/user_pipeline.c). */
 static char layer_name[] = "block.0";
@@ -28,6 +28,8 @@ struct redco_user_pipeline_file {
     size_t parameter_count, parameter_room;
     redco_task_input *inputs; /* dim[0] is 0 until there is a batch */
     size_t input_count;
+    char *targets[TARGETS_MAX];
+    size_t target_count;
     redcoi_pipeline_models models;
     struct guard *guard; /* NULL: nobody is told of exit() */
 };
@@ -154,6 +156,23 @@ void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char 
                                 .initial = initial});
 }
 
+void redco_user_pipeline_linear(redco_user_pipeline_shape *shape, const char *name, uint64_t in, uint64_t out,
+                                double deviation)
+{
+    char part[NAME_MAX_BYTES + 8];
+    if (shape->error.status != REDCO_OK) { return; }
+    if (name == NULL || strlen(name) >= NAME_MAX_BYTES) {
+        refuse(shape, name, "is no name of 1 to 200 bytes");
+        return;
+    }
+    const redco_initial normal = {REDCO_INITIAL_NORMAL,
+                                  deviation == 0.0 && in > 0 ? 1.0 / sqrt((double)in) : deviation};
+    (void)snprintf(part, sizeof part, "%s.weight", name);
+    redco_user_pipeline_parameter(shape, part, 2, (const uint64_t[]){in, out}, normal);
+    (void)snprintf(part, sizeof part, "%s.bias", name);
+    redco_user_pipeline_parameter(shape, part, 1, &out, (redco_initial){REDCO_INITIAL_ZERO, 0.0});
+}
+
 void redco_user_pipeline_language_model(redco_user_pipeline_shape *shape, const char *prefix, const char *config)
 {
     redco_user_pipeline_file *const f = shape->file;
@@ -216,6 +235,31 @@ void redco_user_pipeline_input(redco_user_pipeline_shape *shape, const char *nam
         return;
     }
     f->input_count++;
+}
+
+void redco_user_pipeline_target(redco_user_pipeline_shape *shape, const char *key)
+{
+    redco_user_pipeline_file *const f = shape->file;
+    if (shape->error.status != REDCO_OK) { return; }
+    if (key == NULL || key[0] == '\0' || f->target_count == TARGETS_MAX) {
+        refuse(shape, key, f->target_count == TARGETS_MAX ? "is one target too many" : "is no key of a target");
+        return;
+    }
+    f->targets[f->target_count] = strdup(key);
+    if (f->targets[f->target_count] == NULL) {
+        refuse(shape, key, "does not fit into memory");
+        return;
+    }
+    f->target_count++;
+}
+
+const char *redco_user_pipeline_missing(const redco_user_pipeline_file *f, const json_t *example)
+{
+    for (size_t i = 0; i < f->target_count; i++) {
+        const json_t *const value = json_object_get(example, f->targets[i]);
+        if (value == NULL || json_is_null(value)) { return f->targets[i]; }
+    }
+    return NULL;
 }
 
 /* @param name  for errors @return whether any parameter has the prefix */
@@ -460,6 +504,7 @@ void redco_user_pipeline_close(redco_user_pipeline_file *f)
     if (f == NULL) { return; }
     for (size_t i = 0; i < f->parameter_count; i++) { free((char *)(uintptr_t)f->parameters[i].name); }
     for (size_t i = 0; i < f->input_count; i++) { free((char *)(uintptr_t)f->inputs[i].name); }
+    for (size_t i = 0; i < f->target_count; i++) { free(f->targets[i]); }
     free(f->parameters);
     free(f->inputs);
     free(f->path);
@@ -475,28 +520,37 @@ const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file
 }
 
 /* All operators are the one layer's product, which the simulator has. */
-static void begin(const redco_user_pipeline_file *f, redco_scope *scope)
+static void begin(const redco_user_pipeline_file *f, redco_scope *scope, const char *function)
 {
+    char builder[100];
+    (void)snprintf(builder, sizeof builder, "%.80s: %s()", f->table->name, function);
     scope->owner = f;
+    redco_graph_set_builder(scope->graph, builder);
     redco_graph_set_layer(scope->graph, layer_name);
     redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
     redco_graph_hold_label(scope->graph, true); /* a language model sets labels, too */
 }
 
+static void end(redco_scope *scope)
+{
+    redco_graph_hold_label(scope->graph, false);
+    redco_graph_set_builder(scope->graph, "");
+}
+
 static redco_value loss_of(redco_scope *scope, const void *context)
 {
     const redco_user_pipeline_file *const f = context;
-    begin(f, scope);
+    begin(f, scope, "loss");
     const redco_value loss = f->table->loss(scope, NULL);
-    redco_graph_hold_label(scope->graph, false);
+    end(scope);
     return loss;
 }
 
 redco_value redco_user_pipeline_predict(const redco_user_pipeline_file *f, redco_scope *scope)
 {
-    begin(f, scope);
+    begin(f, scope, "predict");
     const redco_value predicted = f->table->predict(scope);
-    redco_graph_hold_label(scope->graph, false);
+    end(scope);
     return predicted;
 }
 
@@ -508,9 +562,9 @@ const redco_language_model *redco_user_pipeline_generator(const redco_user_pipel
 static redco_value step_of(redco_scope *scope, const void *context)
 {
     const redco_user_pipeline_file *const f = context;
-    begin(f, scope);
+    begin(f, scope, "step");
     const redco_value loss = f->table->step(scope, NULL);
-    redco_graph_hold_label(scope->graph, false);
+    end(scope);
     return loss;
 }
 
@@ -539,6 +593,25 @@ void redco_user_pipeline_task_free(redco_task *task)
     *task = (redco_task){.name = NULL};
 }
 
+redco_status redco_user_pipeline_check_gradients(const redco_user_pipeline_file *f, const redco_task_graph *built,
+                                                 redco_error *err)
+{
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        const redco_value gradient = built->gradients[i];
+        if (f->parameters[i].training != REDCO_TRAINED) { continue; }
+        if (gradient != REDCO_NO_VALUE) {
+            const redco_op *const op = redco_value_op(built->graph, gradient);
+            if (op->kind != REDCO_OP_CONSTANT || op->attributes.scalar < 0.0 || op->attributes.scalar > 0.0) {
+                continue;
+            }
+        }
+        return redco_fail(err, REDCO_EVALUE, f->path,
+                          "the loss does not depend on the parameter %s: describe it as frozen, or leave it out",
+                          f->parameters[i].name);
+    }
+    return REDCO_OK;
+}
+
 redco_status redco_user_pipeline_try(const redco_user_pipeline_file *f, uint32_t examples, redco_error *err)
 {
     const redco_task_options options = {REDCO_F32, REDCO_F32, true, true, 1};
@@ -546,11 +619,7 @@ redco_status redco_user_pipeline_try(const redco_user_pipeline_file *f, uint32_t
     redco_task_graph built = {.graph = NULL};
     redco_status st = redco_user_pipeline_task(f, examples, &task, err);
     if (st == REDCO_OK) { st = redco_task_build(&task, &options, &built, err); }
-    for (size_t i = 0; i < task.parameter_count && st == REDCO_OK; i++) {
-        if (built.gradients[i] != REDCO_NO_VALUE || task.parameters[i].training == REDCO_FROZEN) { continue; }
-        st = redco_fail(err, REDCO_EVALUE, f->path, "the loss does not depend on the parameter %s",
-                        task.parameters[i].name);
-    }
+    if (st == REDCO_OK) { st = redco_user_pipeline_check_gradients(f, &built, err); }
     redco_task_graph_free(&built);
     redco_user_pipeline_task_free(&task);
     return st;

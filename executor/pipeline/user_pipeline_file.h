@@ -31,6 +31,9 @@ void redco_user_pipeline_close(redco_user_pipeline_file *file); /**< NULL is acc
 
 const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file *file);
 
+/** The first target that an example lacks; NULL: it has all. Borrowed. */
+const char *redco_user_pipeline_missing(const redco_user_pipeline_file *file, const json_t *example);
+
 /** Adds what predict() builds, which the table has. */
 redco_value redco_user_pipeline_predict(const redco_user_pipeline_file *file, redco_scope *scope);
 /** The language model that continues prompts; NULL: none does. Borrowed. */
@@ -43,6 +46,9 @@ redco_status redco_user_pipeline_task(const redco_user_pipeline_file *file, uint
                                       redco_error *err);
 void redco_user_pipeline_task_free(redco_task *task); /**< an all-zero one is accepted */
 
+/** @return REDCO_EVALUE if a trained parameter has a gradient of zeros, whatever the examples are */
+redco_status redco_user_pipeline_check_gradients(const redco_user_pipeline_file *file, const redco_task_graph *built,
+                                                 redco_error *err);
 /** Builds loss and gradients once: the first place where a loss function's errors are seen. */
 redco_status redco_user_pipeline_try(const redco_user_pipeline_file *file, uint32_t examples, redco_error *err);
 const char *redco_user_pipeline_path(const redco_user_pipeline_file *file); /**< as it was opened */

@@ -47,6 +47,7 @@ static void describe(redco_user_pipeline_shape *shape)
     matrix(shape, "head", WIDTH, WORDS, 0.125);
     redco_user_pipeline_input(shape, "date", REDCO_I32, 1, (const uint64_t[]){LETTERS});
     redco_user_pipeline_input(shape, "iso", REDCO_I32, 1, (const uint64_t[]){ANSWER});
+    redco_user_pipeline_target(shape, "iso");
 }
 
 static redco_status collate(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err)
@@ -103,7 +104,7 @@ static redco_value logits(redco_scope *scope)
 {
     redco_graph *const g = scope->graph;
     const redco_value dates = redco_scope_value(scope, "date");
-    const uint64_t batch = dates != REDCO_NO_VALUE ? redco_value_type(g, dates)->dim[0] : 1;
+    const uint64_t batch = redco_value_type(g, dates)->dim[0];
     const redco_value letters =
         redco_cast(g, redco_gather(g, redco_scope_value(scope, "letters"), dates, NULL), scope->compute);
     const redco_value answers = redco_scope_weight(scope, "answers");

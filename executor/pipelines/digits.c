@@ -6,14 +6,11 @@ enum { HIDDEN = 256 };
 
 static void describe(redco_user_pipeline_shape *shape)
 {
-    const redco_initial first = {REDCO_INITIAL_NORMAL, 0.18}, second = {REDCO_INITIAL_NORMAL, 0.09};
-    const redco_initial zero = {REDCO_INITIAL_ZERO, 0.0};
-    redco_user_pipeline_parameter(shape, "hidden.weight", 2, (const uint64_t[]){PIXELS, HIDDEN}, first);
-    redco_user_pipeline_parameter(shape, "hidden.bias", 1, (const uint64_t[]){HIDDEN}, zero);
-    redco_user_pipeline_parameter(shape, "out.weight", 2, (const uint64_t[]){HIDDEN, DIGITS}, second);
-    redco_user_pipeline_parameter(shape, "out.bias", 1, (const uint64_t[]){DIGITS}, zero);
+    redco_user_pipeline_linear(shape, "hidden", PIXELS, HIDDEN, 0.18);
+    redco_user_pipeline_linear(shape, "out", HIDDEN, DIGITS, 0.09);
     redco_user_pipeline_input(shape, "pixels", REDCO_F32, 1, (const uint64_t[]){PIXELS});
     redco_user_pipeline_input(shape, "digit", REDCO_I32, 0, NULL);
+    redco_user_pipeline_target(shape, "digit");
 }
 
 static redco_status collate(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err)
@@ -27,18 +24,11 @@ static redco_status collate(const json_t *const *examples, uint32_t count, void 
     return st;
 }
 
-static redco_value layer(redco_scope *scope, redco_value x, const char *weight, const char *bias)
-{
-    redco_graph *const g = scope->graph;
-    return redco_add(g, redco_matmul(g, x, redco_scope_weight(scope, weight), false, false),
-                     redco_scope_weight(scope, bias));
-}
-
 static redco_value logits(redco_scope *scope)
 {
     const redco_value x = redco_scope_weight(scope, "pixels");
-    const redco_value hidden = redco_relu(scope->graph, layer(scope, x, "hidden.weight", "hidden.bias"));
-    return layer(scope, hidden, "out.weight", "out.bias");
+    const redco_value hidden = redco_relu(scope->graph, redco_scope_linear(scope, x, "hidden"));
+    return redco_scope_linear(scope, hidden, "out");
 }
 
 static redco_value loss(redco_scope *scope, const void *context)

@@ -3,38 +3,19 @@
  * "alone": true, the student learns its digit and not from the teacher, so that both can be compared. */
 #include "executor/pipelines/digits.h"
 
-#include <stdio.h>
-
 enum { TEACHER = 256, STUDENT = 32 };
 static const double temperature = 3.0;
 
-static void network(redco_user_pipeline_shape *shape, const char *who, uint64_t hidden)
-{
-    const struct {
-        const char *name;
-        uint32_t rank;
-        uint64_t dim[2];
-        double deviation;
-    } parts[] = {{"hidden.weight", 2, {PIXELS, hidden}, 0.18},
-                 {"hidden.bias", 1, {hidden, 0}, 0.0},
-                 {"out.weight", 2, {hidden, DIGITS}, 0.18},
-                 {"out.bias", 1, {DIGITS, 0}, 0.0}};
-    for (uint32_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        char name[64];
-        const redco_initial_kind kind = parts[i].deviation > 0.0 ? REDCO_INITIAL_NORMAL : REDCO_INITIAL_ZERO;
-        (void)snprintf(name, sizeof name, "%s.%s", who, parts[i].name);
-        redco_user_pipeline_parameter(shape, name, parts[i].rank, parts[i].dim,
-                                      (redco_initial){kind, parts[i].deviation});
-    }
-}
-
 static void describe(redco_user_pipeline_shape *shape)
 {
-    network(shape, "teacher", TEACHER);
-    network(shape, "student", STUDENT);
+    redco_user_pipeline_linear(shape, "teacher.hidden", PIXELS, TEACHER, 0.18);
+    redco_user_pipeline_linear(shape, "teacher.out", TEACHER, DIGITS, 0.18);
+    redco_user_pipeline_linear(shape, "student.hidden", PIXELS, STUDENT, 0.18);
+    redco_user_pipeline_linear(shape, "student.out", STUDENT, DIGITS, 0.18);
     redco_user_pipeline_training(shape, "teacher.", REDCO_FROZEN);
     redco_user_pipeline_input(shape, "pixels", REDCO_F32, 1, (const uint64_t[]){PIXELS});
     redco_user_pipeline_input(shape, "digit", REDCO_I32, 0, NULL);
+    redco_user_pipeline_target(shape, "digit");
     redco_user_pipeline_input(shape, "taught", REDCO_F32, 0, NULL); /* 1, or 0 alone */
 }
 
@@ -50,25 +31,15 @@ static redco_status collate(const json_t *const *examples, uint32_t count, void 
     return st;
 }
 
-static redco_value layer(redco_scope *scope, redco_value x, const char *who, const char *part)
+static redco_value logits(redco_scope *scope, const char *hidden, const char *out)
 {
-    redco_graph *const g = scope->graph;
-    char weight[64], bias[64];
-    (void)snprintf(weight, sizeof weight, "%s.%s.weight", who, part);
-    (void)snprintf(bias, sizeof bias, "%s.%s.bias", who, part);
-    return redco_add(g, redco_matmul(g, x, redco_scope_weight(scope, weight), false, false),
-                     redco_scope_weight(scope, bias));
-}
-
-static redco_value logits(redco_scope *scope, const char *who)
-{
-    const redco_value x = redco_scope_weight(scope, "pixels");
-    return layer(scope, redco_relu(scope->graph, layer(scope, x, who, "hidden")), who, "out");
+    const redco_value x = redco_scope_linear(scope, redco_scope_weight(scope, "pixels"), hidden);
+    return redco_scope_linear(scope, redco_relu(scope->graph, x), out);
 }
 
 static redco_value students(redco_scope *scope)
 {
-    return logits(scope, "student");
+    return logits(scope, "student.hidden", "student.out");
 }
 
 /* At a temperature, gradients shrink by its square: multiplied by it, they weigh as much as those of the digits. */
@@ -77,7 +48,8 @@ static redco_value loss(redco_scope *scope, const void *context)
     redco_graph *const g = scope->graph;
     const redco_value own = students(scope), taught = redco_scope_weight(scope, "taught");
     (void)context;
-    const redco_value soft = redco_softmax(g, redco_scale(g, logits(scope, "teacher"), 1.0 / temperature));
+    const redco_value soft =
+        redco_softmax(g, redco_scale(g, logits(scope, "teacher.hidden", "teacher.out"), 1.0 / temperature));
     const redco_value said = redco_log_softmax(g, redco_scale(g, own, 1.0 / temperature));
     const redco_value as_taught =
         redco_scale(g, redco_sum_axis(g, redco_mul(g, soft, said), 1, false), -temperature * temperature);

@@ -23,6 +23,7 @@ static void describe(redco_user_pipeline_shape *shape)
     }
     redco_user_pipeline_input(shape, "pixels", REDCO_F32, 2, (const uint64_t[]){1, PIXELS});
     redco_user_pipeline_input(shape, "digit", REDCO_I32, 1, (const uint64_t[]){1});
+    redco_user_pipeline_target(shape, "digit");
 }
 
 static redco_status collate(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err)
@@ -63,7 +64,6 @@ static redco_value step(redco_scope *scope, const void *context)
     const redco_value x = redco_scope_value(scope, "pixels");
     redco_value w[WEIGHTS], gradient[WEIGHTS], squares = REDCO_NO_VALUE;
     (void)context;
-    if (redco_graph_status(g, NULL) != REDCO_OK) { return REDCO_NO_VALUE; }
     const uint64_t examples = redco_value_type(g, x)->dim[0];
     const redco_dtype wide = redco_dtype_statistic(scope->compute); /* lengths and noise */
     const redco_tensor_type each = redco_type(wide, 3, (const uint64_t[]){examples, 1, 1});

@@ -59,7 +59,7 @@ static redco_value preference(redco_scope *scope, const char *model)
 {
     redco_graph *const g = scope->graph;
     const redco_value bytes = redco_scope_value(scope, "bytes"), next = redco_scope_value(scope, "next");
-    const uint64_t examples = bytes != REDCO_NO_VALUE ? redco_value_type(g, bytes)->dim[0] : 1;
+    const uint64_t examples = redco_value_type(g, bytes)->dim[0];
     const uint64_t flat[2] = {examples * PAIR, LENGTH}, apart[2] = {examples, PAIR};
     const redco_value logits = redco_user_pipeline_logits(scope, model, redco_reshape(g, bytes, 2, flat));
     const redco_value losses = redco_cross_entropy(g, logits, redco_reshape(g, next, 2, flat), true);
@@ -75,18 +75,12 @@ static redco_value margin(redco_scope *scope)
     return redco_scale(g, redco_sub(g, preference(scope, "policy."), preference(scope, "reference.")), beta);
 }
 
-/* -log sigmoid(margin) is the cross-entropy of the logits (margin, 0). */
 static redco_value loss(redco_scope *scope, const void *context)
 {
     redco_graph *const g = scope->graph;
-    const redco_value m = margin(scope);
     (void)context;
-    if (m == REDCO_NO_VALUE) { return m; }
-    const redco_tensor_type type = *redco_value_type(g, m), first = redco_type(REDCO_I32, 1, type.dim);
-    const redco_value column = redco_reshape(g, m, 2, (const uint64_t[]){type.dim[0], 1});
-    const redco_value logits[2] = {column, redco_scale(g, column, 0.0)};
-    return redco_mean_all(g,
-                          redco_cross_entropy(g, redco_concat(g, logits, 2, 1), redco_constant(g, &first, 0.0), false));
+    const redco_value lost = redco_softplus(g, redco_neg(g, margin(scope))); /* -log sigmoid(margin) */
+    return redco_cast(g, redco_mean_all(g, lost), redco_dtype_statistic(scope->compute));
 }
 
 static double is_won(const json_t *example, const json_t *prediction)

@@ -64,7 +64,6 @@ static redco_value step(redco_scope *scope, const void *context)
     const redco_value x = redco_scope_value(scope, "pixels");
     redco_value w[WEIGHTS], gradient[WEIGHTS], told = REDCO_NO_VALUE;
     (void)context;
-    if (redco_graph_status(g, NULL) != REDCO_OK) { return told; }
     const uint64_t clients = redco_value_type(g, x)->dim[0];
     for (int i = 0; i < WEIGHTS; i++) { /* a copy for each client */
         w[i] = redco_broadcast_to(g, redco_scope_weight(scope, names[i]), 3,

@@ -23,6 +23,7 @@ static void describe(redco_user_pipeline_shape *shape)
                                   zero);
     redco_user_pipeline_input(shape, "pixels", REDCO_F32, 1, (const uint64_t[]){PIXELS});
     redco_user_pipeline_input(shape, "digit", REDCO_I32, 0, NULL);
+    redco_user_pipeline_target(shape, "digit");
 }
 
 static redco_status collate(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err)

@@ -75,7 +75,6 @@ static redco_value adapted(redco_scope *scope)
     redco_graph *const g = scope->graph;
     const redco_value x = redco_scope_weight(scope, "x"), y = redco_scope_weight(scope, "y");
     redco_value w[WEIGHTS], gradient[WEIGHTS];
-    if (redco_graph_status(g, NULL) != REDCO_OK || x == REDCO_NO_VALUE) { return REDCO_NO_VALUE; }
     const uint64_t tasks = redco_value_type(g, x)->dim[0];
     for (int i = 0; i < WEIGHTS; i++) { /* a copy for each task, so that each has a gradient of its own */
         w[i] = redco_broadcast_to(g, redco_scope_weight(scope, names[i]), 3,

@@ -8,20 +8,14 @@ enum { NUMBERS = 10, HIDDEN = 64 };
 /* About the mean and deviation of y: the network's output is of size 1. */
 static const double middle = 14.0, spread = 5.0;
 
-static void layer_of(redco_user_pipeline_shape *shape, const char *weight, const char *bias, uint64_t in, uint64_t out)
-{
-    redco_user_pipeline_parameter(shape, weight, 2, (const uint64_t[]){in, out},
-                                  (redco_initial){REDCO_INITIAL_NORMAL, in == NUMBERS ? 0.8 : 0.18});
-    redco_user_pipeline_parameter(shape, bias, 1, &out, (redco_initial){REDCO_INITIAL_ZERO, 0.0});
-}
-
 static void describe(redco_user_pipeline_shape *shape)
 {
-    layer_of(shape, "first.weight", "first.bias", NUMBERS, HIDDEN);
-    layer_of(shape, "second.weight", "second.bias", HIDDEN, HIDDEN);
-    layer_of(shape, "out.weight", "out.bias", HIDDEN, 1);
+    redco_user_pipeline_linear(shape, "first", NUMBERS, HIDDEN, 0.8);
+    redco_user_pipeline_linear(shape, "second", HIDDEN, HIDDEN, 0.18);
+    redco_user_pipeline_linear(shape, "out", HIDDEN, 1, 0.18);
     redco_user_pipeline_input(shape, "x", REDCO_F32, 1, (const uint64_t[]){NUMBERS});
     redco_user_pipeline_input(shape, "y", REDCO_F32, 1, (const uint64_t[]){1});
+    redco_user_pipeline_target(shape, "y");
 }
 
 static redco_status collate(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err)
@@ -47,20 +41,13 @@ static redco_status collate(const json_t *const *examples, uint32_t count, void 
     return REDCO_OK;
 }
 
-static redco_value layer(redco_scope *scope, redco_value x, const char *weight, const char *bias)
-{
-    redco_graph *const g = scope->graph;
-    return redco_add(g, redco_matmul(g, x, redco_scope_weight(scope, weight), false, false),
-                     redco_scope_weight(scope, bias));
-}
-
 static redco_value answer(redco_scope *scope)
 {
     redco_graph *const g = scope->graph;
     const redco_value x = redco_scope_weight(scope, "x");
-    const redco_value first = redco_silu(g, layer(scope, x, "first.weight", "first.bias"));
-    const redco_value second = redco_silu(g, layer(scope, first, "second.weight", "second.bias"));
-    return redco_shift(g, redco_scale(g, layer(scope, second, "out.weight", "out.bias"), spread), middle);
+    const redco_value first = redco_silu(g, redco_scope_linear(scope, x, "first"));
+    const redco_value second = redco_silu(g, redco_scope_linear(scope, first, "second"));
+    return redco_shift(g, redco_scale(g, redco_scope_linear(scope, second, "out"), spread), middle);
 }
 
 static redco_value loss(redco_scope *scope, const void *context)

@@ -54,47 +54,69 @@ static void errors_name_operator_and_shapes(void **state)
     redco_graph_set_operator(l->g, "qkv");
     (void)redco_matmul(l->g, input(l->g, "x", REDCO_BFLOAT16, DIMS(2, 3)), input(l->g, "w", REDCO_BFLOAT16, DIMS(4, 5)),
                        false, false);
-    assert_error(l, "block.3/qkv", "matmul of bf16[2,3] and bf16[4,5]: inner dimensions 3 and 4 differ");
+    assert_error(l, "block.3/qkv", "matmul of bf16[2,3] (x) and bf16[4,5] (w): inner dimensions 3 and 4 differ");
     (void)redco_matmul(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), input(l->g, "w", REDCO_F32, DIMS(4, 3)), true,
                        true);
-    assert_error(l, "", "matmul of f32[2,3] and f32[4,3]: inner dimensions 2 (transposed) and 3 (transposed) differ");
+    assert_error(l, "",
+                 "matmul of f32[2,3] (x) and f32[4,3] (w): inner dimensions 2 (transposed) and 3 (transposed) differ");
     (void)redco_add(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), input(l->g, "y", REDCO_F32, DIMS(2)));
-    assert_error(l, "", "add of f32[2,3] and f32[1,2]: dimension 1 is 3 and 2");
+    assert_error(l, "", "add of f32[2,3] (x) and f32[1,2] (reshape): dimension 1 is 3 and 2");
     (void)redco_add(l->g, input(l->g, "x", REDCO_F32, DIMS(2)), input(l->g, "y", REDCO_F64, DIMS(2)));
-    assert_error(l, "", "add of f32[2] and f64[2]: element types differ: cast one");
+    assert_error(l, "", "add of f32[2] (x) and f64[2] (y): element types differ: cast one");
     (void)redco_exp(l->g, input(l->g, "x", REDCO_I32, DIMS(2)));
-    assert_error(l, "", "exp of i32[2]: it needs a floating-point tensor");
+    assert_error(l, "", "exp of i32[2] (x): it needs a floating-point tensor");
     (void)redco_select(l->g, input(l->g, "c", REDCO_F32, DIMS(2)), input(l->g, "x", REDCO_F32, DIMS(2)),
                        input(l->g, "y", REDCO_F32, DIMS(2)));
-    assert_error(l, "", "select of f32[2], f32[2] and f32[2]: the condition is a bool tensor");
+    assert_error(l, "", "select of f32[2] (c), f32[2] (x) and f32[2] (y): the condition is a bool tensor");
     (void)redco_reshape(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), DIMS(4));
-    assert_error(l, "", "reshape of f32[2,3]: f32[4] has another number of elements");
+    assert_error(l, "", "reshape of f32[2,3] (x): f32[4] has another number of elements");
     (void)redco_slice_axis(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), 1, 2, 2);
-    assert_error(l, "", "slice of f32[2,3]: dimension 1: 2 from 2 on do not lie in 3");
+    assert_error(l, "", "slice of f32[2,3] (x): dimension 1: 2 from 2 on do not lie in 3");
     (void)redco_slice_axis(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), 1, UINT64_MAX, 2);
-    assert_error(l, "", "slice of f32[2,3]: dimension 1: 2 from 18446744073709551615 on do not lie in 3");
+    assert_error(l, "", "slice of f32[2,3] (x): dimension 1: 2 from 18446744073709551615 on do not lie in 3");
     (void)redco_sum_axis(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), 2, false);
-    assert_error(l, "", "sum of f32[2,3]: axis 2; axes ascend and are below 2");
+    assert_error(l, "", "sum of f32[2,3] (x): axis 2; axes ascend and are below 2");
     (void)redco_transpose(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), (uint32_t[]){1, 1});
-    assert_error(l, "", "transpose of f32[2,3]: axis 1 is out of range or stands twice");
+    assert_error(l, "", "transpose of f32[2,3] (x): axis 1 is out of range or stands twice");
     (void)redco_gather(l->g, input(l->g, "t", REDCO_F32, DIMS(4, 3)), input(l->g, "i", REDCO_F32, DIMS(2)), NULL);
-    assert_error(l, "", "gather of f32[4,3] and f32[2]: indices are i32");
+    assert_error(l, "", "gather of f32[4,3] (t) and f32[2] (i): indices are i32");
     (void)redco_rms_norm(l->g, input(l->g, "x", REDCO_F32, DIMS(4, 3)), input(l->g, "w", REDCO_F32, DIMS(4)), 0);
-    assert_error(l, "",
-                 "rms_norm of f32[4,3] and f32[4]: input 1 must be a vector of the last dimension's size and type");
+    assert_error(
+        l, "",
+        "rms_norm of f32[4,3] (x) and f32[4] (w): input 1 must be a vector of the last dimension's size and type");
     (void)redco_attend(l->g, input(l->g, "q", REDCO_F32, DIMS(1, 2, 3, 4)),
                        input(l->g, "k", REDCO_F32, DIMS(1, 2, 2, 4)), input(l->g, "v", REDCO_F32, DIMS(1, 2, 2, 4)),
                        REDCO_NO_VALUE, &(redco_attention_options){0});
-    assert_error(
-        l, "",
-        "attention of f32[1,2,3,4], f32[1,2,2,4] and f32[1,2,2,4]: query heads must be a multiple of key heads, "
-        "which are as many as value heads");
+    assert_error(l, "",
+                 "attention of f32[1,2,3,4] (q), f32[1,2,2,4] (k) and f32[1,2,2,4] (v): query heads must be a multiple "
+                 "of key heads, "
+                 "which are as many as value heads");
     (void)redco_cross_entropy(l->g, input(l->g, "x", REDCO_F32, DIMS(4, 3)), input(l->g, "t", REDCO_I32, DIMS(3)),
                               false);
-    assert_error(l, "", "cross_entropy of f32[4,3] and i32[3]: all dimensions but the last must agree");
+    assert_error(l, "", "cross_entropy of f32[4,3] (x) and i32[3] (t): all dimensions but the last must agree");
     (void)redco_concat(
         l->g, (redco_value[]){input(l->g, "x", REDCO_F32, DIMS(4, 3)), input(l->g, "y", REDCO_F32, DIMS(4, 2))}, 2, 0);
-    assert_error(l, "", "concat of f32[4,3] and f32[4,2]: dimension 1 differs");
+    assert_error(l, "", "concat of f32[4,3] (x) and f32[4,2] (y): dimension 1 differs");
+    /* Whoever builds is the place, whatever the label; a value that was computed is called by its operator. */
+    redco_graph_set_layer(l->g, "block.3");
+    redco_graph_set_builder(l->g, "digits: loss()");
+    (void)redco_mul(l->g, redco_exp(l->g, input(l->g, "x", REDCO_F32, DIMS(2))), input(l->g, "y", REDCO_F32, DIMS(3)));
+    assert_error(l, "digits: loss()", "mul of f32[2] (exp) and f32[3] (y): dimension 0 is 2 and 3");
+    redco_graph_set_layer(l->g, "block.3");
+    redco_graph_set_builder(l->g, "digits: loss()");
+    redco_graph_set_builder(l->g, "");
+    (void)redco_exp(l->g, input(l->g, "x", REDCO_I32, DIMS(2)));
+    assert_error(l, "block.3", "exp of i32[2] (x): it needs a floating-point tensor");
+}
+
+/* Functions that build may go on with the dimensions of what an error left out. */
+static void no_value_has_dimensions(void **state)
+{
+    fixture *l = *state;
+    const redco_tensor_type *const type = redco_value_type(l->g, REDCO_NO_VALUE);
+    for (uint32_t i = 0; i < REDCO_RANK_MAX; i++) { assert_int_equal(type->dim[i], 1); }
+    assert_int_equal(redco_type_elements(type), 1);
+    fixture_clear(l);
 }
 
 /* Whatever types two inputs have, an operator is refused or it runs: none reaches a kernel that it does not have. */
@@ -150,7 +172,7 @@ static void errors_of_types_and_calls(void **state)
     assert_error(l, "", "dropout rate 1; it is in [0, 1)");
     (void)redco_gather(l->g, input(l->g, "t", REDCO_F32, DIMS(4, 3)), input(l->g, "i", REDCO_I32, DIMS(2)),
                        &(redco_index_options){.offset = INT64_MIN});
-    assert_error(l, "", "gather of f32[4,3] and i32[2]: offset -9223372036854775808");
+    assert_error(l, "", "gather of f32[4,3] (t) and i32[2] (i): offset -9223372036854775808");
     redco_value d;
     redco_value x = input(l->g, "x", REDCO_F32, DIMS(2));
     redco_gradient(l->g, x, &x, 1, &d);
@@ -158,9 +180,9 @@ static void errors_of_types_and_calls(void **state)
     x = input(l->g, "x", REDCO_I32, DIMS(2));
     redco_gradient(l->g, redco_scalar(l->g, REDCO_F32, 1), &x, 1, &d);
     assert_error(l, "", "gradient: value 0 is i32[2]; it must be floating-point");
-    const redco_tensor_type drawn = redco_type(REDCO_BFLOAT16, DIMS(2));
+    const redco_tensor_type drawn = redco_type(REDCO_I32, DIMS(2));
     (void)redco_uniform(l->g, input(l->g, "key", REDCO_I32, DIMS(2)), 0, &drawn, NULL);
-    assert_error(l, "", "uniform of i32[2]: numbers are f32 or f64: cast them");
+    assert_error(l, "", "uniform of i32[2] (key): numbers are of a floating-point type");
 }
 
 static void errors_when_it_is_run(void **state)
@@ -422,13 +444,14 @@ static void collectives(void **state)
     redco_gradient(l->g, redco_sum_all(l->g, sum), &x, 1, &d);
     assert_error(l, "", "gradient through all_reduce: differentiate before layouts are applied");
     (void)redco_graph_reduce_scatter(l->g, input(l->g, "x", REDCO_F32, DIMS(8, 3)), group, 1);
-    assert_error(l, "", "reduce_scatter of f32[8,3]: 4 ranks do not divide dimension 1");
+    assert_error(l, "", "reduce_scatter of f32[8,3] (x): 4 ranks do not divide dimension 1");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_name_operator_and_shapes),
+        cmocka_unit_test(no_value_has_dimensions),
         cmocka_unit_test(errors_of_types_and_calls),
         cmocka_unit_test(accepted_types_have_kernels),
         cmocka_unit_test(errors_when_it_is_run),

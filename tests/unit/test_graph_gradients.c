@@ -89,6 +89,7 @@ static void unary_operators(void **state)
     check_unary(l, "silu", redco_silu, -4, 4);
     check_unary(l, "gelu", redco_gelu, -3, 3);
     check_unary(l, "gelu_tanh", redco_gelu_tanh, -3, 3);
+    check_unary(l, "softplus", redco_softplus, -4, 4);
     check_unary(l, "scale", scale, -2, 2);
     check_unary(l, "shift", shift, -2, 2);
     for (int i = 0; i < REPEATS; i++) { /* never within 0.05 of the kink */

@@ -113,6 +113,25 @@ static void elementwise_values(void **state)
     }
 }
 
+/* At 0, where max(a, 0) has a kink, and where exp(a) would be infinite: values, and slopes, which are sigmoid(a). */
+static void softplus_everywhere(void **state)
+{
+    fixture *l = *state;
+    static const double given[6] = {-1000, -20, 0, 0.5, 20, 1000};
+    double value[6], slope[6];
+    const redco_value a = fixture_given(l, REDCO_F64, DIMS(6), given), y = redco_softplus(l->g, a);
+    redco_value gradient = REDCO_NO_VALUE;
+    redco_gradient(l->g, redco_sum_all(l->g, y), &a, 1, &gradient);
+    fixture_run(l, y, value);
+    fixture_run(l, gradient, slope);
+    for (int i = 0; i < 6; i++) {
+        const double want = fmax(given[i], 0) + log1p(exp(-fabs(given[i])));
+        assert_true(fabs(value[i] - want) <= 1e-15 * fmax(want, 1));
+        assert_true(fabs(slope[i] - 1 / (1 + exp(-given[i]))) <= 1e-15);
+    }
+    fixture_clear(l);
+}
+
 static void whole_numbers_and_truth(void **state)
 {
     fixture *l = *state;
@@ -516,6 +535,11 @@ static void random_tensors(void **state)
     for (int i = 0; i < 4; i++) { assert_true(whole[i] == (float)(words[i] >> 8) / 16777216.0F); }
     fixture_run(l, redco_uniform(l->g, key, 0, &f64, NULL), wide);
     for (int i = 0; i < 1200; i++) { assert_true(wide[i] == (double)whole[i]); }
+    for (uint32_t k = 0; k < 2; k++) { /* narrow ones are rounded */
+        const redco_tensor_type narrow = redco_type(k == 0 ? REDCO_BFLOAT16 : REDCO_F16, DIMS(30, 40));
+        fixture_run(l, redco_cast(l->g, redco_uniform(l->g, key, 0, &narrow, NULL), REDCO_F32), other);
+        for (int i = 0; i < 1200; i++) { assert_true(fabsf(other[i] - whole[i]) <= whole[i] / (k == 0 ? 256 : 2048)); }
+    }
     /* A part is the part of the whole. */
     const redco_part where = {.begin = {20, 13}, .whole = {30, 40}};
     fixture_run(l, redco_uniform(l->g, key, 0, &cut, &where), part);
@@ -623,6 +647,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise_values),
+        cmocka_unit_test(softplus_everywhere),
         cmocka_unit_test(whole_numbers_and_truth),
         cmocka_unit_test(product_values),
         cmocka_unit_test(moved_values),

@@ -330,7 +330,7 @@ static void errors_of_a_users_task_are_told(void **state)
     redco_error_clear(&err);
     task = line_task(inputs, "line.kernel"); /* x is [2,3], the kernel [2,1] */
     assert_int_equal(redco_task_build(&task, &options, &built, &err), REDCO_EVALUE);
-    assert_non_null(strstr(err.text, "matmul of f64[2,3] and f64[2,1]"));
+    assert_non_null(strstr(err.text, "matmul of f64[2,3] (x) and f64[2,1] (line.kernel)"));
     redco_error_clear(&err);
     task.loss = vector_loss;
     assert_int_equal(redco_task_build(&task, &options, &built, &err), REDCO_EVALUE);

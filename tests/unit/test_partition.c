@@ -528,6 +528,24 @@ static void test_dropout(void **state)
     }
 }
 
+/* Noise on a split weight is drawn where the weight is: the own part of it alone, with the same numbers. */
+static void test_noise_on_weight(void **state)
+{
+    fixture *r = *state;
+    start(r);
+    const redco_value key = fixture_integers(r, "key", DIMS(2), 0, 1000);
+    const redco_tensor_type type = redco_type(REDCO_F64, DIMS(D, F));
+    const redco_value x = fixture_parameter(r, "x", DIMS(T, D));
+    const redco_value noise = redco_uniform(r->g, key, 1, &type, NULL);
+    const redco_value w = redco_add(r->g, fixture_parameter(r, "w", DIMS(D, F)), noise);
+    fixture_finish(r, mean_square(r, redco_matmul(r->g, x, w, false, false)));
+    fixture_set(r, "w", redco_tp_split(1));
+    for (uint32_t n = 2; n < 4; n++) {
+        fixture_check(r, n, BOUND, "noise on a weight");
+        assert_int_equal(drawn_elements(r, n), D * F / n);
+    }
+}
+
 static int open_fixture(void **state)
 {
     static fixture r;
@@ -553,6 +571,7 @@ int main(void)
         cmocka_unit_test(test_parallel_block),
         cmocka_unit_test(test_relative_bias),
         cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_noise_on_weight),
         cmocka_unit_test(test_shared_sum),
         cmocka_unit_test(test_mixed_sum),
         cmocka_unit_test(test_concatenated),

@@ -57,6 +57,10 @@ int cli_fail(const struct cli *cli, const redco_error *err);
 /** A function of a library called exit(): ends this process with one line and CLI_SYSTEM, whatever its code. Tools give
  *  it to whoever opens a library. @param library  its path */
 void cli_left(const char *library, int code);
+/** From here on, a function of a pipeline that crashes in this process is told in one line on standard error, with the
+ * command that says where. The process ends by the signal as before. */
+void cli_tell_crashes(void);
+void cli_forget_crashes(void); /**< in a process that another one watches */
 /** "PROGRAM: warning: TEXT" on standard error unless --quiet. */
 void cli_warn(const struct cli *cli, const char *text);
 /** "wrote PATH" on standard output, a path as it may be shown. */

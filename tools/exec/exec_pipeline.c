@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static redco_status open_records(struct exec_args *args, const char *path, redco_records **records_out,
+static redco_status open_records(struct exec_args *args, const char *path, bool predicted, redco_records **records_out,
                                  redco_error *err)
 {
+    const redco_records_options options = {.skip_bad = args->skip_bad, .predicted = predicted};
     if (path == NULL) { return REDCO_OK; }
-    const redco_status st = redco_records_open(path, args->pipeline, args->skip_bad, records_out, err);
+    const redco_status st = redco_records_open(path, args->pipeline, options, records_out, err);
     if (st == REDCO_OK) { exec_files_skipped(args, path, redco_records_skipped(*records_out)); }
     return st;
 }
@@ -134,9 +135,9 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
     if (st == REDCO_OK && args->generates && !continues) {
         st = redco_fail(err, REDCO_EVALUE, "--max-new-tokens and its kin", "are for language models");
     }
-    if (st == REDCO_OK) { st = open_records(args, args->data, &args->records, err); }
-    if (st == REDCO_OK) { st = open_records(args, args->evaluate, &args->evaluated, err); }
-    return st == REDCO_OK && !continues ? open_records(args, args->predict, &args->predicted, err) : st;
+    if (st == REDCO_OK) { st = open_records(args, args->data, false, &args->records, err); }
+    if (st == REDCO_OK) { st = open_records(args, args->evaluate, false, &args->evaluated, err); }
+    return st == REDCO_OK && !continues ? open_records(args, args->predict, true, &args->predicted, err) : st;
 }
 
 void exec_pipeline_close(struct exec_args *args)

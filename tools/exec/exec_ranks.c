@@ -108,6 +108,7 @@ static pid_t start(struct run *r, const redco_world_options *options, exec_rank 
 {
     const pid_t parent = getpid(), pid = fork();
     if (pid != 0) { return pid; }
+    cli_forget_crashes(); /* the parent tells of this process */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) { _exit(CLI_SYSTEM); }
     be_rank(r, options, run, context);

@@ -106,10 +106,11 @@ void exec_print_tail(const struct exec_run *run)
 {
     const redco_trainer_verdict *const v = run->checked ? &run->verdict : NULL;
     if (run->count > 0) {
+        const double waiting_s = run->plan->predicted.exposed_comm_s; /* a difference: what is left is rounding */
         (void)printf(
             "median %.4g s a step, of it waiting for communication %.4g s; predicted for %s %.4g and %.4g s%s\n",
             exec_median_step_s(run), median_of(run, exposed_of), run->plan->gpu_name, run->plan->predicted.step_s,
-            run->plan->predicted.exposed_comm_s,
+            waiting_s < 1e-12 ? 0.0 : waiting_s,
             run->emulated ? "; computation was emulated"
             : run->replay ? "; communication was emulated"
                           : "");
@@ -146,8 +147,9 @@ void exec_print_tail(const struct exec_run *run)
     if (run->use.predict != NULL) {
         (void)printf("prediction of ");
         redco_text_write(stdout, run->use.predict);
-        (void)printf(": %llu examples, %llu tokens, %.3g s\n", (unsigned long long)run->use.predicted,
-                     (unsigned long long)run->use.tokens, run->use.prediction_s);
+        (void)printf(": %llu examples, ", (unsigned long long)run->use.predicted);
+        if (run->use.tokens > 0) { (void)printf("%llu tokens, ", (unsigned long long)run->use.tokens); }
+        (void)printf("%.3g s\n", run->use.prediction_s);
     }
     if (run->reported != NULL) {
         char *const text = json_dumps(run->reported, JSON_REAL_PRECISION(6));

@@ -98,7 +98,8 @@ redco_status profile_pipeline_add(struct profile_pipelines *pipelines, const str
     pipelines->sources = source;
     redco_status st = redco_user_pipeline_open(of->path, cli_left, &source->file, err);
     if (st == REDCO_OK && of->data != NULL) {
-        st = redco_records_open(of->data, source->file, false, &source->records, err);
+        st = redco_records_open(of->data, source->file, (redco_records_options){.skip_bad = false}, &source->records,
+                                err);
     }
     for (uint32_t i = 0; st == REDCO_OK && (i == 0 || i < of->micro_batch_count); i++) {
         const redco_pipeline_work_options options = {.most_tp = of->most_tp,

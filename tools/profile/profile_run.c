@@ -93,8 +93,11 @@ static redco_status open_rank(struct rank *r)
     const size_t more = r->job->ops->count;
     redco_measure_case *const all = r->case_count > 0 ? realloc(r->cases, (r->case_count + more) * sizeof *all) : NULL;
     if (all == NULL) { return redco_fail(r->err, REDCO_ENOMEM, "", "out of memory"); }
-    if (more > 0) { memcpy(all + r->case_count, r->job->ops->cases, more * sizeof *all); }
     r->cases = all;
+    if (more > 0) { /* first, before time is short: the user asked for them by name */
+        memmove(all + more, all, r->case_count * sizeof *all);
+        memcpy(all, r->job->ops->cases, more * sizeof *all);
+    }
     r->case_count += more;
     return REDCO_OK;
 }
@@ -128,11 +131,14 @@ static double burst_seconds(const struct rank *r)
 }
 
 /* All operators once more; after the first round only while there is time. The list of a GPU begins with what matters
- * most and ends when its time is over. */
+ * most and ends when its time is over. What the user named is in the first round twice, at its beginning and its end.
+ */
 static redco_status one_round(struct rank *r)
 {
+    const size_t named = r->job->ops->count, again = r->rounds == 0 ? named : 0;
     redco_status st = REDCO_OK;
-    for (size_t i = 0; i < r->case_count && st == REDCO_OK; i++) {
+    for (size_t turn = 0; turn < r->case_count + again && st == REDCO_OK; turn++) {
+        const size_t i = turn % r->case_count;
         const double spent_s = now_s() - r->began_s;
         if ((r->rounds > 0 || r->job->cuda) && spent_s > burst_seconds(r)) { break; }
         if (spent_s > late_ratio * burst_seconds(r)) { redco_measurer_hurry(r->measurer); }

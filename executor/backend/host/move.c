@@ -160,10 +160,23 @@ redco_status redcoi_host_select(const redco_launch *launch, redco_error *err)
             if (from != out) { memcpy(out, from, walk.count * bytes); }
             continue;
         }
+        /* Both are read and one is kept: a branch that follows numbers is guessed wrongly every other time. Masks of a
+         * gradient, the commonest, have a loop that compilers make wide. */
 #define SELECT_AS(type)                                                                                                \
-    for (uint64_t i = 0; i < walk.count; i++) {                                                                        \
-        ((type *)(void *)out)[i] = condition[i * sc] != 0 ? ((const type *)(const void *)a)[i * sa]                    \
-                                                          : ((const type *)(const void *)b)[i * sb];                   \
+    {                                                                                                                  \
+        const type *const x = (const void *)a, *const y = (const void *)b, first = *y;                                 \
+        type *const to = (void *)out;                                                                                  \
+        if (sc == 1 && sa == 1 && sb == 0) {                                                                           \
+            for (uint64_t i = 0; i < walk.count; i++) {                                                                \
+                const type kept = x[i];                                                                                \
+                to[i] = condition[i] != 0 ? kept : first;                                                              \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            for (uint64_t i = 0; i < walk.count; i++) {                                                                \
+                const type kept = x[i * sa], other = y[i * sb];                                                        \
+                to[i] = condition[i * sc] != 0 ? kept : other;                                                         \
+            }                                                                                                          \
+        }                                                                                                              \
     }
         switch (bytes) {
         case 1: SELECT_AS(uint8_t) break;
