@@ -67,6 +67,11 @@ crashes() { # NAME SED COMMAND...: its line "*nowhere = 1"
     $command >where 2>&1
     grep -q "/$name.c:$(grep -n 'nowhere = 1' "$name.c" | sed 's/:.*//')$" where || bad "$name: $(cat where)"
 }
+# In a rank: the process that started it says so.
+build judges 's/\.predict = line/.predict = line, .metric = judge/; s/^const redco_user/static double judge(const json_t *example, const json_t *prediction)\n{\n    return *(const double *)example + *(volatile const double *)8 * (prediction != NULL);\n}\n\n&/'
+pipeline_plan judges judges.so 6 3 --gpus 2
+refuse 3 'rank [01]: .*was ended by signal 11 (Segmentation fault); addr2line -fe ./judges.so 0x' redco-exec judges.json \
+    --pipeline judges.so --evaluate first/train.jsonl
 crashes builds 's/    (void)context;/    *nowhere = 1;/' redco-plan --pipeline builds.so --gpus 1
 # shellcheck disable=SC2086
 crashes reads 's/^    float \*const x = .*/&\n    *nowhere = 1;/' $good --pipeline reads.so

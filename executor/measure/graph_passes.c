@@ -27,8 +27,8 @@ struct redcoi_graph_pass {
     uint64_t bytes;
     redco_launch *launches; /* by step */
     redco_tensor *tensors;
-    redco_value key;    /* of random numbers; REDCO_NO_VALUE: none are drawn */
-    int32_t key_now[2]; /* of this pass */
+    redco_value key;    /* random numbers depend on it; REDCO_NO_VALUE: none are drawn */
+    int32_t key_now[2]; /* in this pass */
     void **batch;       /* by input of a batch */
     unsigned char *staging;
     double *samples; /* [MOST_PASSES][steps and the batch], while it runs */

@@ -25,7 +25,7 @@ typedef struct redco_measure_curve {
     uint32_t groups_per_node; /**< that run at once */
     uint32_t size_count;
     uint64_t size_bytes[REDCO_MEASURE_SIZES_MAX]; /**< the whole buffer, as nccl-tests counts it; ascending */
-    double time_s[REDCO_MEASURE_SIZES_MAX];       /**< of the slowest rank, the least of all rounds */
+    double time_s[REDCO_MEASURE_SIZES_MAX];       /**< the slowest rank's, the least of all rounds */
 } redco_measure_curve;
 
 typedef struct redco_measure_collectives redco_measure_collectives;

@@ -57,10 +57,14 @@ int cli_fail(const struct cli *cli, const redco_error *err);
 /** A function of a library called exit(): ends this process with one line and CLI_SYSTEM, whatever its code. Tools give
  *  it to whoever opens a library. @param library  its path */
 void cli_left(const char *library, int code);
+enum { CLI_CRASH_BYTES = 400 };
+
 /** From here on, a function of a pipeline that crashes in this process is told in one line on standard error, with the
  * command that says where. The process ends by the signal as before. */
 void cli_tell_crashes(void);
-void cli_forget_crashes(void); /**< in a process that another one watches */
+/** That command, of a process that this one started: "addr2line -fe my.so 0x11a9 says where"; "": none crashed in a
+ *  pipeline. */
+const char *cli_crash(void);
 /** "PROGRAM: warning: TEXT" on standard error unless --quiet. */
 void cli_warn(const struct cli *cli, const char *text);
 /** "wrote PATH" on standard output, a path as it may be shown. */

@@ -13,7 +13,13 @@
 #include <unistd.h>
 #include <unwind.h>
 
-enum { STACK_BYTES = 256 << 10 };
+enum { STACK_BYTES = 256 << 10, WORD_BYTES = 64 << 10 };
+
+/* In front of the stack of the handler, which finds it there; processes that this one starts share it. */
+struct word {
+    pid_t process; /* that said cli_tell_crashes() */
+    char text[CLI_CRASH_BYTES];
+};
 
 struct place {
     const char *library; /* NULL: no frame is a pipeline's */
@@ -33,29 +39,41 @@ static _Unwind_Reason_Code look(struct _Unwind_Context *frame, void *context)
     return _URC_END_OF_STACK;
 }
 
+/* NULL: there is none */
+static struct word *shared_word(void)
+{
+    stack_t own;
+    if (sigaltstack(NULL, &own) != 0 || (own.ss_flags & SS_DISABLE) != 0 || own.ss_size != STACK_BYTES) { return NULL; }
+    return (struct word *)(void *)((char *)own.ss_sp - WORD_BYTES);
+}
+
 static void tell_crash(int number)
 {
-    char text[700];
+    char text[CLI_CRASH_BYTES];
     struct place place = {.library = NULL};
+    struct word *const word = shared_word();
     (void)signal(number, SIG_DFL);
     (void)_Unwind_Backtrace(look, &place);
-    if (place.library != NULL) {
-        const int length = snprintf(
-            text, sizeof text, "%s: %.250s: a function crashed: signal %d (%s); addr2line -fe %.250s %#zx says where\n",
-            program_invocation_short_name, place.library, number, strsignal(number), place.library,
-            (size_t)place.address);
-        (void)!write(STDERR_FILENO, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
+    const int length = snprintf(text, sizeof text, "addr2line -fe %.250s %#zx says where",
+                                place.library != NULL ? place.library : "", (size_t)place.address);
+    if (place.library != NULL && word != NULL && word->process != getpid()) {
+        memcpy(word->text, text, (size_t)length + 1);
+    } else if (place.library != NULL) {
+        char line[2 * CLI_CRASH_BYTES];
+        const int size = snprintf(line, sizeof line, "%.40s: %.250s: a function crashed: signal %d (%.40s); %s\n",
+                                  program_invocation_short_name, place.library, number, strsignal(number), text);
+        (void)!write(STDERR_FILENO, line, (size_t)size);
     }
     (void)raise(number); /* ends the process, with its core */
 }
 
-static void set_handlers(void (*from)(int), void (*to)(int), int flags)
+static void set_handlers(int flags)
 {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++) {
         struct sigaction now;
-        if (sigaction(crashes[i], NULL, &now) != 0 || now.sa_handler != from) { continue; } /* a sanitizer's */
-        struct sigaction next = {.sa_handler = to, .sa_flags = flags};
+        if (sigaction(crashes[i], NULL, &now) != 0 || now.sa_handler != SIG_DFL) { continue; } /* a sanitizer's */
+        struct sigaction next = {.sa_handler = tell_crash, .sa_flags = flags};
         (void)sigemptyset(&next.sa_mask);
         (void)sigaction(crashes[i], &next, NULL);
     }
@@ -63,14 +81,21 @@ static void set_handlers(void (*from)(int), void (*to)(int), int flags)
 
 void cli_tell_crashes(void)
 {
+    static const int pages = PROT_READ | PROT_WRITE;
     /* A stack of its own: endless recursion leaves none. */
-    const stack_t own = {.ss_sp = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-                         .ss_size = STACK_BYTES};
-    const bool has_own = own.ss_sp != MAP_FAILED && sigaltstack(&own, NULL) == 0;
-    set_handlers(SIG_DFL, tell_crash, SA_NODEFER | (has_own ? SA_ONSTACK : 0));
+    char *const all = mmap(NULL, WORD_BYTES + STACK_BYTES, pages, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool has_own =
+        all != MAP_FAILED && mmap(all, WORD_BYTES, pages, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+    if (has_own) {
+        const stack_t own = {.ss_sp = all + WORD_BYTES, .ss_size = STACK_BYTES};
+        ((struct word *)(void *)all)->process = getpid();
+        has_own = sigaltstack(&own, NULL) == 0;
+    }
+    set_handlers(SA_NODEFER | (has_own ? SA_ONSTACK : 0));
 }
 
-void cli_forget_crashes(void)
+const char *cli_crash(void)
 {
-    set_handlers(tell_crash, SIG_DFL, 0);
+    const struct word *const word = shared_word();
+    return word != NULL ? word->text : "";
 }

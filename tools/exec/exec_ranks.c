@@ -108,7 +108,6 @@ static pid_t start(struct run *r, const redco_world_options *options, exec_rank 
 {
     const pid_t parent = getpid(), pid = fork();
     if (pid != 0) { return pid; }
-    cli_forget_crashes(); /* the parent tells of this process */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) { _exit(CLI_SYSTEM); }
     be_rank(r, options, run, context);
@@ -260,10 +259,11 @@ static int tell(const struct run *r)
 {
     const uint32_t failed = first_of(r, by_itself), saw = first_of(r, at_all), odd = first_of(r, without_word);
     uint32_t rank = first_of(r, by_signal);
-    char what[200];
+    char what[200 + CLI_CRASH_BYTES];
     if (rank < r->count) {
         const int number = WTERMSIG(r->children[rank].status);
-        (void)snprintf(what, sizeof what, "was ended by signal %d (%s)", number, strsignal(number));
+        (void)snprintf(what, sizeof what, "was ended by signal %d (%s)%s%s", number, strsignal(number),
+                       cli_crash()[0] != '\0' ? "; " : "", cli_crash());
         return tell_of(r, rank, REDCO_ESYSTEM, what);
     }
     rank = first_of(r, has_left);
