@@ -117,6 +117,8 @@ refuse 3 'redco-exec: collates.so: a function called exit(0)' $good --pipeline c
 of_child() { # NAME SED: its functions know the process that opened it
     build "$1" "s/^#include.*/&\n#include <stdlib.h>\n#include <unistd.h>\nstatic int opened;/; s/    redco_user_pipeline_input/    opened = getpid();\n&/; $2"
 }
+of_child later 's/^    float \*const x = /    if (getpid() != opened) { exit(0); }\n&/'
+refuse 3 'redco-profile: rank 1: a function of a pipeline called exit(0)' redco-profile --quick --ranks 2 --pipeline later.so --data first/train.jsonl
 of_child leaves 's/    (void)context;/    (void)context;\n    if (getpid() != opened) { exit(0); }/'
 # shellcheck disable=SC2086
 refuse 3 'rank 0: .*called exit(0)' $good --pipeline leaves.so
