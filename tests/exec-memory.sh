@@ -1,7 +1,7 @@
 #!/bin/sh
 # tests/exec-memory.sh TOOLS [quick|few|all]: the memory that redco-exec plans and takes for plans of real processes, against
 # the plan's predicted bytes, and against what its devices gave. Ranks x strategies x tensor parallelism x recomputation
-# x families; nothing is timed. Prints the table; fails beyond 3 % or where an allocation was not planned.
+# x families x types; nothing is timed. Prints the table; fails beyond 3 % or where an allocation was not planned.
 set -u
 tests=$(cd "$(dirname "$0")" && pwd) || exit 2
 PATH=$(cd "$1" && pwd):$PATH
@@ -11,23 +11,27 @@ trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
 
 # With --steps 0 a rank takes all memory that it will ever have, and reports it.
+# In 16 bits processors hold an operator's tensors in 32 as well.
 row() { # NODE-TYPE MODEL RANKS TP RECOMPUTE OPTION...
-    cluster=$1 model=$2 ranks=$3 tp=$4 recompute=$5
-    shift 5
-    if [ -n "${ONLY-}" ] && ! echo "$model $ranks tp $tp $recompute $*" | grep -qE "$ONLY"; then return; fi
+    for precision in fp32 bf16; do one "$precision" "$@"; done
+}
+one() {
+    precision=$1 cluster=$2 model=$3 ranks=$4 tp=$5 recompute=$6
+    shift 6
+    if [ -n "${ONLY-}" ] && ! echo "$model $ranks tp $tp $recompute $precision $*" | grep -qE "$ONLY"; then return; fi
     if ! redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/$cluster.json" --calibration host --model "$model.json" \
-        --gpus "$ranks" --tp "$tp" --seq 256 --global-batch $((4 * ranks / tp)) --micro-batch 2 --precision fp32 \
+        --gpus "$ranks" --tp "$tp" --seq 256 --global-batch $((4 * ranks / tp)) --micro-batch 2 --precision "$precision" \
         --recompute "$recompute" --sequence-parallel=off "$@" -o plan.json >plan.out 2>&1; then
-        echo "no plan: $model $ranks tp $tp $recompute $*: $(tail -1 plan.out)"
+        echo "no plan: $model $ranks tp $tp $recompute $precision $*: $(tail -1 plan.out)"
         echo "bad 0 0" >>rows
         return
     fi
     if ! redco-exec plan.json --steps 0 --json >run.json 2>run.err; then
-        echo "does not run: $model $ranks tp $tp $recompute $*: $(cat run.err)"
+        echo "does not run: $model $ranks tp $tp $recompute $precision $*: $(cat run.err)"
         echo "bad 0 0" >>rows
         return
     fi
-    awk -v what="$model $ranks ranks tp $tp $recompute $*" '
+    awk -v what="$model $ranks ranks tp $tp $recompute $precision $*" '
         /"peak_memory_bytes"/ { gsub(/[^0-9]/, "", $2); if (!planned) planned = $2; else predicted = $2 }
         /"allocated_bytes"/ { gsub(/[^0-9]/, "", $2); allocated = $2 }
         /"(parameters|gradients|optimizer|activations|logits|recomputed|working|slots|buckets)":/ {

@@ -41,6 +41,10 @@ wrong deviation 's/redco_user_pipeline_input/redco_user_pipeline_linear(shape, "
     'describe(): "key.weight" has first values of no known kind, or of a deviation below 0'
 wrong betas 's/redco_user_pipeline_input/redco_user_pipeline_betas(shape, "line.", 0.5, 1.5);\n    &/' \
     'describe(): "line." has a second beta of 1.5; at least 0 and below 1 is possible'
+wrong rate 's/redco_user_pipeline_input/redco_user_pipeline_rate(shape, "line.bias", 0.0);\n    &/' \
+    'describe(): "line.bias" has a rate factor of 0; at least 1e-09 and below 1e+06 is possible'
+wrong decay 's/redco_user_pipeline_input/redco_user_pipeline_decay(shape, "", -1.0);\n    &/' \
+    'describe(): "" has a weight decay of -1; at least 0 and below 1e+06 is possible'
 wrong prefix 's/redco_user_pipeline_input/redco_user_pipeline_decay(shape, "curve.", 0.1);\n    &/' \
     "describe(): \"curve.\" begins no parameter's name that was described before"
 wrong unread 's/, redco_scope_weight(scope, "line.bias"))/, redco_scope_weight(scope, "y"))/' \
@@ -117,6 +121,8 @@ refuse 3 'redco-exec: collates.so: a function called exit(0)' $good --pipeline c
 of_child() { # NAME SED: its functions know the process that opened it
     build "$1" "s/^#include.*/&\n#include <stdlib.h>\n#include <unistd.h>\nstatic int opened;/; s/    redco_user_pipeline_input/    opened = getpid();\n&/; $2"
 }
+of_child later 's/^    float \*const x = /    if (getpid() != opened) { exit(0); }\n&/'
+refuse 3 'redco-profile: rank 1: a function of a pipeline called exit(0)' redco-profile --quick --ranks 2 --pipeline later.so --data first/train.jsonl
 of_child leaves 's/    (void)context;/    (void)context;\n    if (getpid() != opened) { exit(0); }/'
 # shellcheck disable=SC2086
 refuse 3 'rank 0: .*called exit(0)' $good --pipeline leaves.so

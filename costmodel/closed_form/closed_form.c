@@ -94,6 +94,8 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     if (costs->workload.engine.planned_memory && !redco_gpu_is_host(&machine->gpu) && !calibration->keeps_gate) {
         costs->workload.engine.made_again = true;
     }
+    costs->workload.engine.widens =
+        costs->workload.engine.planned_memory && (redco_gpu_is_host(&machine->gpu) || calibration->processors);
     use_calibration(costs, calibration);
     costs->comm = comm;
     use_measured_workspace(costs);

@@ -18,9 +18,11 @@ static uint64_t pass_bytes(const redco_graph_work *work, const redco_shape *shap
 {
     const redco_degree_work *const degree = redco_graph_work_of(work, shape->tp);
     const uint64_t examples = shape->micro_batch;
+    const redco_computed computed = shape->precision == REDCO_FP32 ? REDCO_COMPUTED_32
+                                    : shape->engine.widens         ? REDCO_COMPUTED_16_WIDENED
+                                                                   : REDCO_COMPUTED_16;
     if (degree == NULL) { return 0; }
-    return redco_degree_value_bytes(degree, backward, shape->precision != REDCO_FP32, examples) +
-           redco_degree_input_bytes(degree, examples);
+    return redco_degree_value_bytes(degree, backward, computed, examples) + redco_degree_input_bytes(degree, examples);
 }
 
 uint64_t redcoi_graph_activation_bytes(const redco_graph_work *work, const redco_shape *shape)

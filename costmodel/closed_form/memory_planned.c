@@ -27,12 +27,17 @@ static uint32_t count_norms(const redco_model *model, uint32_t class_index)
     return norms;
 }
 
+static uint64_t tokens_of(const redco_shape *shape)
+{
+    return times(shape->micro_batch, redco_share_up(shape->seq_len, 1, shape->cp));
+}
+
 static struct tensors measure(const redco_model *model, uint32_t class_index, const redco_shape *shape)
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
     const uint64_t element = shape->precision == REDCO_FP32 ? 4 : 2;
     const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
-    const uint64_t tokens = times(shape->micro_batch, redco_share_up(shape->seq_len, 1, shape->cp));
+    const uint64_t tokens = tokens_of(shape);
     const uint32_t numbers = dims->norm == REDCO_NORM_LAYER ? 2 : 1; /* numbers a row: mean and deviation */
     struct tensors t = {.whole = times(times(tokens, dims->hidden), element)};
     t.part = redco_share_up(t.whole, 1, sigma);
@@ -97,6 +102,14 @@ uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t clas
     return kept_bytes(model, class_index, shape, recompute == REDCO_RECOMPUTE_SELECTIVE);
 }
 
+/* Beside its operands, while a product of [tokens, wide] with [wide, columns] runs: a device's workspace, or what
+ * processors copy to 32 bits. */
+static uint64_t product_bytes(const redco_shape *shape, uint64_t tokens, uint64_t wide, uint64_t columns)
+{
+    if (!shape->engine.widens || shape->precision == REDCO_FP32) { return shape->engine.workspace_bytes; }
+    return times(times(tokens, wide) + times(wide, columns) + times(tokens, columns), 4);
+}
+
 /* Beside what is kept there is most when backward of the FFN begins: the gradients of the block's output, gathered
  * where it is split, of the FFN's inner tensor and of the bias of the scores, and what their product works with. */
 uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
@@ -108,8 +121,11 @@ uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class
     if (kind != REDCO_CLASS_BLOCK && kind != REDCO_CLASS_CROSS) { return 0; }
     const struct tensors t = measure(model, class_index, shape);
     const bool split = shape->sequence_parallel && shape->tp > 1;
-    const uint64_t gradients = t.whole + (split ? t.part : 0) + t.ffn + shape->engine.workspace_bytes +
-                               relative_bias_bytes(redco_model_get_dims(model), shape);
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const uint64_t gradients =
+        t.whole + (split ? t.part : 0) + t.ffn +
+        product_bytes(shape, tokens_of(shape), dims->hidden, redco_share_up(dims->ffn, 1, shape->tp)) +
+        relative_bias_bytes(dims, shape);
     if (recompute != REDCO_RECOMPUTE_FULL) { return gradients; }
     const uint64_t gathered =
         times(t.whole - t.part, t.norms); /* a layer computed again gathers its norms' outputs once */
@@ -122,11 +138,11 @@ uint64_t redcoi_planned_logits_bytes(const redco_model *model, const redco_shape
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
     const struct tensors t = measure(model, 0, shape);
-    const uint64_t tokens = times(shape->micro_batch, redco_share_up(shape->seq_len, 1, shape->cp));
-    const uint64_t logits = times(tokens, redco_share_up(dims->vocab, 1, shape->tp));
+    const uint64_t tokens = tokens_of(shape), vocab = redco_share_up(dims->vocab, 1, shape->tp);
+    const uint64_t logits = times(tokens, vocab);
     const bool split = shape->sequence_parallel && shape->tp > 1;
     return times(logits, shape->precision == REDCO_FP32 ? 4 : 2) + times(t.whole, split ? 2 : 1) +
-           shape->engine.workspace_bytes;
+           product_bytes(shape, tokens, dims->hidden, vocab);
 }
 
 uint64_t redcoi_planned_ffn_bytes(const redco_model *model, const redco_shape *shape)

@@ -80,6 +80,8 @@ typedef struct redco_engine {
                               it does not read is not computed again */
     bool made_again;     /**< for engines that plan their memory, on GPUs: backward makes the activated gate of a gated
                               FFN again, of what it reads anyway, and forward does not keep it */
+    bool widens; /**< for engines that plan their memory, on processors: 16-bit tensors of an operator are copied
+                      to 32 bits while it runs */
     uint64_t workspace_bytes; /**< planned memory: of one product beside its operands */
     bool cuda_graphs;         /**< on GPUs: what a step computes is launched as graphs, not operator by operator */
     bool shard_over_cp;       /**< states are sharded over data- and context-parallel ranks together: meshes count both,

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Attempts to improve the best greedy answer, and comparisons of intervals that all attempts together may take. */
-enum { TRIES_MAX = 200 };
+/* Attempts to improve the best greedy answer, and comparisons of intervals that all attempts together may take. Few
+ * pieces, of which one that stands in the wrong place may be a tenth of all, are shuffled as well. */
+enum { TRIES_MAX = 200, SHUFFLED_MAX = 256, SHUFFLES_MAX = 1000 };
 static const uint64_t work_max = UINT64_C(400) * 1000 * 1000;
 
 static const uint64_t total_bytes_max = UINT64_C(1) << 62;
@@ -115,9 +116,23 @@ static bool promote(packer *k, uint64_t bound_bytes)
     return any;
 }
 
+/* Orders near that by size: each piece comes earlier or later by up to half of the list. */
+static void shuffle(packer *k, uint64_t *random)
+{
+    for (uint32_t i = 0; i < k->count; i++) { k->pieces[i].weight = weight_of(&k->pieces[i], BY_SIZE); }
+    qsort(k->pieces, k->count, sizeof *k->pieces, by_weight);
+    for (uint32_t i = 0; i < k->count; i++) {
+        *random ^= *random << 13; /* Marsaglia's xorshift, J. Stat. Softw. 8(14), 2003 */
+        *random ^= *random >> 7;
+        *random ^= *random << 17;
+        k->pieces[i].weight = 2 * (uint64_t)(k->count - i) + (*random >> 32) % k->count;
+    }
+    qsort(k->pieces, k->count, sizeof *k->pieces, by_weight);
+}
+
 static uint64_t place_all(packer *k, uint64_t bound_bytes, uint64_t *offsets_out)
 {
-    uint64_t best_bytes = UINT64_MAX;
+    uint64_t best_bytes = UINT64_MAX, random = 1;
     rule best_rule = BY_SIZE;
     bool best_lowest = false;
     for (rule by = BY_SIZE; by < RULES && best_bytes > bound_bytes; by++) {
@@ -139,6 +154,10 @@ static uint64_t place_all(packer *k, uint64_t bound_bytes, uint64_t *offsets_out
     for (uint32_t n = 0; n < TRIES_MAX && k->work < work_max && best_bytes > bound_bytes; n++) {
         if (!promote(k, bound_bytes)) { break; }
         keep(k, pack(k, best_lowest), &best_bytes, offsets_out);
+    }
+    for (uint32_t n = 0; n < SHUFFLES_MAX && k->count <= SHUFFLED_MAX && best_bytes > bound_bytes; n++) {
+        shuffle(k, &random);
+        keep(k, pack(k, n % 2 == 1), &best_bytes, offsets_out);
     }
     return best_bytes;
 }

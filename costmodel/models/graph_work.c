@@ -224,13 +224,16 @@ static redco_status read_moments(const redco_json_value *object, redco_degree_wo
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
         redco_graph_moment *const moment = &degree->moments[i];
         redco_json_value one;
+        bool narrow = false, widened = false;
         st = redco_json_element(&list, i, &one, err);
         if (st == REDCO_OK && !json_is_object(one.json)) {
             st = redco_json_fail(object, "moments", err, "has an entry that is no object");
         }
         degree->moment_count++;
         if (st == REDCO_OK) { st = read_flag(&one, "backward", &moment->backward, err); }
-        if (st == REDCO_OK) { st = read_flag(&one, "narrow", &moment->narrow, err); }
+        if (st == REDCO_OK) { st = read_flag(&one, "narrow", &narrow, err); }
+        if (st == REDCO_OK) { st = read_flag(&one, "widened", &widened, err); }
+        moment->computed = !narrow ? REDCO_COMPUTED_32 : widened ? REDCO_COMPUTED_16_WIDENED : REDCO_COMPUTED_16;
         if (st == REDCO_OK) { st = read_values(&one, "values", &moment->values, &moment->value_count, err); }
     }
     return st;
@@ -362,7 +365,8 @@ static json_t *moment_json(const redco_graph_moment *moment)
 {
     json_t *const object = json_object();
     set_flag(object, "backward", moment->backward);
-    set_flag(object, "narrow", moment->narrow);
+    set_flag(object, "narrow", moment->computed != REDCO_COMPUTED_32);
+    set_flag(object, "widened", moment->computed == REDCO_COMPUTED_16_WIDENED);
     (void)json_object_set_new(object, "values", values_json(moment->values, moment->value_count));
     return object;
 }
@@ -441,15 +445,19 @@ static uint64_t values_bytes(const redco_graph_values *values, uint32_t count, u
     return bytes < most_count ? (uint64_t)bytes : (uint64_t)most_count;
 }
 
-uint64_t redco_degree_value_bytes(const redco_degree_work *degree, bool backward, bool narrow, uint64_t examples)
+uint64_t redco_degree_value_bytes(const redco_degree_work *degree, bool backward, redco_computed computed,
+                                  uint64_t examples)
 {
     uint64_t most = 0;
     bool any = false;
-    for (uint32_t i = 0; i < degree->moment_count; i++) { any = any || degree->moments[i].narrow == narrow; }
-    if (!any && narrow) { return redco_degree_value_bytes(degree, backward, false, examples); }
+    for (uint32_t i = 0; i < degree->moment_count; i++) { any = any || degree->moments[i].computed == computed; }
+    if (!any && computed != REDCO_COMPUTED_32) {
+        const redco_computed instead = computed == REDCO_COMPUTED_16_WIDENED ? REDCO_COMPUTED_16 : REDCO_COMPUTED_32;
+        return redco_degree_value_bytes(degree, backward, instead, examples);
+    }
     for (uint32_t i = 0; i < degree->moment_count; i++) {
         const redco_graph_moment *const moment = &degree->moments[i];
-        if (moment->backward != backward || moment->narrow != narrow) { continue; }
+        if (moment->backward != backward || moment->computed != computed) { continue; }
         const uint64_t bytes = values_bytes(moment->values, moment->value_count, examples);
         most = bytes > most ? bytes : most;
     }

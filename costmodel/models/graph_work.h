@@ -58,9 +58,17 @@ typedef struct redco_graph_values {
     redco_count bytes; /**< bytes of each, which are rounded up to the executor's alignment */
 } redco_graph_values;
 
+/** Types in which a graph is computed, and by whom: its values and workspaces depend on them. */
+typedef enum redco_computed {
+    REDCO_COMPUTED_32,
+    REDCO_COMPUTED_16,        /**< on a device that does */
+    REDCO_COMPUTED_16_WIDENED /**< on processors, which make 32-bit copies of an operator's tensors */
+} redco_computed;
+
 /** A moment of a pass at which memory may be fullest. */
 typedef struct redco_graph_moment {
-    bool backward, narrow; /**< narrow: computed in 16 bits */
+    bool backward;
+    redco_computed computed;
     redco_graph_values *values;
     uint32_t value_count;
 } redco_graph_moment;
@@ -99,8 +107,9 @@ const redco_degree_work *redco_graph_work_of(const redco_graph_work *work, uint3
 double redco_degree_flops(const redco_degree_work *degree, bool backward, uint64_t examples);
 double redco_work_op_flops(const redco_work_op *op, uint64_t examples);
 /** Bytes of the values of a pass when they need most.
- *  @param narrow  computed in 16 bits, where the graph can be */
-uint64_t redco_degree_value_bytes(const redco_degree_work *degree, bool backward, bool narrow, uint64_t examples);
+ *  @param computed  where the graph can be: else in 32 bits */
+uint64_t redco_degree_value_bytes(const redco_degree_work *degree, bool backward, redco_computed computed,
+                                  uint64_t examples);
 /** Bytes of a micro-batch's inputs. */
 uint64_t redco_degree_input_bytes(const redco_degree_work *degree, uint64_t examples);
 

@@ -1,7 +1,7 @@
 /* The graphs of a rank for several micro-batches. Which operators are of forward, their order and the lifetimes of
  * values are those of redco-exec's schedule. */
 #include "costmodel/graph/transform.h"
-#include "executor/backend/host/kernels.h"
+#include "executor/backend/host/host_internal.h"
 #include "executor/pipeline/pipeline_work_internal.h"
 
 #include <stdlib.h>
@@ -90,11 +90,11 @@ static void find_passes(redcoi_probe *p)
     }
 }
 
-/* Kernels on processors compute in 32 bits; 16 bits are for devices, whose workspaces the engine's traits have. */
-static uint64_t workspace_bytes(const redco_backend *backend, const redco_launch *launch)
+/* Devices compute in 16 bits; their workspaces the engine's traits have. */
+static uint64_t device_workspace(const redco_backend *backend, const redco_launch *launch)
 {
-    (void)backend;
     const redco_dtype dtype = launch->output_count > 0 ? launch->outputs[0].type.dtype : REDCO_F32;
+    (void)backend;
     return dtype == REDCO_BFLOAT16 ? 0 : redcoi_kernel_workspace_bytes(launch, sizeof(float));
 }
 
@@ -108,10 +108,12 @@ static uint64_t collective_workspace(void *context, const redco_launch *launch)
     return redco_type_bytes(launch->kind == REDCO_OP_ALL_GATHER ? &launch->outputs[0].type : &launch->inputs[0].type);
 }
 
-static redco_status find_lifetimes(const redcoi_work_maker *m, redcoi_probe *p, redco_error *err)
+/* @param device  computes in 16 bits; else processors do, as they do in 32 */
+static redco_status find_lifetimes(const redcoi_work_maker *m, redcoi_probe *p, bool device, redco_error *err)
 {
-    static const redco_backend_calls calls = {.name = "plan", .workspace_bytes = workspace_bytes};
-    redco_backend backend = {&calls};
+    static const redco_backend_calls devices = {.name = "plan", .workspace_bytes = device_workspace},
+                                     processors = {.name = "plan", .workspace_bytes = redcoi_host_workspace_bytes};
+    redco_backend backend = {device ? &devices : &processors};
     const redco_collectives collectives = {.workspace_bytes = collective_workspace};
     const redco_lifetimes_options options = {.backend = &backend,
                                              .collectives = m->tp > 1 ? &collectives : NULL,
@@ -157,7 +159,7 @@ static redco_status make_probe(const redcoi_work_maker *m, redcoi_probe *p, uint
     if (p->live == NULL || p->pass == NULL || p->order == NULL) { return redcoi_work_no_memory(m, err); }
     redco_graph_live(p->graph, p->outputs, p->output_count, p->live);
     find_passes(p);
-    return find_lifetimes(m, p, err);
+    return find_lifetimes(m, p, dtype == REDCO_BFLOAT16, err);
 }
 
 /* @return whether two micro-batches' graphs have the same operators and intervals. */
@@ -197,6 +199,19 @@ redco_status redcoi_probes_make(redcoi_work_maker *m, redco_dtype dtype, redco_e
         m->probe_count = 1;
     }
     return st;
+}
+
+redco_status redcoi_probes_widen(redcoi_work_maker *m, bool *widened_out, redco_error *err)
+{
+    *widened_out = true;
+    for (uint32_t i = 0; i < m->probe_count; i++) {
+        redcoi_probe *const p = &m->probes[i];
+        redco_lifetimes_free(&p->lifetimes);
+        const redco_status st = find_lifetimes(m, p, false, err);
+        if (st != REDCO_OK) { return st; }
+        *widened_out = *widened_out && (i == 0 || alike(&m->probes[0], p));
+    }
+    return REDCO_OK;
 }
 
 void redcoi_probes_free(redcoi_work_maker *m)

@@ -298,7 +298,8 @@ static bool add_value(redco_graph_moment *moment, const redco_count *bytes)
     return true;
 }
 
-redco_status redcoi_work_moments(const redcoi_work_maker *m, bool narrow, redco_degree_work *degree, redco_error *err)
+redco_status redcoi_work_moments(const redcoi_work_maker *m, redco_computed computed, redco_degree_work *degree,
+                                 redco_error *err)
 {
     const redcoi_probe *const p = &m->probes[0];
     redco_count *const sizes = interval_sizes(m);
@@ -321,7 +322,7 @@ redco_status redcoi_work_moments(const redcoi_work_maker *m, bool narrow, redco_
             }
             degree->moments = more;
             redco_graph_moment *const moment = &degree->moments[degree->moment_count++];
-            *moment = (redco_graph_moment){.backward = pass == REDCOI_BACKWARD, .narrow = narrow};
+            *moment = (redco_graph_moment){.backward = pass == REDCOI_BACKWARD, .computed = computed};
             for (uint32_t i = 0; i < p->lifetimes.interval_count && enough; i++) {
                 const redco_interval *const interval = &p->lifetimes.intervals[i];
                 if (interval->first <= step && step <= interval->last) { enough = add_value(moment, &sizes[i]); }

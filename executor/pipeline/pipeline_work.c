@@ -19,7 +19,7 @@ static redco_status make_degree(redcoi_work_maker *m, redco_error *err)
     redco_status st = redcoi_probes_make(m, REDCO_F32, err);
     if (st == REDCO_OK && m->tp == 1) { redcoi_probes_passes(m); }
     if (st == REDCO_OK) { st = redcoi_work_ops(m, degree, err); }
-    if (st == REDCO_OK) { st = redcoi_work_moments(m, false, degree, err); }
+    if (st == REDCO_OK) { st = redcoi_work_moments(m, REDCO_COMPUTED_32, degree, err); }
     if (st == REDCO_OK) { st = redcoi_work_inputs(m, degree, err); }
     if (st == REDCO_OK) { st = redcoi_work_show(m, err); }
     redcoi_probes_free(m);
@@ -27,10 +27,13 @@ static redco_status make_degree(redcoi_work_maker *m, redco_error *err)
     m->names = NULL;
     /* A loss that does not compute in 16 bits (random numbers are drawn in 32) has the values of 32. */
     redco_error why = {.status = REDCO_OK};
+    bool widened = false;
     if (st == REDCO_OK) {
         st = redcoi_probes_make(m, REDCO_BFLOAT16, &why);
         const bool wide = st == REDCO_EVALUE;
-        if (st == REDCO_OK) { st = redcoi_work_moments(m, true, degree, &why); }
+        if (st == REDCO_OK) { st = redcoi_work_moments(m, REDCO_COMPUTED_16, degree, &why); }
+        if (st == REDCO_OK) { st = redcoi_probes_widen(m, &widened, &why); }
+        if (st == REDCO_OK && widened) { st = redcoi_work_moments(m, REDCO_COMPUTED_16_WIDENED, degree, &why); }
         st = wide ? REDCO_OK : st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
     }
     redcoi_probes_free(m);

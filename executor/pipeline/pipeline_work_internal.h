@@ -51,6 +51,9 @@ static inline redco_status redcoi_work_no_memory(const redcoi_work_maker *m, red
 uint32_t redcoi_first_examples(const redcoi_work_maker *m);
 /** The graphs of one degree and type. Where they differ by micro-batch, the one that is planned alone. */
 redco_status redcoi_probes_make(redcoi_work_maker *m, redco_dtype dtype, redco_error *err);
+/** Finds the lifetimes of graphs in 16 bits again, with the workspaces of processors.
+ *  @param widened_out  false: those of several micro-batches are not alike */
+redco_status redcoi_probes_widen(redcoi_work_maker *m, bool *widened_out, redco_error *err);
 void redcoi_probes_free(redcoi_work_maker *m);
 /** Finds the passes that hold the gradient of each parameter, in the first probe. */
 void redcoi_probes_passes(redcoi_work_maker *m);
@@ -58,8 +61,9 @@ void redcoi_probes_passes(redcoi_work_maker *m);
 redco_status redcoi_work_ops(redcoi_work_maker *m, redco_degree_work *degree, redco_error *err);
 /** Shows the graphs to whoever measures them; those that he takes are gone. */
 redco_status redcoi_work_show(redcoi_work_maker *m, redco_error *err);
-/** Steps that are the fullest of their pass for some micro-batch. @param narrow  the probes compute in 16 bits */
-redco_status redcoi_work_moments(const redcoi_work_maker *m, bool narrow, redco_degree_work *degree, redco_error *err);
+/** Steps that are the fullest of their pass for some micro-batch. @param computed  how the probes are */
+redco_status redcoi_work_moments(const redcoi_work_maker *m, redco_computed computed, redco_degree_work *degree,
+                                 redco_error *err);
 /** The inputs that the graph has, the key of random numbers among them. */
 redco_status redcoi_work_inputs(const redcoi_work_maker *m, redco_degree_work *degree, redco_error *err);
 

@@ -262,30 +262,6 @@ const char *redco_user_pipeline_missing(const redco_user_pipeline_file *f, const
     return NULL;
 }
 
-/* @param name  for errors @return whether any parameter has the prefix */
-static bool any_begins(redco_user_pipeline_shape *shape, const char *prefix)
-{
-    const redco_user_pipeline_file *const f = shape->file;
-    if (shape->error.status != REDCO_OK) { return false; }
-    for (size_t i = 0; i < f->parameter_count; i++) {
-        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { return true; }
-    }
-    refuse(shape, prefix, "begins no parameter's name that was described before");
-    return false;
-}
-
-void redco_user_pipeline_training(redco_user_pipeline_shape *shape, const char *prefix, redco_training training)
-{
-    redco_user_pipeline_file *const f = shape->file;
-    if (!any_begins(shape, prefix)) { return; }
-    if (training != REDCO_TRAINED && training != REDCO_FROZEN && training != REDCO_ASSIGNED) {
-        refuse(shape, prefix, "is trained in no way that redco knows");
-    }
-    for (size_t i = 0; i < f->parameter_count; i++) {
-        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { f->parameters[i].training = training; }
-    }
-}
-
 /* Parameters to which a call applies, from the i-th on. @return NULL behind the last */
 static redco_task_parameter *next_of(const redco_user_pipeline_shape *shape, const char *prefix, size_t *i)
 {
@@ -294,62 +270,84 @@ static redco_task_parameter *next_of(const redco_user_pipeline_shape *shape, con
     return *i < f->parameter_count ? &f->parameters[(*i)++] : NULL;
 }
 
-/* @return false, and what is wrong is kept, unless some parameter has the prefix and the number is in [low, high) */
-static bool may_set(redco_user_pipeline_shape *shape, const char *prefix, double value, double low, double high,
-                    const char *what)
+/* @return false, and what is wrong is kept, unless some parameter has the prefix */
+static bool any_begins(redco_user_pipeline_shape *shape, const char *prefix)
 {
-    char why[96];
-    if (!any_begins(shape, prefix)) { return false; }
-    if (value >= low && value < high) { return true; }
-    (void)snprintf(why, sizeof why, "has %s %g; at least %g and below %g is possible", what, value, low, high);
-    refuse(shape, prefix, why);
+    size_t i = 0;
+    if (shape->error.status != REDCO_OK) { return false; }
+    if (next_of(shape, prefix, &i) != NULL) { return true; }
+    refuse(shape, prefix, "begins no parameter's name that was described before");
     return false;
+}
+
+void redco_user_pipeline_training(redco_user_pipeline_shape *shape, const char *prefix, redco_training training)
+{
+    redco_task_parameter *p = NULL;
+    if (!any_begins(shape, prefix)) { return; }
+    if (training != REDCO_TRAINED && training != REDCO_FROZEN && training != REDCO_ASSIGNED) {
+        refuse(shape, prefix, "is trained in no way that redco knows");
+        return;
+    }
+    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) { p->training = training; }
+}
+
+/* The settings that parameters may have of their own: from low to below high. */
+static const struct own {
+    const char *what;
+    double low, high;
+    size_t value_at, has_at; /* in redco_own_settings */
+} rates = {"a rate factor of", 1e-9, 1e6, offsetof(redco_own_settings, rate_factor), SIZE_MAX},
+  first_betas = {"a first beta of", 0.0, 1.0, offsetof(redco_own_settings, beta1),
+                 offsetof(redco_own_settings, has_betas)},
+  second_betas = {"a second beta of", 0.0, 1.0, offsetof(redco_own_settings, beta2),
+                  offsetof(redco_own_settings, has_betas)},
+  epsilons = {"an epsilon of", 0.0, 1.0, offsetof(redco_own_settings, epsilon),
+              offsetof(redco_own_settings, has_epsilon)},
+  decays = {"a weight decay of", 0.0, 1e6, offsetof(redco_own_settings, weight_decay),
+            offsetof(redco_own_settings, has_decay)};
+
+static void set_own(redco_user_pipeline_shape *shape, const char *prefix, const struct own *own, double value)
+{
+    redco_task_parameter *p = NULL;
+    char why[96];
+    if (!any_begins(shape, prefix)) { return; }
+    if (!(value >= own->low && value < own->high)) {
+        (void)snprintf(why, sizeof why, "has %s %g; at least %g and below %g is possible", own->what, value, own->low,
+                       own->high);
+        refuse(shape, prefix, why);
+        return;
+    }
+    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) {
+        char *const settings = (char *)&p->own;
+        memcpy(settings + own->value_at, &value, sizeof value);
+        if (own->has_at != SIZE_MAX) { memcpy(settings + own->has_at, &(bool){true}, sizeof(bool)); }
+    }
 }
 
 void redco_user_pipeline_rate(redco_user_pipeline_shape *shape, const char *prefix, double factor)
 {
-    if (!may_set(shape, prefix, factor, 1e-9, 1e6, "a rate factor of")) { return; }
-    redco_task_parameter *p = NULL;
-    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) { p->own.rate_factor = factor; }
+    set_own(shape, prefix, &rates, factor);
 }
 
 void redco_user_pipeline_betas(redco_user_pipeline_shape *shape, const char *prefix, double beta1, double beta2)
 {
-    redco_task_parameter *p = NULL;
-    if (!may_set(shape, prefix, beta1, 0.0, 1.0, "a first beta of") ||
-        !may_set(shape, prefix, beta2, 0.0, 1.0, "a second beta of")) {
-        return;
-    }
-    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) {
-        p->own.has_betas = true;
-        p->own.beta1 = beta1;
-        p->own.beta2 = beta2;
-    }
+    set_own(shape, prefix, &first_betas, beta1);
+    set_own(shape, prefix, &second_betas, beta2);
 }
 
 void redco_user_pipeline_epsilon(redco_user_pipeline_shape *shape, const char *prefix, double epsilon)
 {
-    redco_task_parameter *p = NULL;
-    if (!may_set(shape, prefix, epsilon, 0.0, 1.0, "an epsilon of")) { return; }
-    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) {
-        p->own.has_epsilon = true;
-        p->own.epsilon = epsilon;
-    }
+    set_own(shape, prefix, &epsilons, epsilon);
 }
 
 void redco_user_pipeline_decay(redco_user_pipeline_shape *shape, const char *prefix, double weight_decay)
 {
-    redco_task_parameter *p = NULL;
-    if (!may_set(shape, prefix, weight_decay, 0.0, 1e6, "a weight decay of")) { return; }
-    for (size_t i = 0; (p = next_of(shape, prefix, &i)) != NULL;) {
-        p->own.has_decay = true;
-        p->own.weight_decay = weight_decay;
-    }
+    set_own(shape, prefix, &decays, weight_decay);
 }
 
 void redco_user_pipeline_no_decay(redco_user_pipeline_shape *shape, const char *prefix)
 {
-    redco_user_pipeline_decay(shape, prefix, 0.0);
+    set_own(shape, prefix, &decays, 0.0);
 }
 
 /* Assigned parameters come last: they have modules of their own, as they have no moments. */

@@ -1,6 +1,6 @@
 #!/bin/sh
 # pipelines.sh TOOLS_DIR PIPELINES_DIR [REPEATS] [SECONDS]: predicted against measured step times of the example pipelines that
-# have data, and of the one that redco-exec --new-pipeline writes, on one rank and on two of this machine. Plans are priced by
+# have data or make it up, and of the one that redco-exec --new-pipeline writes, on one rank and on two of this machine. Plans are priced by
 # what redco-profile measured here in SECONDS (60 by default) on as many ranks, which looks at no step. Profiles and runs take
 # turns REPEATS times (3 by default), so that other programs disturb both; of operators, and of the steps behind a run's first,
 # an eighth is faster than what counts, and of all turns the fastest does. It is no test, as times depend on the machine.
@@ -16,6 +16,7 @@ cd "$scratch"
 python3 "$data/make_dates.py" . 2000
 python3 "$data/make_friedman.py" .
 python3 "$data/make_preferences.py" .
+seq 1 20000 | sed 's/.*/{"task": &}/' >sines.jsonl
 redco-exec --new-pipeline first >/dev/null
 cc -O2 -shared -fPIC -I "$root" -o first/first.so first/first.c
 cat >table <<LIST
@@ -25,6 +26,8 @@ digits $pipelines/digits.so $data/digits-train.jsonl
 distillation $pipelines/distillation.so $data/digits-train.jsonl
 lora $pipelines/lora.so $data/digits-train.jsonl
 dp_sgd $pipelines/dp_sgd.so $data/digits-train.jsonl
+vae $pipelines/vae.so $data/digits-train.jsonl
+maml $pipelines/maml.so sines.jsonl
 dates $pipelines/dates.so dates-train.jsonl
 byte_model $pipelines/byte_model.so $data/alice-train.jsonl
 dpo $pipelines/dpo.so preferences-train.jsonl

@@ -160,6 +160,26 @@ static void test_nested(void **state)
     assert_int_equal(arena.live_step, 99);
 }
 
+/* A step of a pipeline in 16 bits, with the workspaces of processors. By hand: the second piece at 0, both of 147456
+ * behind it, the five that the last step reads on top. */
+static void test_workspaces(void **state)
+{
+    (void)state;
+    static const redco_interval pieces[] = {
+        {33280, 10, 19}, {5376, 10, 19},  {8192, 0, 19},   {32768, 1, 16},  {147456, 1, 1}, {132096, 2, 2},
+        {32768, 3, 14},  {1280, 4, 14},   {78336, 4, 4},   {5376, 5, 5},    {256, 6, 7},    {256, 6, 11},
+        {2560, 6, 6},    {4, 7, 19},      {8, 7, 7},       {4, 8, 9},       {256, 10, 11},  {5120, 11, 11},
+        {2896, 12, 12},  {32768, 13, 19}, {78336, 13, 13}, {78336, 14, 14}, {2, 15, 17},    {16384, 16, 17},
+        {65792, 16, 16}, {68608, 18, 18}, {147456, 19, 19}};
+    enum { COUNT = sizeof pieces / sizeof pieces[0] };
+    uint64_t offsets[COUNT];
+    redco_arena arena;
+    assert_int_equal(redco_arena_plan(pieces, COUNT, 256, offsets, &arena, NULL), REDCO_OK);
+    check_offsets(pieces, COUNT, 256, offsets, &arena);
+    assert_int_equal(arena.live_bytes, 33280 + 5376 + 8192 + 256 + 32768 + 147456);
+    assert_int_equal(arena.bytes, arena.live_bytes);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -179,6 +199,7 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_cut),
-                                       cmocka_unit_test(test_nested), cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_nested), cmocka_unit_test(test_workspaces),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests_name("arena", tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/closed_form/nccl_buffers.h"
+#include "costmodel/models/graph_work.h"
 #include "costmodel/simulator/simulate.h"
 
 #include <math.h>
@@ -506,6 +507,23 @@ static void nccl_is_counted(void **state)
     fixture_close(&b);
 }
 
+/* Values of a user's graph by who computes it; where a graph was not planned so, as devices have it, or in 32 bits. */
+static void values_by_type(void **state)
+{
+    (void)state;
+    redco_graph_values values[] = {{1.0, {{25600.0}}}, {1.0, {{12800.0}}}, {1.0, {{20480.0}}}};
+    redco_graph_moment moments[] = {{.computed = REDCO_COMPUTED_32, .values = &values[0], .value_count = 1},
+                                    {.computed = REDCO_COMPUTED_16, .values = &values[1], .value_count = 1},
+                                    {.computed = REDCO_COMPUTED_16_WIDENED, .values = &values[2], .value_count = 1}};
+    static const uint64_t wanted[3][3] = {{25600, 25600, 25600}, {25600, 12800, 12800}, {25600, 12800, 20480}};
+    for (uint32_t planned = 0; planned < 3; planned++) {
+        const redco_degree_work degree = {.moments = moments, .moment_count = planned + 1};
+        for (int by = 0; by < 3; by++) {
+            assert_int_equal(redco_degree_value_bytes(&degree, false, (redco_computed)by, 7), wanted[planned][by]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(zero_stages),
@@ -513,6 +531,7 @@ int main(void)
                                        cmocka_unit_test(a_pipeline_needs_its_fuller_end),
                                        cmocka_unit_test(full_precision_states),
                                        cmocka_unit_test(sixteen_bit_moments),
+                                       cmocka_unit_test(values_by_type),
                                        cmocka_unit_test(activations),
                                        cmocka_unit_test(tensors_that_frameworks_keep),
                                        cmocka_unit_test(the_ffn_is_recomputed),

@@ -80,8 +80,8 @@ static planned plan_memory(const char *path, const language_shape *shape, redco_
         fail_msg("%s: %s", err.place, err.text);
     }
     if (fused) { graph = fuse(graph, outputs, l.output_count); }
-    /* bf16 is emulated on the host, in workspaces that a device does not need. */
-    const redco_lifetimes_options lifetimes = {.backend = shape->dtype == REDCO_F32 ? backend : NULL,
+    /* Processors copy tensors in bf16 to workspaces, which a device does not need. */
+    const redco_lifetimes_options lifetimes = {.backend = shape->dtype == REDCO_F32 || !fused ? backend : NULL,
                                                .outside = outputs,
                                                .outside_count = l.output_count,
                                                .outside_early = true};

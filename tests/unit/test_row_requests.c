@@ -165,6 +165,7 @@ static void compare_engines(const redco_engine *a, const redco_engine *b, struct
     SAME(tp_layout);
     SAME(planned_memory);
     SAME(made_again);
+    SAME(widens);
     SAME(workspace_bytes);
     SAME(cuda_graphs);
     SAME(shard_over_cp);

@@ -280,6 +280,23 @@ static redco_status run_rank(const struct profile_job *job, const redco_world_op
     return st;
 }
 
+struct leaving {
+    int why; /* a pipe */
+    uint32_t rank;
+};
+
+/* Ranks end with _exit(): exit() was called by a function of a pipeline's. */
+static void tell_exit(int code, void *context)
+{
+    const struct leaving *const leaving = context;
+    redco_error err = {0};
+    char place[32];
+    (void)snprintf(place, sizeof place, "rank %u", leaving->rank);
+    (void)redco_fail(&err, REDCO_ESYSTEM, place, "a function of a pipeline called exit(%d)", code);
+    (void)!write(leaving->why, &err, sizeof err);
+    _exit(CLI_SYSTEM);
+}
+
 /* A rank of its own process. It dies with its parent; an error goes into the pipe @p why. */
 static _Noreturn void child(const struct profile_job *job, redco_world_options options, pid_t parent, uint32_t rank,
                             int why)
@@ -288,8 +305,10 @@ static _Noreturn void child(const struct profile_job *job, redco_world_options o
     struct profile_result result = {0};
     redco_error err = {0};
     bool leader = false;
+    struct leaving leaving = {why, rank};
     silent.progress = false;
     options.rank = rank;
+    (void)on_exit(tell_exit, &leaving);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) { _exit(CLI_SYSTEM); }
     const redco_status st = run_rank(&silent, &options, &result, &leader, &err);

@@ -1,8 +1,11 @@
-/* Which kernel runs an operator. Half-precision tensors are computed as float: converted into the workspace, and
- * results rounded where they are stored, as on a device that computes in float and stores in half. */
+/* Which kernel runs an operator. Half-precision tensors are computed as float: converted, block by block (halves.c) or
+ * into the workspace, and results rounded where they are stored, as on a device that computes in float and stores in
+ * half. */
 #include "executor/backend/host/host_internal.h"
-#include "executor/backend/host/kernels.h"
 
+#include <assert.h>
+
+/* redcoi_host_any_type() of their kinds. */
 static const redcoi_kernel any_type[REDCO_OP_COUNT] = {
     [REDCO_OP_CONSTANT] = redcoi_host_constant,  [REDCO_OP_IOTA] = redcoi_host_iota,
     [REDCO_OP_STOP_GRADIENT] = redcoi_host_copy, [REDCO_OP_RESHAPE] = redcoi_host_copy,
@@ -13,11 +16,6 @@ static const redcoi_kernel any_type[REDCO_OP_COUNT] = {
     [REDCO_OP_CONCAT] = redcoi_host_concat,      [REDCO_OP_GATHER] = redcoi_host_gather,
     [REDCO_OP_SELECT] = redcoi_host_select,      [REDCO_OP_POINTWISE] = redcoi_host_pointwise,
 };
-
-static bool is_half(redco_dtype dtype)
-{
-    return dtype == REDCO_BFLOAT16 || dtype == REDCO_F16;
-}
 
 static redcoi_kernel find_kernel(const redco_launch *launch)
 {
@@ -37,46 +35,21 @@ static redcoi_kernel find_kernel(const redco_launch *launch)
     return wide ? redcoi_kernels_f64[launch->kind] : redcoi_kernels_f32[launch->kind];
 }
 
-static uint64_t aligned(uint64_t size_bytes)
-{
-    const uint64_t unit = REDCO_ALIGNMENT_BYTES;
-    return (size_bytes + unit - 1) / unit * unit;
-}
-
-/** Bytes of the float copy of a tensor; 0 if it needs none. */
-static uint64_t copy_bytes(const redco_tensor *t)
-{
-    return is_half(t->type.dtype) ? aligned(redco_type_elements(&t->type) * sizeof(float)) : 0;
-}
-
 bool redcoi_host_supports(const redco_backend *backend, const redco_launch *launch)
 {
     (void)backend;
+    assert((any_type[launch->kind] != NULL) == redcoi_host_any_type(launch->kind));
     return launch->kind != REDCO_OP_INPUT && find_kernel(launch) != NULL;
-}
-
-uint64_t redcoi_host_workspace_bytes(const redco_backend *backend, const redco_launch *launch)
-{
-    uint64_t bytes = 0;
-    bool wide = false;
-    (void)backend;
-    if (any_type[launch->kind] != NULL) { return 0; }
-    for (uint32_t i = 0; i < launch->input_count; i++) {
-        bytes += copy_bytes(&launch->inputs[i]);
-        wide = wide || launch->inputs[i].type.dtype == REDCO_F64;
-    }
-    for (uint32_t i = 0; i < launch->output_count; i++) { bytes += copy_bytes(&launch->outputs[i]); }
-    return bytes + redcoi_kernel_workspace_bytes(launch, wide ? sizeof(double) : sizeof(float));
 }
 
 /** The tensor itself, or a float copy of it in the workspace. */
 static redco_tensor as_float(const redco_tensor *t, unsigned char **workspace)
 {
     redco_tensor copy = *t;
-    if (is_half(t->type.dtype)) {
+    if (redcoi_is_half(t->type.dtype)) {
         copy.type.dtype = REDCO_F32;
         copy.data = *workspace;
-        *workspace += copy_bytes(t);
+        *workspace += redcoi_host_copy_bytes(t);
     }
     return copy;
 }
@@ -92,6 +65,7 @@ redco_status redcoi_host_run(redco_backend *backend, redco_device_stream *stream
         return redco_fail(err, REDCO_EVALUE, launch->name, "the host has no %s", redco_op_kind_name(launch->kind));
     }
     if (any_type[launch->kind] != NULL) { return kernel(launch, err); }
+    if (redcoi_host_in_blocks(launch)) { return redcoi_host_run_blocks(kernel, launch, err); }
     unsigned char *workspace = launch->workspace;
     redco_launch floats = *launch;
     floats.inputs = inputs;
@@ -99,7 +73,7 @@ redco_status redcoi_host_run(redco_backend *backend, redco_device_stream *stream
     for (uint32_t i = 0; i < launch->input_count; i++) {
         const redco_tensor *t = &launch->inputs[i];
         inputs[i] = as_float(t, &workspace);
-        if (is_half(t->type.dtype)) {
+        if (redcoi_is_half(t->type.dtype)) {
             redcoi_widen(t->type.dtype, t->data, redco_type_elements(&t->type), inputs[i].data);
         }
     }
@@ -108,7 +82,7 @@ redco_status redcoi_host_run(redco_backend *backend, redco_device_stream *stream
     const redco_status st = kernel(&floats, err);
     for (uint32_t i = 0; i < launch->output_count && st == REDCO_OK; i++) {
         const redco_tensor *t = &launch->outputs[i];
-        if (is_half(t->type.dtype)) {
+        if (redcoi_is_half(t->type.dtype)) {
             redcoi_narrow(t->type.dtype, outputs[i].data, redco_type_elements(&t->type), t->data);
         }
     }

@@ -1,5 +1,6 @@
+/* Workspaces of the host. Who plans memory for processors links this file, and no kernel. */
 #include "executor/backend/host/attention.h"
-#include "executor/backend/host/kernels.h"
+#include "executor/backend/host/host_internal.h"
 
 uint64_t redcoi_kernel_workspace_bytes(const redco_launch *launch, uint64_t element_bytes)
 {
@@ -21,4 +22,84 @@ uint64_t redcoi_kernel_workspace_bytes(const redco_launch *launch, uint64_t elem
     }
     default: return 0;
     }
+}
+
+bool redcoi_is_half(redco_dtype dtype)
+{
+    return dtype == REDCO_BFLOAT16 || dtype == REDCO_F16;
+}
+
+bool redcoi_host_any_type(redco_op_kind kind)
+{
+    switch (kind) {
+    case REDCO_OP_CONSTANT:
+    case REDCO_OP_IOTA:
+    case REDCO_OP_STOP_GRADIENT:
+    case REDCO_OP_RESHAPE:
+    case REDCO_OP_CAST:
+    case REDCO_OP_NOT:
+    case REDCO_OP_AND:
+    case REDCO_OP_OR:
+    case REDCO_OP_TRANSPOSE:
+    case REDCO_OP_BROADCAST:
+    case REDCO_OP_SLICE:
+    case REDCO_OP_PAD:
+    case REDCO_OP_CONCAT:
+    case REDCO_OP_GATHER:
+    case REDCO_OP_SELECT:
+    case REDCO_OP_POINTWISE: return true;
+    default: return false;
+    }
+}
+
+static uint64_t aligned(uint64_t size_bytes)
+{
+    const uint64_t unit = REDCO_ALIGNMENT_BYTES;
+    return (size_bytes + unit - 1) / unit * unit;
+}
+
+uint64_t redcoi_host_copy_bytes(const redco_tensor *t)
+{
+    return redcoi_is_half(t->type.dtype) ? aligned(redco_type_elements(&t->type) * sizeof(float)) : 0;
+}
+
+bool redcoi_host_is_shared(const redco_launch *launch, uint32_t tensor)
+{
+    return tensor == 4 && (launch->kind == REDCO_OP_ADAMW || launch->kind == REDCO_OP_ADAMW_ROUNDED);
+}
+
+static bool same_shape(const redco_tensor_type *a, const redco_tensor_type *b)
+{
+    bool same = a->rank == b->rank;
+    for (uint32_t i = 0; same && i < a->rank; i++) { same = a->dim[i] == b->dim[i]; }
+    return same;
+}
+
+bool redcoi_host_in_blocks(const redco_launch *launch)
+{
+    const uint32_t count = launch->input_count + launch->output_count;
+    uint32_t halves = 0;
+    if (launch->kind == REDCO_OP_SUM_SQUARES) { return redcoi_is_half(launch->inputs[0].type.dtype); }
+    if (redco_op_kind_class(launch->kind) != REDCO_CLASS_ELEMENTWISE || count > REDCOI_BLOCKS_TENSORS) { return false; }
+    for (uint32_t i = 0; i < count; i++) {
+        const redco_tensor *const t =
+            i < launch->input_count ? &launch->inputs[i] : &launch->outputs[i - launch->input_count];
+        halves += redcoi_is_half(t->type.dtype) ? 1 : 0;
+        if (!redcoi_host_is_shared(launch, i) && !same_shape(&t->type, &launch->outputs[0].type)) { return false; }
+    }
+    return halves > 0 && halves <= REDCOI_BLOCKS_HALVES;
+}
+
+uint64_t redcoi_host_workspace_bytes(const redco_backend *backend, const redco_launch *launch)
+{
+    uint64_t bytes = 0;
+    bool wide = false;
+    (void)backend;
+    if (redcoi_host_any_type(launch->kind) || redcoi_host_in_blocks(launch)) { return 0; }
+    for (uint32_t i = 0; i < launch->input_count; i++) {
+        bytes += redcoi_host_copy_bytes(&launch->inputs[i]);
+        wide = wide || launch->inputs[i].type.dtype == REDCO_F64;
+    }
+    for (uint32_t i = 0; i < launch->output_count; i++) { bytes += redcoi_host_copy_bytes(&launch->outputs[i]); }
+    return bytes + redcoi_kernel_workspace_bytes(launch, wide ? sizeof(double) : sizeof(float));
 }
