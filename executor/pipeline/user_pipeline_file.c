@@ -1,6 +1,7 @@
 #include "executor/pipeline/collector.h"
 
 #include "costmodel/graph/names.h"
+#include "costmodel/graph/transform.h"
 #include "executor/pipeline/pipeline_models.h"
 
 #include <dlfcn.h>
@@ -614,11 +615,18 @@ redco_status redco_user_pipeline_try(const redco_user_pipeline_file *f, uint32_t
 {
     const redco_task_options options = {REDCO_F32, REDCO_F32, true, true, 1};
     redco_task task = {.name = NULL};
-    redco_task_graph built = {.graph = NULL};
+    redco_task_graph built = {.graph = NULL}, again = {.graph = NULL};
     redco_status st = redco_user_pipeline_task(f, examples, &task, err);
     if (st == REDCO_OK) { st = redco_task_build(&task, &options, &built, err); }
     if (st == REDCO_OK) { st = redco_user_pipeline_check_gradients(f, &built, err); }
+    if (st == REDCO_OK) { st = redco_task_build(&task, &options, &again, err); }
+    if (st == REDCO_OK && redco_graph_digest(built.graph) != redco_graph_digest(again.graph)) {
+        st = redco_fail(err, REDCO_EVALUE, f->path,
+                        "its functions built another graph when they were called again; what they build must depend on "
+                        "their arguments alone");
+    }
     redco_task_graph_free(&built);
+    redco_task_graph_free(&again);
     redco_user_pipeline_task_free(&task);
     return st;
 }
