@@ -133,6 +133,14 @@ private='--data private.jsonl'
     resumed ppo 4 2
     alike ddpg 64 16 4
 }
+# PPO's loss is a difference of larger numbers: a check in 16 bits says so, and what to do; that in 32 is the same.
+redco-exec ppo_tp_zero3.json --pipeline "$pipelines/ppo.so" --steps 4 --dtype bf16 --check --quiet >out 2>err
+checked=$?
+[ $checked -eq 1 ] || bad "ppo in bf16: exit $checked"
+grep -q '^first loss or norm that differs: .*; a loss that is the difference of .* in 16 bits: check with --dtype f32 or f64$' out ||
+    bad 'ppo in bf16: no word of 16 bits'
+train tp_zero3 ppo --steps 4 --dtype f32 --check --quiet
+if ! grep -q 'the same' out || grep -q '16 bits' out; then bad 'ppo in f32: not the same'; fi
 # A step without decay and one with it: the critic's weights alone differ, as the gradients are still the same.
 for decay in 0 5; do train one ddpg --steps 1 --quiet --weight-decay $decay --save-weights decay.$decay; done
 python3 - <<'PY' >>err 2>&1 || bad 'ddpg: decays other weights than the critic'

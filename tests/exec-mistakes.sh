@@ -49,6 +49,8 @@ wrong prefix 's/redco_user_pipeline_input/redco_user_pipeline_decay(shape, "curv
     "describe(): \"curve.\" begins no parameter's name that was described before"
 wrong unread 's/, redco_scope_weight(scope, "line.bias"))/, redco_scope_weight(scope, "y"))/' \
     'unread.so: the loss does not depend on the parameter line.bias: describe it as frozen, or leave it out'
+wrong counts 's/    (void)context;/    static int calls;\n    calls++;/; s/redco_mul(g, error, error)/redco_scale(g, &, calls)/' \
+    'counts.so: its functions built another graph when they were called again; what they build must depend on their'
 wrong none 's/redco_user_pipeline_parameter/(void)/' 'describe() gave no parameter'
 # Functions that go on with the dimensions of an input that is not there: one error, and none of what follows.
 for name in dates maml fedavg dp_sgd dpo; do
@@ -142,7 +144,7 @@ build quiet 's/,$/,/; s/\.predict = line/.predict = NULL/'
 refuse 2 'quiet.so: has no .predict' $good --pipeline quiet.so --predict first/train.jsonl
 # shellcheck disable=SC2086
 {
-    refuse 2 'is a plan for other parameters' redco-exec digits.json --data first/train.jsonl --pipeline good.so
+    refuse 2 'is a plan for other parameters (of digits) than first has: hidden.weight \[64, 256\] there, line.weight \[1, 1\] here;' redco-exec digits.json --data first/train.jsonl --pipeline good.so
     refuse 2 'give its library with --pipeline' $good
     refuse 2 '--data: is missing' redco-exec good.json --pipeline good.so
     refuse 2 'nowhere.so: cannot be loaded' $good --pipeline nowhere.so

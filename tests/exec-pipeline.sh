@@ -102,6 +102,12 @@ run redco-exec zero3.json --pipeline other.so --data "$data/digits-train.jsonl" 
 of_digits zero3 part.so --steps 3 --optimizer sgd --weight-decay 0 --learning-rate 0.1 --dtype f64 --check
 grep -q 'the same' out || bad "weight decay of some under SGD: not as one rank"
 
+# Settings of a pipeline's optimizer are not those of another one that the command line names.
+compile settled "$tests/../executor/pipelines/digits.c" 's/\.predict = logits,/&\n.options = "--beta2 0.9 --learning-rate 0.1 --epsilon=1e-3",/'
+of_digits one settled.so --steps 3 --optimizer sgd --save-weights settled
+of_digits one "$digits" --steps 3 --optimizer sgd --learning-rate 0.1 --save-weights plain
+cmp settled/model.safetensors plain/model.safetensors || bad "options of another optimizer"
+
 # A layer without a bias has the losses of one whose bias is 0, and first weights of 1 / sqrt(in) if nothing is said:
 # 16,384 normal numbers, whose deviation is estimated to 0.55 % (one sigma).
 compile flat "$tests/../executor/pipelines/digits.c" 's/redco_user_pipeline_linear(shape, "hidden", PIXELS, HIDDEN, 0.18)/redco_user_pipeline_parameter(shape, "hidden.weight", 2, (const uint64_t[]){PIXELS, HIDDEN}, (redco_initial){REDCO_INITIAL_NORMAL, 0.18})/'

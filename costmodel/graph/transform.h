@@ -23,6 +23,9 @@ redco_status redco_graph_extract(const redco_graph *graph, const redco_value *ou
                                  redco_decompose_choice choose, void *context, redco_graph **graph_out,
                                  redco_value *map_out, redco_error *err);
 
+/** A digest of operators, shapes and constants: functions that build the same have the same. */
+uint64_t redco_graph_digest(const redco_graph *graph);
+
 #ifdef __cplusplus
 }
 #endif

@@ -222,7 +222,8 @@ redco_status redco_pipeline_model(const redco_user_pipeline_file *file, const re
     redco_task task = {.name = NULL};
     redco_status st = redco_user_pipeline_task(file, redcoi_first_examples(&m), &task, err);
     if (st != REDCO_OK) { return st; }
-    st = make_work(&m, &task, err);
+    st = redco_user_pipeline_try(file, redcoi_first_examples(&m), err);
+    if (st == REDCO_OK) { st = make_work(&m, &task, err); }
     if (st == REDCO_OK) {
         json_t *const config = json_pack("{s:s, s:s, s:o}", "model_type", "pipeline", "_name",
                                          redco_user_pipeline_of(file)->name, "parameters", parameters_json(&m));

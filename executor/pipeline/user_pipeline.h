@@ -148,7 +148,8 @@ typedef struct redco_user_pipeline {
      * reference. NULL: nothing. */
     json_t *(*report)(const redco_user_run *run);
     /** Options of redco-exec for the optimizer and its rate, in place of their defaults: "--optimizer sgd
-     * --learning-rate 0.1 --momentum 0.9". The command line's come behind them and count. NULL: none. */
+     * --learning-rate 0.1 --momentum 0.9". The command line's come behind them and count; where
+     * it names another optimizer, settings of this one are left out. NULL: none. */
     const char *options;
 } redco_user_pipeline;
 

@@ -1,6 +1,7 @@
 #include "executor/pipeline/collector.h"
 
 #include "costmodel/graph/names.h"
+#include "costmodel/graph/transform.h"
 #include "executor/pipeline/pipeline_models.h"
 
 #include <dlfcn.h>
@@ -614,11 +615,18 @@ redco_status redco_user_pipeline_try(const redco_user_pipeline_file *f, uint32_t
 {
     const redco_task_options options = {REDCO_F32, REDCO_F32, true, true, 1};
     redco_task task = {.name = NULL};
-    redco_task_graph built = {.graph = NULL};
+    redco_task_graph built = {.graph = NULL}, again = {.graph = NULL};
     redco_status st = redco_user_pipeline_task(f, examples, &task, err);
     if (st == REDCO_OK) { st = redco_task_build(&task, &options, &built, err); }
     if (st == REDCO_OK) { st = redco_user_pipeline_check_gradients(f, &built, err); }
+    if (st == REDCO_OK) { st = redco_task_build(&task, &options, &again, err); }
+    if (st == REDCO_OK && redco_graph_digest(built.graph) != redco_graph_digest(again.graph)) {
+        st = redco_fail(err, REDCO_EVALUE, f->path,
+                        "its functions built another graph when they were called again; what they build must depend on "
+                        "their arguments alone");
+    }
     redco_task_graph_free(&built);
+    redco_task_graph_free(&again);
     redco_user_pipeline_task_free(&task);
     return st;
 }
@@ -626,32 +634,4 @@ redco_status redco_user_pipeline_try(const redco_user_pipeline_file *f, uint32_t
 const char *redco_user_pipeline_path(const redco_user_pipeline_file *f)
 {
     return f->path;
-}
-
-/* @return whether a list of a config says these names and shapes, and how they are trained. */
-static bool says_parameters(const redco_user_pipeline_file *f, const json_t *list)
-{
-    bool same = json_array_size(list) == f->parameter_count;
-    for (size_t i = 0; same && i < f->parameter_count; i++) {
-        const redco_task_parameter *const p = &f->parameters[i];
-        const json_t *const one = json_array_get(list, i), *const shape = json_object_get(one, "shape");
-        const char *const name = json_string_value(json_object_get(one, "name"));
-        same = name != NULL && strcmp(name, p->name) == 0 && json_array_size(shape) == p->rank &&
-               json_is_true(json_object_get(one, "frozen")) == (p->training == REDCO_FROZEN) &&
-               json_is_true(json_object_get(one, "assigned")) == (p->training == REDCO_ASSIGNED);
-        for (uint32_t d = 0; same && d < p->rank; d++) {
-            same = json_integer_value(json_array_get(shape, d)) == (json_int_t)p->dim[d];
-        }
-    }
-    return same;
-}
-
-redco_status redco_user_pipeline_check_model(const redco_user_pipeline_file *f, const json_t *config, const char *place,
-                                             redco_error *err)
-{
-    const char *const name = json_string_value(json_object_get(config, "_name"));
-    if (says_parameters(f, json_object_get(config, "parameters"))) { return REDCO_OK; }
-    return redco_fail(err, REDCO_EVALUE, place,
-                      "is a plan for other parameters (of %.80s) than %.80s has; plan with redco-plan --pipeline",
-                      name != NULL ? name : "another model", f->table->name);
 }

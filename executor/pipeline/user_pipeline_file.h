@@ -49,7 +49,7 @@ void redco_user_pipeline_task_free(redco_task *task); /**< an all-zero one is ac
 /** @return REDCO_EVALUE if a trained parameter has a gradient of zeros, whatever the examples are */
 redco_status redco_user_pipeline_check_gradients(const redco_user_pipeline_file *file, const redco_task_graph *built,
                                                  redco_error *err);
-/** Builds loss and gradients once: the first place where a loss function's errors are seen. */
+/** Builds loss and gradients twice, which must be the same: the first place where a loss function's errors are seen. */
 redco_status redco_user_pipeline_try(const redco_user_pipeline_file *file, uint32_t examples, redco_error *err);
 const char *redco_user_pipeline_path(const redco_user_pipeline_file *file); /**< as it was opened */
 /** Checks that a plan's model is this pipeline's. @param place  path of the plan, for errors */

@@ -1,29 +1,6 @@
 /* Ranks run the same functions of a pipeline, which must make the same of the same. */
 #include "executor/trainer/trainer_internal.h"
 
-static uint64_t fold(uint64_t hash, const void *data, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) { hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3; }
-    return hash;
-}
-
-uint64_t redcoi_graph_digest(const redco_graph *g)
-{
-    uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
-    for (uint32_t i = 0; i < redco_graph_op_count(g); i++) {
-        const redco_op *const op = redco_graph_op(g, i);
-        const uint32_t kind = op->kind;
-        hash = fold(hash, &kind, sizeof kind);
-        hash = fold(hash, &op->attributes, sizeof op->attributes);
-        hash = fold(hash, op->inputs, op->input_count * sizeof *op->inputs);
-        for (uint32_t o = 0; o < op->output_count; o++) {
-            const redco_tensor_type *const type = redco_value_type(g, op->first_output + o);
-            hash = fold(hash, type->dim, type->rank * sizeof *type->dim);
-        }
-    }
-    return hash;
-}
-
 /* Over all ranks, as the groups cross. */
 static redco_status largest(redco_trainer *t, double *value, redco_error *err)
 {

@@ -1,3 +1,4 @@
+#include "costmodel/graph/transform.h"
 #include "costmodel/kept/recompute.h"
 #include "costmodel/layouts/partition.h"
 #include "executor/backend/host/host.h"
@@ -111,7 +112,7 @@ static redco_status build(redco_trainer *t, redco_error *err)
     if (t->outputs == NULL) { return no_memory(t, err); }
     redco_status st = redco_task_build(t->task, &options, &built, err);
     if (st == REDCO_OK && t->options.pipeline != NULL) {
-        st = redcoi_ranks_agree(t, redcoi_graph_digest(built.graph), "its functions built another graph",
+        st = redcoi_ranks_agree(t, redco_graph_digest(built.graph), "its functions built another graph",
                                 "what they build must depend on their arguments alone", err);
     }
     t->output_count = 1;

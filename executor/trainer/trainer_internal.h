@@ -143,8 +143,6 @@ redco_checkpoint_states redcoi_checkpoint_states(const redco_trainer *trainer);
 redco_drawn_part redcoi_part_drawn(redco_tp_layout layout, const redco_task_parameter *parameter, uint32_t ranks,
                                    uint32_t rank);
 
-/** A digest of operators, shapes and constants. */
-uint64_t redcoi_graph_digest(const redco_graph *graph);
 /** Compares something that a pipeline's functions made with rank 0's.
  *  @param made, rule  of the error, which all ranks have where one has another digest: "MADE on rank 3 than on rank 0;
  *                     RULE" */

@@ -61,10 +61,10 @@ void exec_words_free(char **words)
     free((void *)words);
 }
 
-static const char *pipeline_of(int argc, char **argv)
+/* The value of an option; NULL: it is not given. */
+static const char *value_of(int argc, char **argv, const char *option)
 {
-    static const char option[] = "--pipeline";
-    const size_t length = sizeof option - 1;
+    const size_t length = strlen(option);
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], option, length) != 0) { continue; }
         if (argv[i][length] == '=') { return argv[i] + length + 1; }
@@ -73,21 +73,67 @@ static const char *pipeline_of(int argc, char **argv)
     return NULL;
 }
 
+/* The optimizer that a pipeline's options are for. */
+static void optimizer_of(const char *options, char optimizer[BLANKS_AND_WORD])
+{
+    static const char option[] = "--optimizer";
+    const size_t length = sizeof option - 1;
+    char word[BLANKS_AND_WORD];
+    (void)snprintf(optimizer, BLANKS_AND_WORD, "adamw");
+    while (next_word(&options, word)) {
+        if (strncmp(word, option, length) != 0) { continue; }
+        if (word[length] == '=') { (void)snprintf(optimizer, BLANKS_AND_WORD, "%s", word + length + 1); }
+        if (word[length] == '\0') { (void)next_word(&options, optimizer); }
+    }
+}
+
+/* Settings that one optimizer has and another does not. */
+static bool is_of_optimizer(const char *word)
+{
+    static const char *const known[] = {"--optimizer",   "--beta1",         "--beta2",
+                                        "--epsilon",     "--momentum",      "--decay-power",
+                                        "--update-clip", "--scale-epsilon", "--relative-rate"};
+    const size_t length = strcspn(word, "=");
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strlen(known[i]) == length && strncmp(known[i], word, length) == 0) { return true; }
+    }
+    return false;
+}
+
+/* Adds a pipeline's options, but for those of its optimizer where the command line has another one.
+ * @return the number of words, below 0 when out of memory */
+static int add_options(const char *options, const char *asked, char **words, int count)
+{
+    char own[BLANKS_AND_WORD], word[BLANKS_AND_WORD];
+    optimizer_of(options, own);
+    const bool other = asked != NULL && strcmp(asked, own) != 0;
+    bool left_out = false;
+    while (count <= WORDS_MAX && next_word(&options, word)) {
+        if (strncmp(word, "--", 2) == 0) { left_out = other && is_of_optimizer(word); }
+        if (left_out) { continue; }
+        words[count] = strdup(word);
+        if (words[count++] == NULL) { return -1; }
+    }
+    return count;
+}
+
 char **exec_pipeline_words(int argc, char **argv, int *count_out)
 {
-    const char *const path = pipeline_of(argc, argv);
+    const char *const path = value_of(argc, argv, "--pipeline");
     redco_user_pipeline_file *file = NULL;
-    char word[BLANKS_AND_WORD];
     char **words = NULL;
     int count = 0;
     if (path == NULL || redco_user_pipeline_open(path, cli_left, &file, NULL) != REDCO_OK) { return NULL; }
-    const char *at = redco_user_pipeline_of(file)->options;
-    if (at != NULL && check_options(file, path, NULL) == REDCO_OK) {
+    const char *const options = redco_user_pipeline_of(file)->options;
+    if (options != NULL && check_options(file, path, NULL) == REDCO_OK) {
         words = (char **)calloc((size_t)argc + WORDS_MAX + 1, sizeof *words);
     }
     bool enough = words != NULL;
     if (enough) { enough = (words[count++] = strdup(argv[0])) != NULL; }
-    while (enough && count <= WORDS_MAX && next_word(&at, word)) { enough = (words[count++] = strdup(word)) != NULL; }
+    if (enough) {
+        count = add_options(options, value_of(argc, argv, "--optimizer"), words, count);
+        enough = count >= 0;
+    }
     for (int i = 1; enough && i < argc; i++) { enough = (words[count++] = strdup(argv[i])) != NULL; }
     redco_user_pipeline_close(file);
     if (!enough) {
