@@ -164,7 +164,7 @@ uint32_t redco_cost_hiding_group(redco_costs *costs, const redco_parallelism *pa
     double forward_s = 0.0;
     for (uint32_t i = 0; i < costs->class_count; i++) {
         const redco_class_kind kind = costs->classes[i].kind;
-        if (kind != REDCO_CLASS_BLOCK && kind != REDCO_CLASS_CROSS) { continue; }
+        if (!redco_class_is_block(kind)) { continue; }
         forward_s += costs->classes[i].layers * rank->classes[i].forward_s / s.stages / s.chunks;
     }
     *saved_s_out = redcoi_interleaved_s(costs, rank, &s, send_s);

@@ -1,5 +1,6 @@
-/** @file closed_form_internal.h  Shared by closed_form.c (configurations, steps), layer_cost.c (one layer's cost) and
- * layer_times.c (times that many layers share). */
+/** @file closed_form_internal.h  Shared by costs.c (what the costs are made from), layer_times.c (times that many
+ * layers share), layer_windows.c, layer_memory.c and layer_cost.c (one layer's cost), pipeline_stages.c and
+ * closed_form.c (a configuration's step). */
 #ifndef REDCO_CLOSED_FORM_INTERNAL_H
 #define REDCO_CLOSED_FORM_INTERNAL_H
 
@@ -269,6 +270,8 @@ void redcoi_stages_once(const redco_costs *costs, const redcoi_rank *rank, const
 redcoi_memo *redcoi_memo_of(redco_costs *costs, const redco_parallelism *parallelism);
 /** Makes a memo empty: when times of layers or the calibration change. */
 void redcoi_memo_clear(redco_costs *costs);
+/** Seconds of a step in which stages wait for transfers. */
+double redcoi_pipeline_s(redco_costs *costs, const redco_parallelism *parallelism);
 /** One activation (or gradient) from stage to stage, alone. */
 double redcoi_stage_transfer_s(const redco_costs *costs, const redco_parallelism *parallelism, double *bytes_out,
                                bool *network_out);
@@ -319,7 +322,12 @@ bool redcoi_by_layer(const redcoi_job *job);
 /** A gather or scatter of one such unit (module or layer); where it is a layer, with the wait for the last rank. */
 double redcoi_unit_s(const redcoi_job *job, redco_collective op, redco_group group, double size_bytes,
                      bool *network_out);
+/** Traffic of the layer's parameters and gradients: what it adds to each pass and once a step, of a cost whose seconds
+ * of one micro-batch are set; without updated parameters where the job asks for the least. */
+void redcoi_add_traffic(const redcoi_job *job, redco_layer_cost *cost);
 redcoi_states redcoi_layer_states(const redcoi_job *job);
+/** Sets the memory fields. */
+void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco_layer_cost *cost);
 double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params);
 /** A rank's work on the gradients of a micro-batch beside computing them: copied, then added, to where they are kept.
  *  Only where it was measured on a machine whose engine is redco-exec; elsewhere products write where gradients are

@@ -121,7 +121,7 @@ uint32_t redco_costs_cp_types(redco_costs *costs, const redco_parallelism *paral
         s.cp_type = (redco_cp_type)type;
         for (uint32_t c = 0; c < costs->class_count && (allowed >> type & 1) != 0; c++) {
             const redco_class_kind kind = costs->classes[c].kind;
-            if (kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS) { ways[type][c] = way_of(costs, &s, c); }
+            if (redco_class_is_block(kind)) { ways[type][c] = way_of(costs, &s, c); }
         }
     }
     for (int type = 0; type < REDCO_CP_TYPES; type++) {

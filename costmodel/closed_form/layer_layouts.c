@@ -5,11 +5,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-static bool is_block(redco_class_kind kind)
-{
-    return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
-}
-
 uint32_t redcoi_layouts_of(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                            const uint32_t **of_out)
 {
@@ -67,7 +62,7 @@ static void visit_blocks(redco_costs *costs, const redco_parallelism *parallelis
     uint32_t position = 0, chunk = 0, left = redcoi_position_blocks(costs, parallelism, 0);
     for (uint32_t c = 0; c < costs->class_count; c++) {
         const uint32_t *of = NULL;
-        if (!is_block(costs->classes[c].kind)) { continue; }
+        if (!redco_class_is_block(costs->classes[c].kind)) { continue; }
         if (rank->layout_count[c] > 1) { (void)redcoi_layouts_of(costs, parallelism, c, &of); }
         for (uint32_t l = 0; l < costs->classes[c].layers; l++) {
             while (left == 0 && position + 1 < positions) {

@@ -377,7 +377,7 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     const redco_compute *const compute = &costs->compute;
     const double clock_ratio = times->clock_ratio;
     const redco_class_kind kind = costs->classes[class_index].kind;
-    const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+    const bool block = redco_class_is_block(kind);
     redco_operator ops[REDCO_OPERATORS_MAX];
     const uint32_t count = redco_layer_operators(costs->model, class_index, shape, ops);
     double forward_s = 0.0, backward_s = 0.0;
@@ -451,11 +451,6 @@ static uint64_t with_fragments(const redco_costs *costs, uint64_t bytes)
     return bytes + (uint64_t)ceil(redcoi_fragmentation_ratio(costs) * (double)bytes);
 }
 
-static bool is_block(redco_class_kind kind)
-{
-    return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
-}
-
 /* One layout of a class. */
 static void fill_times(redco_costs *costs, const redco_parallelism *parallelism, const redco_shape *shape,
                        uint32_t class_index, uint32_t layout_index, redcoi_rank *rank, redcoi_times *times)
@@ -485,7 +480,7 @@ static void fill_times(redco_costs *costs, const redco_parallelism *parallelism,
             times->activation_bytes[r] = shifted(times->activation_bytes[r], layout.activation_bytes);
         }
     }
-    if (is_block(class->kind) && times->params > rank->block_params) { rank->block_params = times->params; }
+    if (redco_class_is_block(class->kind) && times->params > rank->block_params) { rank->block_params = times->params; }
 }
 
 static void fill(redco_costs *costs, const redco_parallelism *parallelism, redcoi_rank *rank)

@@ -55,7 +55,7 @@ static uint64_t tensor_params(const redco_param *tensor, uint32_t tp)
 static uint64_t replicated_kv_params(const redco_model *model, redco_class_kind kind, uint32_t tp)
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
-    if ((kind != REDCO_CLASS_BLOCK && kind != REDCO_CLASS_CROSS) || tp <= dims->kv_heads) { return 0; }
+    if (!redco_class_is_block(kind) || tp <= dims->kv_heads) { return 0; }
     const uint64_t attentions = kind == REDCO_CLASS_CROSS ? 2 : 1;
     const uint64_t one_head = (uint64_t)dims->hidden * dims->head_dim;
     const uint64_t held = redco_share_up(one_head, dims->kv_heads, tp);

@@ -118,7 +118,7 @@ uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class
     const redco_layer_class *classes = NULL;
     (void)redco_model_classes(model, &classes);
     const redco_class_kind kind = classes[class_index].kind;
-    if (kind != REDCO_CLASS_BLOCK && kind != REDCO_CLASS_CROSS) { return 0; }
+    if (!redco_class_is_block(kind)) { return 0; }
     const struct tensors t = measure(model, class_index, shape);
     const bool split = shape->sequence_parallel && shape->tp > 1;
     const redco_model_dims *const dims = redco_model_get_dims(model);

@@ -80,9 +80,7 @@ static uint64_t ahead_of_head(const redcoi_job *job)
 {
     for (uint32_t i = job->costs->class_count; i-- > 0;) {
         const redco_layer_class *const class = &job->costs->classes[i];
-        if (class->kind == REDCO_CLASS_BLOCK || class->kind == REDCO_CLASS_CROSS) {
-            return products_of(job, class).last;
-        }
+        if (redco_class_is_block(class->kind)) { return products_of(job, class).last; }
     }
     return 0;
 }
@@ -164,7 +162,7 @@ static uint64_t empty_gradients(const redcoi_job *job)
 {
     static const uint64_t workspaces = UINT64_C(64) << 20;
     uint64_t params = 0;
-    if (job->class->kind != REDCO_CLASS_BLOCK && job->class->kind != REDCO_CLASS_CROSS) { return 0; }
+    if (!redco_class_is_block(job->class->kind)) { return 0; }
     for (uint32_t i = 0; i < job->times->module_size_count; i++) {
         params += job->times->modules[i].params * job->times->modules[i].count;
     }
@@ -216,7 +214,7 @@ void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost)
     }
     const struct products products = products_of(job, job->class);
     const bool sharded = redco_mesh_ranks(job->shards.parameters) > 1;
-    const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+    const bool block = redco_class_is_block(kind);
     const uint64_t whole = block ? shared_params(job) : products.largest;
     const uint64_t params = sharded ? sharded_params(job, &products) : whole;
     uint64_t bytes = redco_share_up(params, job->costs->state_bytes.gradient, 1);

@@ -14,11 +14,6 @@ bool redcoi_pace_needed(const redco_parallelism *parallelism)
     return parallelism->split != NULL || redco_pipeline_splits_backward(redco_parallelism_pipeline(parallelism).kind);
 }
 
-static bool is_block(redco_class_kind kind)
-{
-    return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
-}
-
 static void add_layers(redco_position_times *at, const redcoi_times *times, double layers)
 {
     at->forward_s += layers * times->forward_s;
@@ -34,7 +29,7 @@ static void deal(const redco_costs *costs, const redco_parallelism *parallelism,
     uint32_t position = 0, room = redcoi_position_blocks(costs, parallelism, 0);
     for (uint32_t c = 0; c < classes; c++) {
         uint32_t left = costs->classes[c].layers;
-        if (!is_block(costs->classes[c].kind)) {
+        if (!redco_class_is_block(costs->classes[c].kind)) {
             const uint32_t edge = costs->classes[c].kind == REDCO_CLASS_HEAD ? positions - 1 : 0;
             add_layers(&times[edge], &rank->classes[c], left);
             layers[edge * classes + c] = left;
@@ -109,7 +104,7 @@ static bool fill(redco_costs *costs, const redco_parallelism *parallelism, const
         const double idle_s = fmax(0.0, alone_s - slowest(costs, &p, times, layers, pace));
         for (uint32_t c = 0; c < costs->class_count; c++) {
             const redcoi_times *const t = &rank->classes[c];
-            if (!is_block(costs->classes[c].kind)) { continue; }
+            if (!redco_class_is_block(costs->classes[c].kind)) { continue; }
             blocks_s += costs->classes[c].layers * (t->forward_s + t->backward_s);
             repeated_s += costs->classes[c].layers * t->recompute_s[REDCO_RECOMPUTE_FULL];
             for (uint32_t i = 0; i < positions; i++) {
@@ -117,7 +112,7 @@ static bool fill(redco_costs *costs, const redco_parallelism *parallelism, const
             }
         }
         for (uint32_t c = 0; c < costs->class_count && blocks_s > 0.0; c++) {
-            if (is_block(costs->classes[c].kind)) { pace->repeat[c] += idle_s / blocks_s; }
+            if (redco_class_is_block(costs->classes[c].kind)) { pace->repeat[c] += idle_s / blocks_s; }
         }
         pace->transfers_s = whole_s - alone_s;
         done = redcoi_span_of(p, times, 0.0, &again_s) == REDCO_OK;

@@ -8,11 +8,6 @@
 /* The recurrence of so many rounds of micro-batches is gone through for a bound. */
 enum { LEAST_ROUNDS = 6 };
 
-static bool is_block(redco_class_kind kind)
-{
-    return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
-}
-
 /* A configuration that layers share, and its cost. */
 struct part {
     const redco_assignment *assignment;
@@ -74,7 +69,7 @@ static void deal(const redco_costs *costs, const redco_parallelism *parallelism,
         for (uint32_t i = 0; i < count; i++) {
             uint32_t left = parts[i].assignment->layers;
             if (parts[i].assignment->class_index != c) { continue; }
-            if (!is_block(kind)) {
+            if (!redco_class_is_block(kind)) {
                 add_layers(passes, kind == REDCO_CLASS_HEAD ? last : 0, &parts[i], left);
                 continue;
             }
@@ -175,7 +170,7 @@ redco_status redco_cost_paced(redco_costs *costs, const redco_parallelism *paral
             without_stages(parts, count, parallelism, &passes, &fixed, closed, paced_out);
         }
         for (uint32_t i = 0; i < count; i++) {
-            const bool block = is_block(costs->classes[parts[i].assignment->class_index].kind);
+            const bool block = redco_class_is_block(costs->classes[parts[i].assignment->class_index].kind);
             const double ratio = block ? redco_layer_traffic_ratio(&parts[i].cost) : 0.0;
             paced_out->traffic_ratio = fmax(paced_out->traffic_ratio, ratio);
         }

@@ -128,7 +128,7 @@ double redcoi_interleaved_s(const redco_costs *costs, const redcoi_rank *rank, c
     for (uint32_t i = 0; i < costs->class_count; i++) {
         const redcoi_times *const t = &rank->classes[i];
         const redco_class_kind kind = costs->classes[i].kind;
-        if (kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS) {
+        if (redco_class_is_block(kind)) {
             forward_s += costs->classes[i].layers * t->forward_s / s->stages / s->chunks;
             backward_s += costs->classes[i].layers * t->backward_s / s->stages / s->chunks;
         } else if (kind != REDCO_CLASS_HEAD) {

@@ -269,7 +269,7 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
     const redco_class_kind kind = lm->model->classes[class_index].kind;
     p.class_index = class_index;
     p.encoded = values->encoded = redco_input(graph, "encoded", &hidden);
-    if (kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS) {
+    if (redco_class_is_block(kind)) {
         redcoi_lm_rotary_tables(&p);
         declare_bias(&p);
     }

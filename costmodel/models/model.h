@@ -25,6 +25,12 @@ typedef enum redco_class_kind {
     REDCO_CLASS_HEAD       /**< final norm, output projection (no parameters when tied), loss */
 } redco_class_kind;
 
+/** @return whether its layers are transformer blocks: what pipelines cut and recomputation is chosen for. */
+static inline bool redco_class_is_block(redco_class_kind kind)
+{
+    return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+}
+
 /** A set of identical layers. */
 typedef struct redco_layer_class {
     char name[24]; /**< "embedding", "block", "encoder", "decoder", "head": as in plan files */

@@ -64,7 +64,7 @@ static struct rank rank_of(const redco_model *model, redco_class_kind class, con
 
 static bool in_block(const struct rank *rank)
 {
-    return rank->class == REDCO_CLASS_BLOCK || rank->class == REDCO_CLASS_CROSS;
+    return redco_class_is_block(rank->class);
 }
 
 /* Its parts together. */

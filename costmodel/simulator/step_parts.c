@@ -366,7 +366,7 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
         redcoi_job_of(b->costs, b->parallelism, class_index, b->sources[index].layout, &assignment->config);
     redcoi_parts *const parts = &b->parts[index];
     const redco_class_kind kind = job.class->kind;
-    const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+    const bool block = redco_class_is_block(kind);
     *parts =
         (redcoi_parts){.sharded = redco_mesh_ranks(job.shards.parameters) > 1,
                        .recompute_full = block && job.recompute == REDCO_RECOMPUTE_FULL,

@@ -43,9 +43,7 @@ static redco_status use_split(redco_question *question, const redco_inputs *inpu
         return redco_fail(err, REDCO_EVALUE, "split", "is for a given number of 2 pipeline stages or more");
     }
     for (size_t i = 0; i < count; i++) {
-        if (classes[i].kind == REDCO_CLASS_BLOCK || classes[i].kind == REDCO_CLASS_CROSS) {
-            blocks += classes[i].layers;
-        }
+        if (redco_class_is_block(classes[i].kind)) { blocks += classes[i].layers; }
     }
     if (o->schedule != REDCO_PIPELINE_1F1B && o->schedule != REDCO_PIPELINE_INTERLEAVED) {
         chunks = o->schedule == REDCO_PIPELINE_DUALPIPE ? 1 : redco_pipeline_chunks(o->schedule, 1);

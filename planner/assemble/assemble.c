@@ -106,9 +106,7 @@ uint32_t redcoi_blocks(const redco_model *model)
     const size_t count = redco_model_classes(model, &classes);
     uint32_t blocks = 0;
     for (size_t i = 0; i < count; i++) {
-        if (classes[i].kind == REDCO_CLASS_BLOCK || classes[i].kind == REDCO_CLASS_CROSS) {
-            blocks += classes[i].layers;
-        }
+        if (redco_class_is_block(classes[i].kind)) { blocks += classes[i].layers; }
     }
     return blocks;
 }

@@ -88,9 +88,7 @@ bool redcoi_is_block(const redco_model *model, const char *class_name)
     const redco_layer_class *classes = NULL;
     const size_t count = redco_model_classes(model, &classes);
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(classes[i].name, class_name) == 0) {
-            return classes[i].kind == REDCO_CLASS_BLOCK || classes[i].kind == REDCO_CLASS_CROSS;
-        }
+        if (strcmp(classes[i].name, class_name) == 0) { return redco_class_is_block(classes[i].kind); }
     }
     return false;
 }

@@ -39,11 +39,6 @@ void redcoi_offer_free(redcoi_offer *offer)
     *offer = (redcoi_offer){.assignments = NULL};
 }
 
-static bool is_block(const redco_layer_class *class)
-{
-    return class->kind == REDCO_CLASS_BLOCK || class->kind == REDCO_CLASS_CROSS;
-}
-
 /* The engine that an export is priced with, the only place where it is chosen: the plan's, less what the framework has
    no option for. (A plan for one engine that another runs is priced again by returning the other one here.) */
 static redco_engine export_engine(const redcoi_ability *ability, const redco_plan_case *reopened,
@@ -106,7 +101,7 @@ static redco_status finder_open(struct finder *f, const redcoi_ability *ability,
                           REDCOI_MAX_CLASSES);
     }
     f->class_count = (uint32_t)count;
-    for (size_t c = 0; c < count; c++) { f->blocks += is_block(&f->classes[c]); }
+    for (size_t c = 0; c < count; c++) { f->blocks += redco_class_is_block(f->classes[c].kind); }
     for (uint32_t i = 0; i < reopened->assignment_count; i++) {
         const redco_assignment *part = &reopened->assignments[i];
         f->planned[part->class_index].of[part->config.recompute] += part->layers;
@@ -216,7 +211,7 @@ static bool can_recompute(const struct finder *f, const struct counts *counts, c
     if (f->ability->recompute == REDCOI_RECOMPUTE_ANY) { return !has_ffn(f, counts); }
     for (uint32_t c = 0; c < f->class_count; c++) {
         const uint32_t here = counts[c].of[REDCO_RECOMPUTE_FULL];
-        if (!is_block(&f->classes[c])) {
+        if (!redco_class_is_block(f->classes[c].kind)) {
             /* tables and head are never recomputed there */
             if (counts[c].of[REDCO_RECOMPUTE_NONE] != f->classes[c].layers) { return false; }
             continue;
@@ -239,7 +234,7 @@ static bool can_recompute(const struct finder *f, const struct counts *counts, c
 static void add_class(const struct finder *f, uint32_t class_index, const struct counts *counts,
                       const redco_shards *shards, uint32_t pieces, redco_assignment *out, uint32_t *count)
 {
-    uint32_t stages = is_block(&f->classes[class_index]) ? pieces : 1;
+    uint32_t stages = redco_class_is_block(f->classes[class_index].kind) ? pieces : 1;
     for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
         if (counts->of[r] % stages != 0) { stages = 1; }
     }
@@ -303,7 +298,7 @@ static void mix_counts(const struct finder *f, uint32_t stages, uint32_t part, u
         const uint64_t unit = layers % stages == 0 ? stages : 1;
         const uint64_t some = ((layers / unit * part + parts - 1) / parts) * unit;
         counts[c] = (struct counts){.of = {0}};
-        if (is_block(&f->classes[c])) {
+        if (redco_class_is_block(f->classes[c].kind)) {
             counts[c].of[mix.some] = (uint32_t)some;
             counts[c].of[mix.rest] = layers - (uint32_t)some;
         } else {
@@ -318,7 +313,7 @@ static uint32_t most_layers(const struct finder *f, uint32_t stages)
     for (uint32_t c = 0; c < f->class_count; c++) {
         const uint32_t layers = f->classes[c].layers;
         const uint32_t steps = layers % stages == 0 ? layers / stages : layers;
-        if (is_block(&f->classes[c]) && steps > most) { most = steps; }
+        if (redco_class_is_block(f->classes[c].kind) && steps > most) { most = steps; }
     }
     return most;
 }

@@ -12,11 +12,6 @@
 /* Layer-wise T_comm: step time enters with this weight, so that it breaks ties and little else. */
 static const double step_weight = 1e-6;
 
-static bool is_block(redco_class_kind kind)
-{
-    return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
-}
-
 static void unprice(redcoi_configuration *configuration)
 {
     redcoi_problem_free(configuration->pareto);
@@ -118,7 +113,7 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
         goto out;
     }
     for (uint32_t c = 0; c < space->class_count; c++) {
-        if (is_block(space->classes[c].kind)) { space->blocks += space->classes[c].layers; }
+        if (redco_class_is_block(space->classes[c].kind)) { space->blocks += space->classes[c].layers; }
     }
     if (space->blocks > REDCO_SIMULATED_LAYERS_MAX) { /* no measured run has so many layers */
         if (o->pp == REDCO_DEGREE_MEASURED) { o->pp = 1; }
@@ -155,10 +150,10 @@ static void group_layers(const redcoi_space *space, redcoi_configuration *config
 {
     const uint32_t stages = stages_of(&configuration->parallelism);
     uint32_t block_classes = 0;
-    for (uint32_t c = 0; c < space->class_count; c++) { block_classes += is_block(space->classes[c].kind); }
+    for (uint32_t c = 0; c < space->class_count; c++) { block_classes += redco_class_is_block(space->classes[c].kind); }
     const bool alike = block_classes == 1 && configuration->parallelism.split == NULL && space->blocks % stages == 0;
     for (uint32_t c = 0; c < space->class_count; c++) {
-        const bool staged = stages > 1 && is_block(space->classes[c].kind);
+        const bool staged = stages > 1 && redco_class_is_block(space->classes[c].kind);
         configuration->layers_each[c] = !staged ? 1 : alike ? stages : space->classes[c].layers;
     }
 }
@@ -200,7 +195,7 @@ static redcoi_option comm_option(const redcoi_space *space, const redcoi_option 
 static bool wants(const redcoi_space *space, uint32_t class_index, redco_recompute recompute)
 {
     const redco_recompute policy = space->options.recompute;
-    if (!is_block(space->classes[class_index].kind)) { return recompute == REDCO_RECOMPUTE_NONE; }
+    if (!redco_class_is_block(space->classes[class_index].kind)) { return recompute == REDCO_RECOMPUTE_NONE; }
     return policy == REDCO_RECOMPUTE_COUNT ? redco_search_offers(&space->options, recompute) : policy == recompute;
 }
 
@@ -211,8 +206,8 @@ static void note_load(const redcoi_space *space, redcoi_configuration *configura
     const redco_layer_class *const class = &space->classes[class_index];
     redcoi_load *const load = &configuration->loads[group];
     const double pp = configuration->parallelism.pp;
-    if (is_block(class->kind)) { load->ratio = fmax(load->ratio, redco_layer_traffic_ratio(cost)); }
-    if (!is_block(class->kind) && configuration->parallelism.pp > 1) { return; }
+    if (redco_class_is_block(class->kind)) { load->ratio = fmax(load->ratio, redco_layer_traffic_ratio(cost)); }
+    if (!redco_class_is_block(class->kind) && configuration->parallelism.pp > 1) { return; }
     /* The fullest stage holds an even share at least; every one all but one of it, without a split by hand. */
     const double passes = fixed->scale * (double)configuration->parallelism.micro_batches, share = class->layers / pp;
     const double all = configuration->parallelism.pp <= 1         ? share
@@ -229,7 +224,7 @@ static bool allows(const redcoi_space *space, const redcoi_configuration *config
                    uint32_t class_index, redco_recompute recompute)
 {
     if (!wants(space, class_index, recompute)) { return false; }
-    if (!is_block(space->classes[class_index].kind) ||
+    if (!redco_class_is_block(space->classes[class_index].kind) ||
         configuration->first_module_group == configuration->group_count) {
         return true;
     }

@@ -30,7 +30,7 @@ static struct mix mix_of(const redco_model *model, const redco_candidate *candid
     for (uint32_t i = 0; i < candidate->assignment_count; i++) {
         const redco_assignment *part = &candidate->assignments[i];
         const redco_class_kind kind = classes[part->class_index].kind;
-        if (kind != REDCO_CLASS_BLOCK && kind != REDCO_CLASS_CROSS) { continue; }
+        if (!redco_class_is_block(kind)) { continue; }
         mix.counts[part->config.recompute] += part->layers;
         mix.all += part->layers;
     }

@@ -1,0 +1,249 @@
+/* The inputs of the cost model, and the checks of a parallelism. */
+#include "costmodel/closed_form/closed_form_internal.h"
+#include "costmodel/operators/compute_profile.h"
+
+#include <stdlib.h>
+
+enum { LONGEST_SEQUENCE = 1 << 24, LARGEST_MICRO_BATCH = 1 << 20 };
+
+static redco_status check_inputs(const redco_machine *machine, const redco_model *model, const redco_workload *workload,
+                                 redco_error *err)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t class_count = redco_model_classes(model, &classes);
+    if (class_count == 0 || class_count > REDCOI_CLASSES_MAX) {
+        return redco_fail(err, REDCO_EVALUE, redco_model_name(model), "has %zu classes of layers; 1 to %d are known",
+                          class_count, REDCOI_CLASSES_MAX);
+    }
+    if (machine->nodes == 0 || machine->gpus_per_node == 0) {
+        return redco_fail(err, REDCO_EVALUE, machine->name, "has no GPUs");
+    }
+    if (workload->seq_len == 0 || workload->seq_len > LONGEST_SEQUENCE) {
+        return redco_fail(err, REDCO_EVALUE, "sequence length", "is %u; 1 to %d tokens are possible", workload->seq_len,
+                          LONGEST_SEQUENCE);
+    }
+    if (workload->global_batch == 0) {
+        return redco_fail(err, REDCO_EVALUE, "global batch", "is 0; at least one sequence a step is needed");
+    }
+    if (workload->bucket_bytes == 0) {
+        return redco_fail(err, REDCO_EVALUE, "bucket", "is 0 bytes; gradients are reduced in buckets of more");
+    }
+    return REDCO_OK;
+}
+
+/* Workspace that products of that device were seen to ask for. */
+static void use_measured_workspace(redco_costs *costs)
+{
+    const redco_compute_profile *const measured = redco_comm_compute(costs->comm);
+    redco_engine *const engine = &costs->workload.engine;
+    if (engine->planned_memory && engine->workspace_bytes == 0 && measured != NULL) {
+        engine->workspace_bytes = redco_compute_profile_how(measured)->workspace_bytes;
+    }
+}
+
+double redcoi_fragmentation_ratio(const redco_costs *costs)
+{
+    const redco_engine *const engine = &costs->workload.engine;
+    return engine->planned_memory ? 0.0 : engine->fragmentation_percent / 100.0;
+}
+
+/* Where the allocator's share is known, CUDA's context alone is held back. */
+static void use_calibration(redco_costs *costs, const redco_calibration *calibration)
+{
+    costs->calibration = *calibration;
+    costs->calibrated++;
+    if (redcoi_fragmentation_ratio(costs) > 0.0) {
+        costs->calibration.reserve_bytes = redco_context_bytes;
+        costs->calibration.usable_memory_ratio = 1.0;
+    }
+}
+
+redco_status redco_costs_create(const redco_machine *machine, const redco_model *model, const redco_workload *workload,
+                                const redco_calibration *calibration, const redco_comm *comm, redco_costs **costs_out,
+                                redco_error *err)
+{
+    redco_compute compute;
+    redco_status st = check_inputs(machine, model, workload, err);
+    if (st != REDCO_OK) { return st; }
+    st = redco_compute_create(&machine->gpu, workload->precision, calibration, &compute, err);
+    if (st == REDCO_OK) { st = redco_compute_use_engine(&compute, &machine->gpu, &workload->engine, err); }
+    if (st != REDCO_OK) { return st; }
+    redco_costs *const costs = calloc(1, sizeof *costs);
+    if (costs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    costs->machine = *machine;
+    costs->model = model;
+    costs->dims = redco_model_get_dims(model);
+    costs->class_count = (uint32_t)redco_model_classes(model, &costs->classes);
+    costs->workload = *workload;
+    if (calibration->planned_memory) { costs->workload.engine.planned_memory = true; }
+    if (costs->workload.engine.planned_memory) { costs->workload.engine.memory = REDCO_MEMORY_FORMULAS; }
+    if ((workload->overlap & REDCO_OVERLAP_TP) != 0) { costs->workload.engine.async_tp = true; }
+    /* Processors keep it, also where they play GPUs of a cluster (executor/README.md). */
+    if (costs->workload.engine.planned_memory && !redco_gpu_is_host(&machine->gpu) && !calibration->keeps_gate) {
+        costs->workload.engine.made_again = true;
+    }
+    costs->workload.engine.widens =
+        costs->workload.engine.planned_memory && (redco_gpu_is_host(&machine->gpu) || calibration->processors);
+    use_calibration(costs, calibration);
+    costs->comm = comm;
+    use_measured_workspace(costs);
+    costs->compute = compute;
+    redco_compute_use_measured(&costs->compute, &machine->gpu, redco_comm_compute(comm));
+    costs->state_bytes = redco_state_bytes_of(workload->precision);
+    if (workload->engine.moment_bytes == 2 && workload->precision != REDCO_FP32) {
+        costs->state_bytes.optimizer -= 4; /* two moments of two bytes less */
+    }
+    const redco_graph_work *const work = redco_model_graph_work(costs->model);
+    if (work != NULL) { costs->state_bytes.optimizer -= 4 * (2 - work->optimizer_states); }
+    if (workload->engine.gradient_bytes > 0) { costs->state_bytes.gradient = workload->engine.gradient_bytes; }
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        if (redco_class_is_block(costs->classes[i].kind)) { costs->blocks += costs->classes[i].layers; }
+    }
+    *costs_out = costs;
+    return REDCO_OK;
+}
+
+bool redcoi_works_in_backward(const redco_engine *engine)
+{
+    return engine->planned_memory || engine->memory != REDCO_MEMORY_FORMULAS;
+}
+
+static void forget_ranks(redco_costs *costs)
+{
+    for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) { redcoi_rank_clear(&costs->ranks[i]); }
+    for (uint32_t i = 0; i < REDCOI_PACES_CACHED; i++) { costs->paces[i].tp = 0; }
+    redcoi_memo_clear(costs);
+}
+
+static void drop_layouts(redco_costs *costs)
+{
+    if (costs->layouts.free != NULL) { costs->layouts.free(costs->layouts.context); }
+    costs->layouts = (redco_layouts){.cost = NULL};
+}
+
+void redco_costs_free(redco_costs *costs)
+{
+    if (costs == NULL) { return; }
+    drop_layouts(costs);
+    forget_ranks(costs);
+    free(costs);
+}
+
+void redco_costs_set_layouts(redco_costs *costs, redco_layouts layouts)
+{
+    drop_layouts(costs);
+    forget_ranks(costs);
+    costs->layouts = layouts;
+    costs->layout_status = REDCO_OK;
+}
+
+redco_status redco_costs_failure(const redco_costs *costs, redco_error *err)
+{
+    if (costs->layout_status == REDCO_OK) { return REDCO_OK; }
+    return redco_fail(err, costs->layout_status, costs->layout_error.place, "%s", costs->layout_error.text);
+}
+
+const redco_compute *redco_costs_compute(const redco_costs *costs)
+{
+    return &costs->compute;
+}
+
+void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibration)
+{
+    const redco_gpu *const gpu = &costs->machine.gpu;
+    use_calibration(costs, calibration);
+    /* Neither call fails: what they check was checked when the costs were created, and is no constant. */
+    (void)redco_compute_create(gpu, costs->workload.precision, calibration, &costs->compute, NULL);
+    (void)redco_compute_use_engine(&costs->compute, gpu, &costs->workload.engine, NULL);
+    redco_compute_use_measured(&costs->compute, gpu, redco_comm_compute(costs->comm));
+    drop_layouts(costs);
+    forget_ranks(costs);
+}
+
+redco_mesh redco_costs_grid(const redco_costs *costs, const redco_parallelism *parallelism)
+{
+    return redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism);
+}
+
+redco_shape redco_costs_shape(const redco_costs *costs, const redco_parallelism *parallelism)
+{
+    return redcoi_shape_of(costs, parallelism);
+}
+
+static redco_status check_positions(const redco_costs *costs, redco_error *err)
+{
+    const redco_model_dims *const dims = costs->dims;
+    const uint32_t seq_len = costs->workload.seq_len;
+    if (dims->max_positions == 0 || seq_len <= dims->max_positions) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, "sequence length", "%u is more than the %u positions that %s learns", seq_len,
+                      dims->max_positions, redco_model_name(costs->model));
+}
+
+static redco_parallel_limits limits_of(const redco_costs *costs, const redco_parallelism *parallelism)
+{
+    return (redco_parallel_limits){.model = redco_model_name(costs->model),
+                                   .cluster = costs->machine.name,
+                                   .heads = costs->dims->heads,
+                                   .kv_heads = costs->dims->kv_heads,
+                                   .layers = costs->blocks,
+                                   .seq_len = costs->workload.seq_len,
+                                   .sequence_parallel = parallelism->sequence_parallel,
+                                   .zigzag = !costs->workload.engine.contiguous_context};
+}
+
+static redco_status check_degrees(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
+{
+    const redco_parallel p = redcoi_parallel_of(costs, parallelism);
+    const redco_parallel_limits limits = limits_of(costs, parallelism);
+    return redco_parallel_check(&p, &limits, err);
+}
+
+bool redcoi_cp_type_allowed(const redco_costs *costs, const redco_parallelism *parallelism)
+{
+    const redco_parallel p = redcoi_parallel_of(costs, parallelism);
+    const redco_parallel_limits limits = limits_of(costs, parallelism);
+    return redco_parallel_check_exchange(&p, &limits, NULL) == REDCO_OK;
+}
+
+/* A user's graph is laid out for some numbers of ranks, and may be one of a single micro-batch. */
+static redco_status check_graph(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
+{
+    const redco_graph_work *const work = redco_model_graph_work(costs->model);
+    const char *const name = redco_model_name(costs->model);
+    if (work == NULL) { return REDCO_OK; }
+    if (redco_graph_work_of(work, parallelism->tp) == NULL) {
+        return redco_fail(err, REDCO_EVALUE, "tp", "%u ranks: the graph of %s is not laid out for them",
+                          parallelism->tp, name);
+    }
+    if (work->examples > 0 && parallelism->micro_batch != work->examples) {
+        return redco_fail(err, REDCO_EVALUE, "micro-batch", "%u: the graph of %s is one of %u examples",
+                          parallelism->micro_batch, name, work->examples);
+    }
+    if (parallelism->sequence_parallel) {
+        return redco_fail(err, REDCO_EVALUE, "sequence parallelism", "%s is a pipeline: its examples are not sequences",
+                          name);
+    }
+    return REDCO_OK;
+}
+
+redco_status redco_parallelism_check(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
+{
+    const redco_parallelism *const s = parallelism;
+    if (s->tp == 0 || s->pp == 0 || s->cp == 0 || s->micro_batch == 0 || s->micro_batches == 0 || s->dp.gpus == 0 ||
+        s->dp.nodes == 0) {
+        return redco_fail(err, REDCO_EVALUE, "parallelism",
+                          "tp, pp, cp, dp, micro-batch and their number are at least 1");
+    }
+    redco_status st = check_positions(costs, err);
+    if (st == REDCO_OK) { st = check_graph(costs, s, err); }
+    if (st != REDCO_OK || (st = check_degrees(costs, s, err)) != REDCO_OK) { return st; }
+    const uint64_t batch = costs->workload.global_batch, dp = redco_mesh_ranks(s->dp);
+    if (s->micro_batch > LARGEST_MICRO_BATCH || batch % dp != 0 || batch / dp % s->micro_batch != 0 ||
+        batch / dp / s->micro_batch != s->micro_batches) {
+        return redco_fail(err, REDCO_EVALUE, "batch",
+                          "%llu sequences are not micro-batch %u x %llu micro-batches x %llu data-parallel ranks",
+                          (unsigned long long)batch, s->micro_batch, (unsigned long long)s->micro_batches,
+                          (unsigned long long)dp);
+    }
+    return s->pp > 1 ? redco_step_chunks_check(costs, s, err) : REDCO_OK;
+}

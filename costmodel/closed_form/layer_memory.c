@@ -1,0 +1,120 @@
+/* The memory of one layer on the rank that has most of it. */
+#include "costmodel/closed_form/closed_form_internal.h"
+#include "costmodel/closed_form/memory_graph.h"
+#include "costmodel/closed_form/memory_model.h"
+#include "costmodel/closed_form/memory_planned.h"
+#include "costmodel/closed_form/nccl_buffers.h"
+
+/* The fullest rank's share of one layer's states. Whole tensors (inter-tensor sharding) do not divide evenly, so each
+ * layer carries the imbalance of the whole model's assignment in proportion. */
+static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh, bool trained)
+{
+    const uint64_t parameter_shards = redco_mesh_ranks(job->shards.parameters);
+    const uint64_t owners = redco_mesh_ranks(mesh) / parameter_shards;
+    /* A stage that holds the head of a tied model without its embedding has a copy of the table. */
+    const uint64_t all = job->parallelism->pp > 1 ? job->times->gather_params : job->times->params;
+    const uint64_t held = trained ? all - (job->times->params - job->times->trained_params) : all;
+    const uint64_t params = redco_share_up(held, 1, parameter_shards);
+    if (owners <= 1) { return params; }
+    if (job->parallelism->scheme == REDCO_INTRA_TENSOR) { return redco_share_up(params, 1, owners); }
+    const uint64_t fullest = redcoi_fullest_owner(job->costs, job->parallelism->tp, owners);
+    return redco_share_up(params, fullest, trained ? job->rank->trained_params : job->rank->params);
+}
+
+redcoi_states redcoi_layer_states(const redcoi_job *job)
+{
+    const redco_state_bytes bytes = job->costs->state_bytes;
+    if (redco_model_graph_work(job->costs->model) != NULL) { return redcoi_graph_states(job); }
+    uint64_t params = sharded_params(job, job->shards.parameters, false);
+    if (redcoi_has_secondary(job)) {
+        params += redco_share_up(job->times->params, 1, redco_mesh_ranks(job->parallelism->secondary));
+    }
+    const uint64_t owned = sharded_params(job, job->shards.optimizer, true);
+    /* FSDP's shards are the 32-bit parameters that the optimizer updates; 16-bit ones are there while gathered. */
+    const redco_memory_kind memory = job->costs->workload.engine.memory;
+    const bool masters = (memory == REDCO_MEMORY_PYTORCH || memory == REDCO_MEMORY_XLA) &&
+                         redco_mesh_ranks(job->shards.parameters) > 1 && bytes.parameter == 2;
+    const uint32_t master_bytes = masters ? 4 : 0;
+    return (redcoi_states){.owned_params = owned,
+                           .parameter_bytes = params * (masters ? master_bytes : bytes.parameter),
+                           .gradient_bytes = sharded_params(job, job->shards.gradients, true) * bytes.gradient,
+                           .optimizer_bytes = owned * (bytes.optimizer - master_bytes)};
+}
+
+/* Values recomputed for the gradients of inputs stay until those of weights are made. Under DualPipe many of these
+ * come last, when little else is kept. */
+static void add_late(const redcoi_job *job, redco_layer_cost *cost)
+{
+    const uint64_t late = job->stage.late, of = job->stage.of;
+    const uint64_t again = redco_share_up(job->times->recompute_bytes[job->recompute], late, of);
+    if (job->parallelism->schedule == REDCO_PIPELINE_ZB_H1) {
+        cost->activation_bytes += again;
+        return;
+    }
+    const uint64_t last = again + redco_share_up(job->times->activation_bytes[job->recompute], late, of);
+    if (last > cost->activation_bytes) { cost->activation_bytes = last; }
+}
+
+void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco_layer_cost *cost)
+{
+    const redco_state_bytes bytes = job->costs->state_bytes;
+    const uint64_t held = job->stage.held, of = job->stage.of;
+    cost->parameter_bytes = redco_share_up(states->parameter_bytes, held, of);
+    cost->gradient_bytes = redco_share_up(states->gradient_bytes, held, of);
+    cost->optimizer_bytes = redco_share_up(states->optimizer_bytes, held, of);
+    cost->activation_bytes = redco_share_up(job->times->activation_bytes[job->recompute], job->stage.kept, of);
+    if (job->stage.late > 0 && job->recompute == REDCO_RECOMPUTE_FULL) { add_late(job, cost); }
+    cost->transient_bytes[REDCO_TRANSIENT_NCCL] = redcoi_sharded_bytes(job);
+    if (job->costs->workload.engine.planned_memory || redco_model_graph_work(job->costs->model) != NULL) {
+        redcoi_planned_transients(job, cost);
+        return;
+    }
+    if (redco_mesh_ranks(job->shards.parameters) > 1) { /* this layer's weights and those of the block fetched ahead */
+        cost->transient_bytes[REDCO_TRANSIENT_GATHER] =
+            (job->times->gather_params + job->rank->block_params) * bytes.parameter;
+    }
+    if (redco_mesh_ranks(job->shards.gradients) > 1) {
+        cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = redcoi_whole_gradient_bytes(job);
+    }
+    const uint64_t slot_bytes = redcoi_slot_bytes(job);
+    if (slot_bytes > cost->transient_bytes[REDCO_TRANSIENT_GRADIENT]) {
+        cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = slot_bytes;
+    }
+    /* Where backward's own buffers are known, those of one layer are there at a time, whatever its policy. */
+    const bool one_kind = job->costs->workload.engine.memory != REDCO_MEMORY_FORMULAS;
+    const int kind =
+        one_kind || job->recompute == REDCO_RECOMPUTE_FULL ? REDCO_TRANSIENT_RECOMPUTE : REDCO_TRANSIENT_SELECTIVE;
+    const uint64_t again = job->times->recompute_bytes[job->recompute];
+    cost->transient_bytes[kind] = again > job->logits_bytes ? again - job->logits_bytes : 0;
+}
+
+static void layout_memory(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                          uint32_t layout, const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
+                          redco_layer_cost *cost_out)
+{
+    redcoi_job job = redcoi_job_of(costs, parallelism, class_index, layout, config);
+    job.stage = stage;
+    job.logits_bytes = logits_bytes;
+    const redcoi_states states = redcoi_layer_states(&job);
+    redcoi_add_memory(&job, &states, cost_out);
+}
+
+void redcoi_layer_memory(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                         const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
+                         redco_layer_cost *cost_out)
+{
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    redco_layer_cost sum = {.compute_s = 0.0};
+    if (rank->layout_count[class_index] <= 1) {
+        layout_memory(costs, parallelism, class_index, 0, config, stage, logits_bytes, cost_out);
+        return;
+    }
+    for (uint32_t i = 0; i < rank->layout_count[class_index]; i++) {
+        redco_layer_cost cost = {.compute_s = 0.0};
+        layout_memory(costs, parallelism, class_index, i, config, stage, logits_bytes, &cost);
+        const uint32_t at = rank->first_layout[class_index] + i;
+        redcoi_cost_add(&sum, &cost, rank->members[at], rank->memory_members[at]);
+    }
+    redcoi_cost_divide(&sum, rank->member_count[class_index], rank->memory_count[class_index]);
+    *cost_out = sum;
+}
