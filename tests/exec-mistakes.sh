@@ -60,6 +60,22 @@ done
 build nan 's/return redco_cast(g, redco_mean_all(g, /return redco_cast(g, redco_mean_all(g, redco_log(g, redco_neg(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error))))/'
 # shellcheck disable=SC2086
 refuse 1 'loss' $good --pipeline nan.so
+# A loss that compares examples is another one for other micro-batches: said where redco-plan chooses that. Pairs of them;
+# a statistic that comes back to each; a product that sums over them. The examples of executor/pipelines are none.
+coupled() { # NAME SED
+    build "$1" "$2"
+    run redco-plan --pipeline "$1.so" --gpus 1
+    grep -q 'warning: the loss of first compares the examples of a micro-batch: .*fix it with --micro-batch$' err || bad "$1: not said"
+    run redco-plan --pipeline "$1.so" --gpus 1 --micro-batch 4
+    [ ! -s err ] || bad "$1: said where it is fixed"
+}
+coupled pairs 's/redco_mul(g, error, error)/redco_matmul(g, error, error, false, true)/'
+coupled norm 's/redco_mul(g, error, error)/redco_mul(g, error, redco_sub(g, error, redco_mean(g, error, 1, (const uint32_t[]){0}, true)))/'
+coupled covariance 's/redco_mul(g, error, error)/redco_matmul(g, error, error, true, false)/'
+for library in good.so "$pipelines"/*.so; do
+    run redco-plan --pipeline "$library" --gpus 1
+    [ ! -s err ] || bad "$library: compares no examples"
+done
 # A function that crashes: one line that says where, and the signal that it was.
 crashes() { # NAME SED COMMAND...: its line "*nowhere = 1"
     build "$1" "s/^#include.*/&\nstatic int *nowhere;/; $2"

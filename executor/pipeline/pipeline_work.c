@@ -18,6 +18,9 @@ static redco_status make_degree(redcoi_work_maker *m, redco_error *err)
     }
     redco_status st = redcoi_probes_make(m, REDCO_F32, err);
     if (st == REDCO_OK && m->tp == 1) { redcoi_probes_passes(m); }
+    if (st == REDCO_OK && m->tp == 1 && m->options->couples_out != NULL) {
+        st = redcoi_probes_couple(m, m->options->couples_out, err);
+    }
     if (st == REDCO_OK) { st = redcoi_work_ops(m, degree, err); }
     if (st == REDCO_OK) { st = redcoi_work_moments(m, REDCO_COMPUTED_32, degree, err); }
     if (st == REDCO_OK) { st = redcoi_work_inputs(m, degree, err); }
@@ -25,7 +28,7 @@ static redco_status make_degree(redcoi_work_maker *m, redco_error *err)
     redcoi_probes_free(m);
     free(m->names);
     m->names = NULL;
-    /* A loss that does not compute in 16 bits (random numbers are drawn in 32) has the values of 32. */
+    /* A loss that does not compute in 16 bits (it is not cast) has the values of 32. */
     redco_error why = {.status = REDCO_OK};
     bool widened = false;
     if (st == REDCO_OK) {

@@ -33,6 +33,9 @@ typedef struct redco_pipeline_work_options {
      *  shown */
     redco_status (*see)(void *context, redco_pipeline_graph *graph, redco_error *err);
     void *context;
+    /** NULL, or told whether the loss looks at examples together: pairs of them, or a statistic that comes back to
+     * each. It is then another one for other micro-batches. */
+    bool *couples_out;
 } redco_pipeline_work_options;
 
 /** The model that redco-plan plans: a config of type "pipeline", with the parameters and the work.

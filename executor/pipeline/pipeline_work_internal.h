@@ -58,6 +58,10 @@ void redcoi_probes_free(redcoi_work_maker *m);
 /** Finds the passes that hold the gradient of each parameter, in the first probe. */
 void redcoi_probes_passes(redcoi_work_maker *m);
 
+/** @param couple_out  whether forward looks at a micro-batch's examples together, as far as the sizes of the first two
+ *                     probes tell */
+redco_status redcoi_probes_couple(const redcoi_work_maker *m, bool *couple_out, redco_error *err);
+
 redco_status redcoi_work_ops(redcoi_work_maker *m, redco_degree_work *degree, redco_error *err);
 /** Shows the graphs to whoever measures them; those that he takes are gone. */
 redco_status redcoi_work_show(redcoi_work_maker *m, redco_error *err);

@@ -63,9 +63,21 @@ static redco_status make_model(const struct plan_args *args, json_t **config_out
     if (st == REDCO_OK && args->question.names.tp_rules != NULL) {
         st = redco_user_rules_read(args->question.names.tp_rules, &rules, err);
     }
-    const redco_pipeline_work_options options = {
-        .most_tp = given ? o->tp : MOST_DEGREE, .tp_given = given, .micro_batch = o->micro_batch, .rules = rules};
+    bool couples = false;
+    const redco_pipeline_work_options options = {.most_tp = given ? o->tp : MOST_DEGREE,
+                                                 .tp_given = given,
+                                                 .micro_batch = o->micro_batch,
+                                                 .rules = rules,
+                                                 .couples_out = o->micro_batch == 0 ? &couples : NULL};
     if (st == REDCO_OK) { st = redco_pipeline_model(file, &options, config_out, err); }
+    if (st == REDCO_OK && couples) {
+        char text[256];
+        (void)snprintf(text, sizeof text,
+                       "the loss of %.80s compares the examples of a micro-batch: it is another one for other "
+                       "micro-batches; fix it with --micro-batch",
+                       redco_user_pipeline_of(file)->name);
+        cli_warn(&args->cli, text);
+    }
     redco_user_rules_free(rules);
     redco_user_pipeline_close(file);
     return st;
