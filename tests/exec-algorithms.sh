@@ -178,7 +178,7 @@ wrong words ddpg 's/"--learning-rate 0.002/"--steps 3 --learning-rate 0.002/' 'i
     wrong frozen ddpg 's/REDCO_ASSIGNED/REDCO_FROZEN/' 'the train step assigns it; it is described as frozen'
     wrong whole lora 's/shape, "pixels"/shape, "pixels"/; s/^    redco_user_pipeline_input(shape, "pixels"/    redco_user_pipeline_training(shape, "", REDCO_FROZEN);\n&/' 'and all other parameters are not trained'
     wrong nobody lora 's/shape, "", REDCO_FROZEN/shape, "dense", REDCO_FROZEN/' '"dense" begins no parameter'
-    wrong rate ddpg 's/"actor.", 0.2/"actor.", 0.0/' 'has a rate factor that is not between 0 and 10^6'
+    wrong rate ddpg 's/"actor.", 0.2/"actor.", 0.0/' 'has a rate factor of 0; at least 1e-09 and below 1e+06 is possible'
     wrong passes fedavg 's/\.step = step,/.step = step, .collect_epochs = 2,/' 'has .collect_epochs, but no .collect'
     wrong memory ddpg 's/sizeof(struct state)/(uint64_t)1 << 40/' '.state_bytes is 1099511627776; at most 2^30'
     wrong odd ddpg 's/BATCH = 64/BATCH = 60/' 'collect() added 60 examples; 1 times these are no whole number of steps of 64' 2

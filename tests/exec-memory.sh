@@ -44,7 +44,7 @@ one() {
 }
 
 : >rows
-models='llama gpt2' policies='none full'
+models='llama gpt2 t5' policies='none full'
 [ "$size" = all ] && policies='none selective full' && models='llama mistral qwen2 qwen3 gpt2 gptj gpt_neox opt gemma phi3 internlm2 bloom mpt t5 mt5 bart'
 for model in $models; do
     sed 's/"\(n_layers\{0,1\}\|[a-z_]*_layers\)": [0-9]*/"\1": 4/' "$tests/data/models/medium/$model.json" >"$model.json"
@@ -52,6 +52,7 @@ for model in $models; do
         row quad "$model" 1 1 full
         row quad "$model" 2 1 none --strategy zero3
         [ "$model" = gpt2 ] || row quad "$model" 2 2 full --sequence-parallel
+        [ "$model" != t5 ] || row quad "$model" 4 2 none --strategy zero3 # its scaled head is reduced before the norm
         continue
     fi
     for policy in $policies; do

@@ -265,8 +265,9 @@ redco_value redcoi_lm_head(redcoi_pass *p, redco_value x)
     if (!p->dims->no_final_norm) { x = redcoi_lm_norm(p, REDCO_USE_FINAL_NORM, x); }
     if (has(p, REDCO_USE_PROJECT_OUT)) { x = redcoi_lm_product(p, REDCO_USE_PROJECT_OUT, x); }
     if (!p->dims->tied) { return redcoi_lm_product(p, REDCO_USE_HEAD, x); }
-    if (p->lm->family->scaled_tied_head) { x = redco_scale(p->g, x, 1.0 / sqrt((double)p->dims->hidden)); }
     begin(p, REDCO_USE_HEAD);
+    /* Of the head: reducing the gradient of its input comes before the norm's backward. */
+    if (p->lm->family->scaled_tied_head) { x = redco_scale(p->g, x, 1.0 / sqrt((double)p->dims->hidden)); }
     const redco_value y = redco_matmul(p->g, x, weight(p, REDCO_USE_TABLE, false), false, true);
     return plus_bias(p, REDCO_USE_HEAD, y);
 }
