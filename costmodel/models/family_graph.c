@@ -266,7 +266,7 @@ redco_value redcoi_lm_head(redcoi_pass *p, redco_value x)
     if (has(p, REDCO_USE_PROJECT_OUT)) { x = redcoi_lm_product(p, REDCO_USE_PROJECT_OUT, x); }
     if (!p->dims->tied) { return redcoi_lm_product(p, REDCO_USE_HEAD, x); }
     begin(p, REDCO_USE_HEAD);
-    /* Of the head: reducing the gradient of its input comes before the norm's backward. */
+    /* The scale belongs to the head: the gradient of its input is reduced before the norm's backward. */
     if (p->lm->family->scaled_tied_head) { x = redco_scale(p->g, x, 1.0 / sqrt((double)p->dims->hidden)); }
     const redco_value y = redco_matmul(p->g, x, weight(p, REDCO_USE_TABLE, false), false, true);
     return plus_bias(p, REDCO_USE_HEAD, y);

@@ -25,7 +25,7 @@ typedef struct redco_training_settings {
  *  @return a new reference; NULL when out of memory */
 json_t *redco_training_settings_json(const redco_training_settings *settings);
 
-/** Says what is different: "--beta1 0.5 (was 0.9), beta1 of out.weight 0.5 (was not its own) and 2 more".
+/** Says what is different: "--beta1 0.5 (was 0.9), beta1 of out.weight 0.5 (was not given) and 2 more".
  *  @param then, now  of redco_training_settings_json(); what is of another form says nothing
  *  @param text       "" if nothing is
  *  @return the number of differences */
