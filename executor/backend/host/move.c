@@ -163,19 +163,17 @@ redco_status redcoi_host_select(const redco_launch *launch, redco_error *err)
         /* Both are read and one is kept: a branch that follows numbers is guessed wrongly every other time. Masks of a
          * gradient, the commonest, have a loop that compilers make wide. */
 #define SELECT_AS(type)                                                                                                \
-    {                                                                                                                  \
-        const type *const x = (const void *)a, *const y = (const void *)b, first = *y;                                 \
-        type *const to = (void *)out;                                                                                  \
-        if (sc == 1 && sa == 1 && sb == 0) {                                                                           \
-            for (uint64_t i = 0; i < walk.count; i++) {                                                                \
-                const type kept = x[i];                                                                                \
-                to[i] = condition[i] != 0 ? kept : first;                                                              \
-            }                                                                                                          \
-        } else {                                                                                                       \
-            for (uint64_t i = 0; i < walk.count; i++) {                                                                \
-                const type kept = x[i * sa], other = y[i * sb];                                                        \
-                to[i] = condition[i * sc] != 0 ? kept : other;                                                         \
-            }                                                                                                          \
+    if (sc == 1 && sa == 1 && sb == 0) {                                                                               \
+        const type first = ((const type *)(const void *)b)[0];                                                         \
+        for (uint64_t i = 0; i < walk.count; i++) {                                                                    \
+            const type kept = ((const type *)(const void *)a)[i];                                                      \
+            ((type *)(void *)out)[i] = condition[i] != 0 ? kept : first;                                               \
+        }                                                                                                              \
+    } else {                                                                                                           \
+        for (uint64_t i = 0; i < walk.count; i++) {                                                                    \
+            const type kept = ((const type *)(const void *)a)[i * sa],                                                 \
+                       other = ((const type *)(const void *)b)[i * sb];                                                \
+            ((type *)(void *)out)[i] = condition[i * sc] != 0 ? kept : other;                                          \
         }                                                                                                              \
     }
         switch (bytes) {
