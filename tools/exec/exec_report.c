@@ -88,7 +88,7 @@ void exec_print_step(const struct exec_run *run, uint64_t number, const redco_tr
 {
     (void)printf("step %4llu", (unsigned long long)number);
     if (!run->replay) { (void)printf("  loss %.6f", step->loss); }
-    (void)printf("  %.3f s  %.0f tokens/s\n", step->time_s, tokens_of(run->plan) / step->time_s);
+    (void)printf("  %.4g s  %.0f tokens/s\n", step->time_s, tokens_of(run->plan) / step->time_s);
     (void)fflush(stdout);
 }
 

@@ -126,12 +126,16 @@ void html_head(FILE *out, const struct plan_args *args, const redco_inputs *inpu
         html_element(out, "<span>", "%u %s, %u%s %s each", machine->nodes, machine->nodes == 1 ? "node" : "nodes",
                      machine->gpus_per_node, part, machine->gpu.name);
     }
-    html_element(out, "<span>",
-                 ", %u " TIMES " %.4g Gb/s of network per node. %s tokens a step: %s sequences of %u, in %s.",
-                 machine->nics_per_node, machine->nic_bytes_per_s * 8e-9,
-                 format_large((double)workload->global_batch * workload->seq_len, b, sizeof b),
-                 format_count(workload->global_batch, a, sizeof a), workload->seq_len,
-                 redco_precision_words[workload->precision]);
+    html_element(out, "<span>", ", %u " TIMES " %.4g Gb/s of network per node. ", machine->nics_per_node,
+                 machine->nic_bytes_per_s * 8e-9);
+    (void)format_count(workload->global_batch, a, sizeof a);
+    if (report_of_examples(inputs)) {
+        html_element(out, "<span>", "%s examples a step, in %s.", a, redco_precision_words[workload->precision]);
+    } else {
+        html_element(out, "<span>", "%s tokens a step: %s sequences of %u, in %s.",
+                     format_large((double)workload->global_batch * workload->seq_len, b, sizeof b), a,
+                     workload->seq_len, redco_precision_words[workload->precision]);
+    }
     (void)fputs("</p>\n", out);
 }
 
@@ -159,7 +163,8 @@ void html_tiles(FILE *out, const struct plan_args *args, const redco_inputs *inp
     char a[SHORT];
     char b[SHORT];
     (void)fputs("<div class=tiles>", out);
-    tile(out, report_tokens(inputs, p, text, sizeof text), "tokens/s per GPU");
+    tile(out, report_tokens(inputs, p, text, sizeof text),
+         report_of_examples(inputs) ? "examples/s per GPU" : "tokens/s per GPU");
     tile(out, format_time(p->step_s, p->step_s, text, sizeof text), "a step");
     (void)snprintf(text, sizeof text, "%.2f", p->mfu);
     tile(out, text, args->question.options.workload.mfu_causal ? "MFU, causal attention" : "MFU, attention in full");
@@ -357,8 +362,8 @@ void html_figure(FILE *out, const char *svg, const char *what)
 
 size_t html_columns(const char *first, struct report_degrees degrees, const char *names[HTML_COLUMNS])
 {
-    static const char *const after[] = {"micro",  "params", "grads",        "optimizer", "<recompute",
-                                        "memory", "step",   "tokens/s/GPU", "MFU"};
+    const char *const rate = degrees.examples ? "examples/s/GPU" : "tokens/s/GPU";
+    const char *const after[] = {"micro", "params", "grads", "optimizer", "<recompute", "memory", "step", rate, "MFU"};
     size_t count = 0;
     names[count++] = first;
     names[count++] = "tp";
@@ -416,7 +421,7 @@ static void strategy_row(FILE *out, const struct plan_html *page, struct report_
 static void write_comparison(FILE *out, const struct plan_html *page, const struct html_comparison *comparison)
 {
     const char *names[HTML_COLUMNS];
-    struct report_degrees degrees = report_degrees_of(&page->result->ranked[0], (struct report_degrees){.pp = false});
+    struct report_degrees degrees = report_degrees_of(&page->result->ranked[0], report_no_degrees(page->inputs));
     bool copied = page->result->ranked[0].parallelism.secondary.gpus > 0;
     for (int i = REDCO_STRATEGY_ANY + 1; i < REDCO_STRATEGY_COUNT; i++) {
         const redco_search_result *result = comparison->named[i].result;

@@ -116,7 +116,7 @@ static void write_row(FILE *out, const struct plan_html_list *list, const struct
 static void write_table(FILE *out, const struct plan_html_list *list)
 {
     const char *names[HTML_COLUMNS];
-    struct report_degrees degrees = {.pp = false};
+    struct report_degrees degrees = report_no_degrees(list->inputs);
     bool copied = false;
     const struct report_row *const first = main_row(list);
     for (uint32_t i = 0; i < list->count; i++) {
@@ -145,7 +145,7 @@ static void write_table(FILE *out, const struct plan_html_list *list)
     }
     if (list->sizes) {
         html_element(out, "<p class=faint>", "%s",
-                     "scaling: tokens/s per GPU against those of the first number of GPUs that has a plan");
+                     "scaling: the rate per GPU against that of the first number of GPUs that has a plan");
     }
 }
 

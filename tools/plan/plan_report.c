@@ -142,9 +142,13 @@ void report_header(const struct plan_args *args, const redco_inputs *inputs, con
     const int used = table_width(where) + (long_names ? 0 : table_width(model) + 3);
     (void)printf("%s%s%s%s%s\n", model, long_names ? "\n" : DOT, where,
                  used + 2 + table_width(rates) > WIDEST_HEADER ? ",\n" : ", ", rates);
-    (void)printf("%s tokens a step: %s sequences " TIMES " %u",
-                 format_large((double)workload->global_batch * workload->seq_len, large, sizeof large),
-                 format_count(workload->global_batch, sequences, sizeof sequences), workload->seq_len);
+    if (report_of_examples(inputs)) {
+        (void)printf("%s examples a step", format_count(workload->global_batch, sequences, sizeof sequences));
+    } else {
+        (void)printf("%s tokens a step: %s sequences " TIMES " %u",
+                     format_large((double)workload->global_batch * workload->seq_len, large, sizeof large),
+                     format_count(workload->global_batch, sequences, sizeof sequences), workload->seq_len);
+    }
     if (one != NULL) {
         char of[SHORT] = "GPU";
         const uint64_t replica = (uint64_t)one->parallelism.tp * one->parallelism.cp * one->parallelism.pp;
@@ -247,8 +251,19 @@ const char *report_degrees(const redco_parallelism *parallelism, const char *is,
     return buffer;
 }
 
+bool report_of_examples(const redco_inputs *inputs)
+{
+    return redco_model_graph_work(inputs->model) != NULL;
+}
+
+struct report_degrees report_no_degrees(const redco_inputs *inputs)
+{
+    return (struct report_degrees){.examples = report_of_examples(inputs)};
+}
+
 struct report_degrees report_degrees_of(const redco_candidate *candidate, struct report_degrees seen)
 {
-    return (struct report_degrees){.pp = seen.pp || candidate->parallelism.pp > 1,
+    return (struct report_degrees){.examples = seen.examples,
+                                   .pp = seen.pp || candidate->parallelism.pp > 1,
                                    .cp = seen.cp || candidate->parallelism.cp > 1};
 }

@@ -79,6 +79,8 @@ const char *report_mesh(redco_mesh mesh, char *buffer, size_t size);
 /** A component's mesh where all layers have the same, else "mixed".
  *  @param offset  of the component in redco_shards. @return @p buffer */
 const char *report_shards(const redco_candidate *candidate, size_t offset, char *buffer, size_t size);
+/** @return whether it is a pipeline of a user: a step is one of examples, not of tokens */
+bool report_of_examples(const redco_inputs *inputs);
 /** "3,760 ± 380" tokens/s/GPU, with the band where the calibration has one. @return @p buffer */
 const char *report_tokens(const redco_inputs *inputs, const redco_prediction *p, char *buffer, size_t size);
 /** "none", "full", "full 13/40", "13 full, 7 sel": of the transformer layers. @return @p buffer */
@@ -96,7 +98,10 @@ const char *report_degrees(const redco_parallelism *parallelism, const char *is,
 /** One cell for the tensor-parallel degree, or several: more of them where a row's pp or cp is not 1. */
 struct report_degrees {
     bool pp, cp;
+    bool examples; /**< a pipeline of a user, whose rates are of examples, not of tokens */
 };
+/** None so far. */
+struct report_degrees report_no_degrees(const redco_inputs *inputs);
 struct report_degrees report_degrees_of(const redco_candidate *candidate, struct report_degrees seen);
 
 #endif

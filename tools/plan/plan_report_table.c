@@ -29,7 +29,7 @@ static void table_heading(struct table *table, enum report_kind kind, struct rep
     table_cell(table, "%s", many ? "memory" : "memory/GPU");
     table_cell(table, "step");
     if (kind == REPORT_RANKS) { table_cell(table, "closed form"); }
-    table_cell(table, "%s", many ? "tok/s/GPU" : "tokens/s/GPU");
+    table_cell(table, "%s%s", degrees.examples ? "examples" : many ? "tok" : "tokens", "/s/GPU");
     table_cell(table, "MFU");
     table_cell(table, "%s", many ? "exposed" : "exposed comm");
     if (kind == REPORT_SIZES) { table_cell(table, "scaling"); }
@@ -92,7 +92,7 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
     double like_s = 0.0;
     double first = 0.0;
     bool copied = false;
-    struct report_degrees degrees = {.pp = false};
+    struct report_degrees degrees = report_no_degrees(inputs);
     for (uint32_t i = 0; i < count; i++) {
         if (rows[i].candidate != NULL) { degrees = report_degrees_of(rows[i].candidate, degrees); }
     }

@@ -81,11 +81,12 @@ static void print_header(const struct sim_answer *a)
     (void)printf(DOT "%llu micro-%s of %u", (unsigned long long)plan->micro_batches,
                  plan->micro_batches == 1 ? "batch" : "batches", plan->micro_batch);
     print_overlap(c->workload.overlap);
-    (void)printf("\nstep      %s simulated" DOT "%s by the closed form (%s)" DOT "%s tokens/s/GPU" DOT "MFU %.3f\n\n",
+    (void)printf("\nstep      %s simulated" DOT "%s by the closed form (%s)" DOT "%s %s/s/GPU" DOT "MFU %.3f\n\n",
                  format_time(s->step_s, s->step_s, time, sizeof time),
                  format_time(a->closed.step_s, s->step_s, closed, sizeof closed),
                  format_change(a->closed.step_s / s->step_s - 1.0, change, sizeof change),
-                 format_count((uint64_t)(s->tokens_per_s_per_gpu + 0.5), tokens, sizeof tokens), s->mfu);
+                 format_count((uint64_t)(s->tokens_per_s_per_gpu + 0.5), tokens, sizeof tokens),
+                 redco_model_graph_work(c->inputs.model) != NULL ? "examples" : "tokens", s->mfu);
 }
 
 static void share_row(struct table *table, const char *name, double seconds, double step_s, double critical_s)
