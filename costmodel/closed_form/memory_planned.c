@@ -140,9 +140,10 @@ uint64_t redcoi_planned_logits_bytes(const redco_model *model, const redco_shape
     const struct tensors t = measure(model, 0, shape);
     const uint64_t tokens = tokens_of(shape), vocab = redco_share_up(dims->vocab, 1, shape->tp);
     const uint64_t logits = times(tokens, vocab);
-    const bool split = shape->sequence_parallel && shape->tp > 1;
-    return times(logits, shape->precision == REDCO_FP32 ? 4 : 2) + times(t.whole, split ? 2 : 1) +
-           product_bytes(shape, tokens, dims->hidden, vocab);
+    const bool split = shape->sequence_parallel && shape->tp > 1, half = shape->precision != REDCO_FP32;
+    const uint64_t product = times(t.whole, split ? 2 : 1) + product_bytes(shape, tokens, dims->hidden, vocab);
+    const uint64_t loss = half && shape->engine.widens ? times(logits, 2 * 4) : 0; /* logits, gradients in 32 bits */
+    return times(logits, half ? 2 : 4) + (product > loss ? product : loss);
 }
 
 uint64_t redcoi_planned_ffn_bytes(const redco_model *model, const redco_shape *shape)
