@@ -180,11 +180,10 @@ static redco_status replace_engine(redco_question *question, redco_inputs *input
     static const struct {
         uint32_t bit;
         const char *name;
-    } dimensions[] = {{REDCO_HAS_TP, "tensor parallelism"},
-                      {REDCO_HAS_SP, "sequence parallelism"},
-                      {REDCO_HAS_PP, "pipeline stages"},
-                      {REDCO_HAS_CHUNKS, "model chunks"},
-                      {REDCO_HAS_CP, "context parallelism"}};
+    } dimensions[] = {
+        {REDCO_HAS_TP, "tensor parallelism"},  {REDCO_HAS_SP, "sequence parallelism"},
+        {REDCO_HAS_PP, "pipeline stages"},     {REDCO_HAS_CHUNKS, "model chunks"},
+        {REDCO_HAS_CP, "context parallelism"}, {REDCO_HAS_GROUPS, "groups of more micro-batches than stages"}};
     uint32_t lacking = 0;
     const char *mock = NULL;
     redco_status st = REDCO_OK;
@@ -197,6 +196,10 @@ static redco_status replace_engine(redco_question *question, redco_inputs *input
     st = find_lacking(question, inputs, &lacking, err);
     mock = NULL;
     if (st == REDCO_OK && lacking != 0) { st = find_mock(inputs, lacking, &mock, err); }
+    if (st == REDCO_OK && mock == NULL && (lacking & ~(uint32_t)REDCO_HAS_GROUPS) != 0) {
+        lacking &= ~(uint32_t)REDCO_HAS_GROUPS; /* which only hide transfers */
+        st = find_mock(inputs, lacking, &mock, err);
+    }
     if (st != REDCO_OK || mock == NULL) { return st; }
     (void)snprintf(pick->usual, sizeof pick->usual, "%s", inputs->engine.engine.name);
     question->names.engine = mock; /* static */
@@ -219,7 +222,8 @@ redco_status redco_question_settle(redco_question *question, redco_inputs *input
 {
     const bool chosen = question->names.engine != NULL || question->names.calibration != NULL ||
                         question->names.profile_count > 0 || inputs->engine_named;
-    const uint32_t all = REDCO_HAS_TP | REDCO_HAS_SP | REDCO_HAS_PP | REDCO_HAS_CHUNKS | REDCO_HAS_CP;
+    const uint32_t all =
+        REDCO_HAS_TP | REDCO_HAS_SP | REDCO_HAS_PP | REDCO_HAS_CHUNKS | REDCO_HAS_CP | REDCO_HAS_GROUPS;
     *pick_out = (redco_engine_pick){.tried = false};
     redco_status st = question->try_engines ? pick_engine(question, inputs, pick_out, err) : REDCO_OK;
     if (st == REDCO_OK && pick_out->another) { st = read_again(question, inputs, err); }
@@ -250,6 +254,7 @@ uint32_t redco_setting_dimensions(const redco_parallelism *parallelism)
     return (parallelism->tp > 1 ? REDCO_HAS_TP : 0U) | (parallelism->pp > 1 ? REDCO_HAS_PP : 0U) |
            (parallelism->cp > 1 ? REDCO_HAS_CP : 0U) |
            (redco_parallelism_chunks(parallelism) > 1 ? REDCO_HAS_CHUNKS : 0U) |
+           (redco_parallelism_pipeline(parallelism).group > parallelism->pp ? REDCO_HAS_GROUPS : 0U) |
            (parallelism->sequence_parallel ? REDCO_HAS_SP : 0U);
 }
 
