@@ -280,19 +280,6 @@ static redco_status run_pass(redco_measurer *m, redcoi_graph_pass *p, uint32_t p
     return st;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* A low quantile: other programs can only make a pass longer, and now and then one is short by chance. */
-static double undisturbed(double *samples, uint32_t count)
-{
-    qsort(samples, count, sizeof *samples, by_size);
-    return samples[count / 8];
-}
-
 /* A reading of the clock, which each sample has. */
 static double clock_s(void)
 {
@@ -301,7 +288,7 @@ static double clock_s(void)
         const double before_s = redcoi_measure_now_s();
         samples[i] = redcoi_measure_now_s() - before_s;
     }
-    return undisturbed(samples, CLOCKS);
+    return redcoi_measure_undisturbed_s(samples, CLOCKS);
 }
 
 /* Operators of one name take the mean of their times. */
@@ -312,7 +299,7 @@ static void conclude(const redcoi_graph_pass *p, uint32_t passes)
     double each[MOST_PASSES], *const taken_s = samples_of(p, 0);
     for (uint32_t s = 0; s < steps + batches; s++) {
         for (uint32_t pass = 0; pass < passes; pass++) { each[pass] = samples_of(p, pass)[s]; }
-        taken_s[s] = fmax(least_s, undisturbed(each, passes) - each_clock_s);
+        taken_s[s] = fmax(least_s, redcoi_measure_undisturbed_s(each, passes) - each_clock_s);
     }
     for (uint32_t part = 0; part + batches < p->part_count; part++) {
         double sum_s = 0.0;

@@ -75,6 +75,18 @@ double redcoi_measure_used_s(void)
     return now_s(CLOCK_THREAD_CPUTIME_ID);
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double redcoi_measure_undisturbed_s(double *samples_s, uint32_t count)
+{
+    qsort(samples_s, count, sizeof *samples_s, by_size);
+    return samples_s[count / 8];
+}
+
 redco_status redcoi_measure_events(redco_measurer *m, uint32_t count, redco_error *err)
 {
     if (count <= m->event_count) { return REDCO_OK; }

@@ -1,13 +1,14 @@
 #include "executor/measure/measure_collectives.h"
 
+#include "executor/measure/measure_internal.h"
+
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { MOST_GROUPS = 64, LEAST_SAMPLES = 3, MOST_SAMPLES = 64, LEAST_RUNS = 1, MOST_RUNS = 10 };
 /* A sample moves about so many bytes: small messages are sent several times in a row. */
 static const uint64_t sample_bytes = 4 << 20;
-/* Nor takes it longer than this, if a single one does not; then two tries must do. */
+/* Nor takes it longer than this, if a single one does not; then one sample must do. */
 static const double sample_s = 0.1;
 /* Samples of one size take so long together, if that is more than the least number of them. */
 static const double size_s = 10e-3;
@@ -179,13 +180,6 @@ void redco_measure_collectives_free(redco_measure_collectives *collectives)
     free(collectives);
 }
 
-static double now_s(void)
-{
-    struct timespec t = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* The same on the memory of a device. */
 static redco_status run_queued(redco_measure_collectives *c, redco_process_group *process_group, redco_collective op,
                                uint64_t bytes, uint32_t turn, redco_error *err)
@@ -237,10 +231,10 @@ static redco_status time_runs(redco_measure_collectives *c, uint32_t g, redco_co
                               uint32_t runs, double *time_s_out, redco_error *err)
 {
     const redco_backend_calls *const calls = c->device_comm != NULL ? c->backend->calls : NULL;
-    const double began_s = now_s();
+    const double began_s = redcoi_measure_now_s();
     redco_status st = calls != NULL ? calls->event_set(c->backend, c->stream, c->events[0], err) : REDCO_OK;
     for (uint32_t r = 0; r < runs && st == REDCO_OK; r++) { st = run_op(c, g, op, bytes, r, err); }
-    *time_s_out = now_s() - began_s;
+    *time_s_out = redcoi_measure_now_s() - began_s;
     if (st == REDCO_OK && calls != NULL) {
         st = calls->event_set(c->backend, c->stream, c->events[1], err);
         if (st == REDCO_OK) { st = calls->event_finish(c->backend, c->events[1], err); }
@@ -260,15 +254,8 @@ static redco_status run_sample(redco_measure_collectives *c, uint32_t g, redco_c
     return st == REDCO_OK ? redco_all_reduce(c->all, REDCO_F64, REDCO_REDUCE_MAX, time_s_out, 1, "times", err) : st;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Some samples of one size, one where that takes long. Before them two single ones, the first of which warms buffers
- * and may wait for ranks that come from other work. Of many an eighth is faster than what counts, as of operators.
- * Ranks agree on the numbers, having the same times. */
+ * and may wait for ranks that come from other work. Ranks agree on the numbers, having the same times. */
 static redco_status run_size(redco_measure_collectives *c, uint32_t g, redco_collective op, uint64_t bytes,
                              double *time_s_out, redco_error *err)
 {
@@ -283,8 +270,7 @@ static redco_status run_size(redco_measure_collectives *c, uint32_t g, redco_col
         st = run_sample(c, g, op, bytes, runs, &taken_s[s], err);
     }
     if (st != REDCO_OK) { return st; }
-    qsort(taken_s, samples, sizeof *taken_s, by_size);
-    *time_s_out = fmin(*time_s_out, taken_s[samples / 8]);
+    *time_s_out = fmin(*time_s_out, redcoi_measure_undisturbed_s(taken_s, samples));
     return REDCO_OK;
 }
 

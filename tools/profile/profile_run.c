@@ -135,7 +135,7 @@ static double burst_seconds(const struct rank *r)
  */
 static redco_status one_round(struct rank *r)
 {
-    const size_t named = r->job->ops->count, again = r->rounds == 0 ? named : 0;
+    const size_t again = r->rounds == 0 ? r->job->ops->count : 0;
     redco_status st = REDCO_OK;
     for (size_t turn = 0; turn < r->case_count + again && st == REDCO_OK; turn++) {
         const size_t i = turn % r->case_count;

@@ -68,13 +68,6 @@ bool redcoi_host_is_shared(const redco_launch *launch, uint32_t tensor)
     return tensor == 4 && (launch->kind == REDCO_OP_ADAMW || launch->kind == REDCO_OP_ADAMW_ROUNDED);
 }
 
-static bool same_shape(const redco_tensor_type *a, const redco_tensor_type *b)
-{
-    bool same = a->rank == b->rank;
-    for (uint32_t i = 0; same && i < a->rank; i++) { same = a->dim[i] == b->dim[i]; }
-    return same;
-}
-
 bool redcoi_host_in_blocks(const redco_launch *launch)
 {
     const uint32_t count = launch->input_count + launch->output_count;
@@ -85,7 +78,9 @@ bool redcoi_host_in_blocks(const redco_launch *launch)
         const redco_tensor *const t =
             i < launch->input_count ? &launch->inputs[i] : &launch->outputs[i - launch->input_count];
         halves += redcoi_is_half(t->type.dtype) ? 1 : 0;
-        if (!redcoi_host_is_shared(launch, i) && !same_shape(&t->type, &launch->outputs[0].type)) { return false; }
+        if (!redcoi_host_is_shared(launch, i) && !redco_type_same_dims(&t->type, &launch->outputs[0].type)) {
+            return false;
+        }
     }
     return halves > 0 && halves <= REDCOI_BLOCKS_HALVES;
 }
