@@ -3,10 +3,10 @@
  * groups of size j whole under u, an integer;  x_u  nodes used under u c_1 y_{u,1} <= x_u,   (c_{j+1} / c_j) y_{u,j+1}
  * <= y_{u,j},   x_parent = sum of x_children,   x_root = nodes Tier by tier, from the leaves up: maximise sum_j bytes_j
  * sum_u y_{u,j} over the switches u that bound this tier, with the tiers below held at their best. */
+#include "planner/glpk/glpk_bounded.h"
 #include "planner/glpk/glpk_run.h"
 #include "planner/hosts/placement_internal.h"
 
-#include <glpk.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,17 +192,14 @@ static void watch(glp_tree *tree, void *info)
 /* Solves the current objective. @return true if proven; *best_out: its optimum */
 static bool solve(struct program *p, double *best_out)
 {
-    glp_smcp simplex;
     glp_iocp search;
-    glp_init_smcp(&simplex);
     glp_init_iocp(&search);
-    simplex.msg_lev = GLP_MSG_OFF;
     search.msg_lev = GLP_MSG_OFF;
     search.cb_func = watch;
     search.cb_info = p;
     p->nodes_seen = 0;
-    if (glp_simplex(p->lp, &simplex) != 0 || glp_get_status(p->lp) != GLP_OPT) { return false; }
-    if (glp_intopt(p->lp, &search) != 0 || glp_mip_status(p->lp) != GLP_OPT) { return false; }
+    if (redcoi_glpk_simplex(p->lp, GLP_PRIMAL) != 0 || glp_get_status(p->lp) != GLP_OPT) { return false; }
+    if (redcoi_glpk_branch(p->lp, &search) != 0 || glp_mip_status(p->lp) != GLP_OPT) { return false; }
     *best_out = glp_mip_obj_val(p->lp);
     return isfinite(*best_out);
 }

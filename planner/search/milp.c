@@ -1,8 +1,8 @@
 #include "planner/search/milp.h"
 
+#include "planner/glpk/glpk_bounded.h"
 #include "planner/glpk/glpk_run.h"
 
-#include <glpk.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -351,15 +351,8 @@ static bool read_answer(const struct solve *s, glp_prob *lp, redcoi_answer *answ
 static bool solve_once(struct solve *s, glp_prob *lp, redco_status *st, redco_error *err)
 {
     redcoi_milp_result *result = s->result;
-    glp_smcp simplex;
-    glp_init_smcp(&simplex);
-    simplex.msg_lev = GLP_MSG_OFF;
-    const int lp_code = glp_simplex(lp, &simplex);
-    if (lp_code != 0) {
-        *st = redco_fail(err, REDCO_ESYSTEM, "GLPK", "the simplex method failed: code %d", lp_code);
-        return true;
-    }
-    if (glp_get_status(lp) != GLP_OPT) { /* GLP_NOFEAS; the objective is bounded below by 0 */
+    if (redcoi_glpk_simplex(lp, GLP_PRIMAL) != 0) { return true; } /* open: neither an answer nor a bound */
+    if (glp_get_status(lp) != GLP_OPT) {                           /* GLP_NOFEAS; the objective is bounded below by 0 */
         result->proven = true;
         result->bound_s = (double)INFINITY;
         return true;
@@ -373,7 +366,7 @@ static bool solve_once(struct solve *s, glp_prob *lp, redco_status *st, redco_er
     branching.bt_tech = GLP_BT_BPH;
     branching.cb_func = watch;
     branching.cb_info = s;
-    const int code = glp_intopt(lp, &branching);
+    const int code = redcoi_glpk_branch(lp, &branching);
     if (code != 0 && code != GLP_EMIPGAP && code != GLP_ESTOP) {
         *st = redco_fail(err, REDCO_ESYSTEM, "GLPK", "branch and bound failed: code %d", code);
         return true;

@@ -167,10 +167,12 @@ static redco_status prove_configuration(struct search *s, const redcoi_configura
         goto out;
     }
     bool any = false;
+    double least_s = (double)INFINITY; /* the bound that stays where GLPK proves none */
     for (uint32_t g = 0; g < configuration->group_count; g++) {
         keep[g] =
             configuration->bounds_s[g] < best->value_s || (best->configuration == configuration && best->group == g);
         any = any || keep[g];
+        if (keep[g]) { least_s = fmin(least_s, configuration->bounds_s[g]); }
     }
     if (!any) { goto out; }
     problem = redcoi_problem_copy(configuration->pareto, keep);
@@ -181,7 +183,7 @@ static redco_status prove_configuration(struct search *s, const redcoi_configura
     const redcoi_milp_options options = {
         .uniform = true, .gap_ratio = s->space->options.gap_ratio / 4.0, .node_limit = UNIFORM_NODES};
     if ((st = redcoi_milp_solve(problem, &options, result, err)) != REDCO_OK) { goto out; }
-    s->bound_s = fmin(s->bound_s, result->bound_s);
+    s->bound_s = fmin(s->bound_s, fmax(result->bound_s, least_s));
     if (result->feasible && result->answer.objective_s < best->value_s * (1.0 - redcoi_exact_tie_ratio)) {
         redcoi_answer_to_origin(problem, configuration->pareto, &result->answer);
         redcoi_answer_to_origin(configuration->pareto, configuration->objective, &result->answer);

@@ -7,14 +7,14 @@
  * The products p x w stand in their tight form: with the weak one (z >= a + d - 1) GLPK needs minutes where it takes
  * milliseconds with this. Times are in the unit that makes the longest 1000, bytes in GiB: GLPK's simplex can go in
  * circles where costs are large. Should it still (limits below), enumeration with cuts answers: it is exact, too. */
+#include "planner/glpk/glpk_bounded.h"
 #include "planner/glpk/glpk_run.h"
 #include "planner/tensor_parallel/layer_graph.h"
 
-#include <glpk.h>
 #include <math.h>
 #include <time.h>
 
-enum { MOST_TERMS = 64, ATTEMPTS = 4, NODE_LIMIT = 100000, SIMPLEX_LIMIT = 20000, TIME_LIMIT_MS = 2000 };
+enum { MOST_TERMS = 64, ATTEMPTS = 4, NODE_LIMIT = 100000, TIME_LIMIT_MS = 2000 };
 
 static const double gib = 1073741824.0;
 
@@ -229,27 +229,22 @@ static void watch(glp_tree *tree, void *info)
 /* @return false when there is no answer, or none was found */
 static bool optimise(struct solve *s)
 {
-    glp_smcp simplex;
     glp_iocp search;
-    glp_init_smcp(&simplex);
     glp_init_iocp(&search);
-    simplex.msg_lev = GLP_MSG_OFF;
     search.msg_lev = GLP_MSG_OFF;
-    simplex.meth = GLP_DUALP;
-    simplex.it_lim = SIMPLEX_LIMIT;
     search.tm_lim = TIME_LIMIT_MS;
     search.tol_obj = 1e-9;
     search.cb_func = watch;
     search.cb_info = s;
     s->nodes_seen = 0;
     s->answer->proven = true;
-    if (glp_simplex(s->lp, &simplex) != 0) {
+    if (redcoi_glpk_simplex(s->lp, GLP_DUALP) != 0) {
         s->answer->proven = false;
         return false;
     }
     if (glp_get_status(s->lp) != GLP_OPT) { return false; }
     const double bound = glp_get_obj_val(s->lp);
-    const int code = glp_intopt(s->lp, &search);
+    const int code = redcoi_glpk_branch(s->lp, &search);
     const int status = glp_mip_status(s->lp);
     s->answer->proven = code == 0;
     if (status != GLP_OPT && status != GLP_FEAS) { return false; }
