@@ -13,7 +13,7 @@ failures=0
 wrong() { echo "$*" && failures=$((failures + 1)); }
 acceptance() { "$root/tools/gpu-acceptance" "$@" >"$scratch/out" 2>"$scratch/err"; }
 # whether the report says so, blanks aside
-says() { tr -d ' \n' <"$1" | grep -qF "$(printf '%s' "$2" | tr -d ' \n')" || wrong "$1 does not say $2"; }
+says() { tr -d ' \n' <"$1" | grep -F "$(printf '%s' "$2" | tr -d ' \n')" >/dev/null || wrong "$1 does not say $2"; }
 documents() { python3 - "$@" <<<'import json, sys
 for name in sys.argv[1:]: json.load(open(name))' || wrong "no JSON documents: $*"; }
 
