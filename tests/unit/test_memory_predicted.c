@@ -11,6 +11,7 @@
 #include "executor/backend/host/host.h"
 #include "executor/memory_plan/memory_categories.h"
 #include "executor/memory_plan/planned_memory.h"
+#include "planner/plan/plan.h"
 #include "planner/rules/rules.h"
 #include "planner/rules/rules_params.h"
 #include "planner/tensor_parallel/tp_placement.h"
@@ -22,7 +23,6 @@ static const double bound_ratio = 0.03;
 
 static const char *const models[] = {"llama", "mistral", "qwen2", "qwen3", "gpt2", "gptj", "gpt_neox", "opt"};
 enum { MODELS = sizeof models / sizeof models[0], SEQUENCES = 2, MICRO_BATCHES = 2 };
-static const char *const policy_names[] = {"none", "selective", "full"};
 
 typedef struct mesh_row {
     uint32_t tp;
@@ -213,7 +213,7 @@ static void compare(const char *model, const language_shape *shape, redco_recomp
            "| %7.1f %7.1f %+5.2f %%\n",
            model, fused ? "fused" : "plain", shape->dtype == REDCO_F32 ? "f32 " : "bf16", shape->ranks,
            shape->sequence_parallel ? "sp" : "  ", shape->layout != NULL ? "rules" : "pairs", shape->length,
-           policy_names[policy], (double)p.held_bytes[REDCO_ARENA_ACTIVATIONS] * 1e-6,
+           redco_recompute_words[policy], (double)p.held_bytes[REDCO_ARENA_ACTIVATIONS] * 1e-6,
            (double)p.held_bytes[REDCO_ARENA_LOGITS] * 1e-6, (double)p.held_bytes[REDCO_ARENA_RECOMPUTED] * 1e-6,
            (double)p.held_bytes[REDCO_ARENA_WORKING] * 1e-6, (double)p.held_bytes[REDCO_ARENA_WORKSPACE] * 1e-6,
            (double)p.arena_bytes * 1e-6, (double)h[REDCO_CATEGORY_ACTIVATIONS] * 1e-6,
