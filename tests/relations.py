@@ -12,6 +12,11 @@ import re
 TIE = 1e-3  # among layouts so near to each other the search takes the leanest
 DIGITS = 1e-8  # rounding of numbers in JSON
 
+
+class Silent(Exception):
+    """The relation says nothing of this question."""
+
+
 RELATIONS = {}  # name -> function
 
 
@@ -196,7 +201,7 @@ def top(ask, question, _):
     if abs(step(best[0]) / step(a) - 1) > DIGITS:
         return f"the answer {step(a):.6g} s, the first of the best five {step(best[0]):.6g} s"
     for row in best[1:]:
-        if step(row) < step(best[0]) * (1 - within(a) - TIE):
+        if value(row) < value(best[0]) * (1 - within(a) - TIE):
             return f"the first of five {step(best[0]):.6g} s, another {step(row):.6g} s"
     return ""
 
@@ -580,6 +585,8 @@ def cluster_file(root, folder, name, factors):
     """A preset's cluster with its GPU inside it, some values multiplied."""
     with open(os.path.join(root, "topology/presets/clusters", name + ".json"), encoding="utf-8") as f:
         cluster = json.load(f)
+    if "gpu" not in cluster["node"]:
+        raise Silent("a cluster that lists its GPUs one by one")
     gpu = cluster["node"]["gpu"]
     with open(os.path.join(root, "topology/presets/gpus", (gpu["value"] if isinstance(gpu, dict) else gpu) + ".json"),
               encoding="utf-8") as f:
