@@ -228,6 +228,9 @@ redco_status redco_simulate_trace(redco_costs *costs, const redco_parallelism *p
     redco_trace_add_note(*trace_out, "micro_batches", text);
     (void)snprintf(text, sizeof text, "%.9g", simulation.step_s);
     redco_trace_add_note(*trace_out, "step_s", text);
+    (void)snprintf(text, sizeof text, "simulated, %llu of %llu micro-batches", (unsigned long long)o.micro_batches,
+                   (unsigned long long)parallelism->micro_batches);
+    redco_trace_add_note(*trace_out, "source", o.micro_batches < parallelism->micro_batches ? text : "simulated");
 out:
     redco_timeline_free(timeline);
     redco_step_free(step);

@@ -23,6 +23,8 @@ struct readings {
     redco_compare_source *sources;
     const char **origins; /* their own words on how they came about */
     uint32_t count;
+    bool simulated;         /* by redco-sim */
+    uint64_t micro_batches; /* that a simulation lays out; 0: all */
 };
 
 static redco_status out_of_memory(redco_error *err)
@@ -51,15 +53,15 @@ static redco_status list_inputs(struct prediction *p, redco_error *err)
     return REDCO_OK;
 }
 
-/* Every micro-batch of the step is laid out. */
-static redco_status predict(const struct validate_arguments *a, const redco_plan *plan, redco_plan_case *c,
-                            struct prediction *p, redco_error *err)
+/* @param micro_batches  that are laid out; 0: all of the step */
+static redco_status predict(const struct validate_arguments *a, const redco_plan *plan, uint64_t micro_batches,
+                            redco_plan_case *c, struct prediction *p, redco_error *err)
 {
-    const redco_step_options all = {.micro_batches = 0};
+    const redco_step_options options = {.micro_batches = micro_batches};
     redco_status st = redco_plan_reopen(plan, a->files[0], a->plan_profiles, a->plan_profile_count, c, err);
     if (st != REDCO_OK ||
-        (st = redco_step_build(c->costs, &c->parallelism, c->assignments, c->assignment_count, &all, &p->step, err)) !=
-            REDCO_OK ||
+        (st = redco_step_build(c->costs, &c->parallelism, c->assignments, c->assignment_count, &options, &p->step,
+                               err)) != REDCO_OK ||
         (st = redco_timeline_create(p->step, &p->timeline, err)) != REDCO_OK ||
         (st = redco_timeline_check(p->timeline, err)) != REDCO_OK ||
         (st = redco_timeline_trace(p->timeline, &p->trace, err)) != REDCO_OK) {
@@ -96,6 +98,21 @@ static redco_status read_traces(const struct validate_arguments *a, struct readi
         r->origins[i] = redco_trace_note(r->traces[i], "source");
     }
     return REDCO_OK;
+}
+
+/* redco-sim writes "32 of 1024" where the others repeat these: the prediction is of as many. */
+static void find_simulated(struct readings *r)
+{
+    r->simulated = r->count > 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const char *const text = redco_trace_note(r->traces[i], "micro_batches");
+        char *end = NULL;
+        const uint64_t shown = text != NULL ? strtoull(text, &end, 10) : 0;
+        r->simulated =
+            r->simulated && shown > 0 && strncmp(end, " of ", 4) == 0 && (i == 0 || shown == r->micro_batches);
+        r->micro_batches = shown;
+    }
+    if (!r->simulated) { r->micro_batches = 0; }
 }
 
 static void readings_free(struct readings *r)
@@ -217,11 +234,11 @@ int validate_trace(const struct validate_arguments *arguments)
     int code = CLI_DONE;
     for (int w = 0; w < REDCO_WORK_COUNT; w++) { kinds[w] = redco_work_name((redco_work)w); }
     redco_status st = redco_plan_read(arguments->files[0], &plan, &err);
-    if (st == REDCO_OK) { (void)redco_plan_run_here(plan); } /* traces are of redco-exec */
-    if (st != REDCO_OK || (st = read_traces(arguments, &readings, &err)) != REDCO_OK ||
-        (st = predict(arguments, plan, &reopened, &predicted, &err)) != REDCO_OK) {
-        goto out;
-    }
+    if (st != REDCO_OK || (st = read_traces(arguments, &readings, &err)) != REDCO_OK) { goto out; }
+    find_simulated(&readings);
+    if (!readings.simulated) { (void)redco_plan_run_here(plan); } /* traces are of redco-exec */
+    st = predict(arguments, plan, readings.micro_batches, &reopened, &predicted, &err);
+    if (st != REDCO_OK) { goto out; }
     const redco_compare_source source = {predicted.trace, "the plan's prediction"};
     const redco_compare_graph graph = {predicted.first, predicted.inputs};
     st = redco_trace_compare(&source, readings.sources, readings.count, kinds, &graph, &comparison, &err);
