@@ -1,6 +1,7 @@
 #include "planner/run/run_estimate.h"
 
 #include "planner/run/run_events.h"
+#include "topology/base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -150,8 +151,9 @@ __attribute__((format(printf, 2, 3))) static void assume(redco_run_estimate *e, 
     va_list list;
     if (e->assumed_count == REDCO_RUN_MOST_ASSUMED) { return; }
     va_start(list, format);
-    (void)vsnprintf(e->assumed[e->assumed_count++], sizeof e->assumed[0], format, list);
+    (void)vsnprintf(e->assumed[e->assumed_count], sizeof e->assumed[0], format, list);
     va_end(list);
+    redco_text_clean(e->assumed[e->assumed_count++]); /* names of others, which may be cut within a character */
 }
 
 static redco_run_figure figure(double value, double low, double high, redco_run_evidence evidence)

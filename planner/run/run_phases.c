@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct redco_phases {
     redco_json *document;
@@ -59,6 +60,25 @@ static redco_status read_phase(const redco_json_value *row, redco_phase *out, re
     return st == REDCO_OK ? read_u32(row, "micro_batch", &out->micro_batch, err) : st;
 }
 
+/* An error about a value of the file names the value's place, and behind it the place that the library names, such as
+ * that of another file. */
+static redco_status fail_at(const redco_json_value *object, const char *key, const char *text, const redco_error *why,
+                            redco_error *err)
+{
+    char place[256], file[256];
+    (void)redco_json_place(object, key, place, sizeof place);
+    (void)redco_json_place(object, NULL, file, sizeof file);
+    const size_t length = strcspn(file, ":");
+    if (strncmp(why->place, file, length) == 0 && why->place[length] == ':') {
+        return redco_fail(err, why->status, why->place, "%s", why->text);
+    }
+    if (why->place[0] == '\0' || strcmp(why->place, key) == 0) {
+        return redco_fail(err, why->status, place, "%s", why->text);
+    }
+    const bool is_value = text != NULL && strcmp(why->place, text) == 0;
+    return redco_fail(err, why->status, place, is_value ? "\"%.200s\" %s" : "%.200s: %s", why->place, why->text);
+}
+
 /* Terms of the file are taken first into defaults of their own; what the command line said lies over them. */
 static redco_status read_terms(const redco_json_value *root, redco_run_words *words, redco_error *err)
 {
@@ -68,9 +88,11 @@ static redco_status read_terms(const redco_json_value *root, redco_run_words *wo
         if (!redco_json_has(root, redco_run_keys[i])) { continue; }
         redco_status st = redco_json_string(root, redco_run_keys[i], &text, err);
         if (st == REDCO_OK && redco_run_words_said(words, redco_run_keys[i])) { continue; }
+        redco_error why = {.status = REDCO_OK};
         if (st == REDCO_OK) {
             st = redco_run_words_take(words, redco_run_keys[i], text,
-                                      redco_json_place(root, redco_run_keys[i], place, sizeof place), err);
+                                      redco_json_place(root, redco_run_keys[i], place, sizeof place), &why);
+            if (st != REDCO_OK) { st = fail_at(root, redco_run_keys[i], text, &why, err); }
         }
         if (st != REDCO_OK) { return st; }
     }
@@ -88,7 +110,7 @@ static redco_status read_names(const redco_json_value *root, redco_input_names *
         if (!redco_json_has(root, texts[i].key)) { continue; }
         const redco_status st = redco_json_string(root, texts[i].key, &text, err);
         if (st != REDCO_OK) { return st; }
-        if (*texts[i].out == NULL) { *texts[i].out = text; }
+        if (*texts[i].out == NULL) { *texts[i].out = text; } /* places of errors are this very text: blame() */
     }
     return REDCO_OK;
 }
@@ -175,7 +197,7 @@ static redco_status plan_phase(const redco_phase *phase, const redco_question *q
                         (double)answer.result->shortfall.short_bytes / 1e9);
         goto out;
     }
-    (void)snprintf(out->name, sizeof out->name, "%.63s", phase->name);
+    out->name = phase->name;
     out->gpus = redco_plan_gpus(answer.plan);
     out->global_batch = o->workload.global_batch;
     out->seq_len = o->workload.seq_len;
@@ -191,6 +213,56 @@ out:
     return st;
 }
 
+/* The value of the file that an error of a phase is about: a degree or size that the phase gives, or the name of a
+ * model, cluster or engine; else the phase. */
+static redco_status blame(const redco_phases *phases, uint32_t at, const redco_input_names *names,
+                          const redco_error *why, redco_error *err)
+{
+    static const struct {
+        const char *quantity, *key;
+    } quantities[] = {{"gpus", "gpus"},
+                      {"dp", "gpus"},
+                      {"gpus", "tp"}, /* degrees do not divide the GPUs of the command line */
+                      {"gpus", "pp"},
+                      {"gpus", "cp"},
+                      {"batch", "global_batch"},
+                      {"global batch", "global_batch"},
+                      {"sequence length", "seq"},
+                      {"tp", "tp"},
+                      {"pp", "pp"},
+                      {"cp", "cp"},
+                      {"micro-batch", "micro_batch"}};
+    const struct {
+        const char *key, *text;
+    } texts[] = {{"model", names->model}, {"cluster", names->cluster}, {"engine", names->engine}};
+    const redco_json_value root = redco_json_root(phases->document);
+    redco_json_value list, row;
+    size_t count = 0;
+    char place[256];
+    redco_status st = redco_json_array(&root, "phases", &list, &count, err);
+    if (st == REDCO_OK) { st = redco_json_element(&list, at, &row, err); }
+    if (st != REDCO_OK) { return st; }
+    for (size_t i = 0; i < sizeof quantities / sizeof quantities[0]; i++) {
+        if (strcmp(why->place, quantities[i].quantity) == 0 && redco_json_has(&row, quantities[i].key)) {
+            return redco_fail(err, why->status, redco_json_place(&row, quantities[i].key, place, sizeof place), "%s",
+                              why->text);
+        }
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const char *text = NULL;
+        if (texts[i].text == NULL || strncmp(why->place, texts[i].text, strlen(texts[i].text)) != 0 ||
+            !redco_json_has(&root, texts[i].key) || redco_json_string(&root, texts[i].key, &text, NULL) != REDCO_OK ||
+            text != texts[i].text) {
+            continue;
+        }
+        return fail_at(&root, texts[i].key, text, why, err);
+    }
+    if (why->place[0] == '\0') {
+        return redco_fail(err, why->status, redco_json_place(&row, NULL, place, sizeof place), "%s", why->text);
+    }
+    return redco_fail(err, why->status, why->place, "phase %u, %.60s: %s", at + 1, phases->rows[at].name, why->text);
+}
+
 redco_status redco_phases_plan(const redco_phases *phases, const redco_question *question, const redco_run_words *words,
                                redco_phase_answer *answers_out, redco_run_estimate *total_out, redco_error *err)
 {
@@ -199,9 +271,7 @@ redco_status redco_phases_plan(const redco_phases *phases, const redco_question 
     for (uint32_t i = 0; i < phases->count && st == REDCO_OK; i++) {
         redco_error why = {.status = REDCO_OK};
         st = plan_phase(&phases->rows[i], question, words, &answers_out[i], &why);
-        if (st != REDCO_OK) {
-            st = redco_fail(err, st, why.place, "phase %u, %.60s: %s", i + 1, phases->rows[i].name, why.text);
-        }
+        if (st != REDCO_OK) { st = blame(phases, i, &question->names, &why, err); }
         if (st == REDCO_OK) { runs[i] = answers_out[i].run; }
     }
     if (st == REDCO_OK) { redco_run_total(runs, phases->count, total_out); }

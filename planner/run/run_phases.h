@@ -34,7 +34,7 @@ uint32_t redco_phases_count(const redco_phases *phases);
 
 /** One phase as it comes out. */
 typedef struct redco_phase_answer {
-    char name[64];
+    const char *name; /**< borrowed from the phases */
     uint64_t gpus, global_batch;
     uint32_t seq_len;
     redco_parallelism parallelism;

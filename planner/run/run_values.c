@@ -209,6 +209,9 @@ redco_status redco_price_from_json(const redco_json_value *root, const char *gpu
     if (st == REDCO_OK) { st = redco_json_only(root, keys, err); }
     if (st == REDCO_OK && redco_json_has(root, "currency")) {
         st = redco_json_string(root, "currency", &currency, err);
+        if (st == REDCO_OK && strlen(currency) >= 16) {
+            st = redco_json_fail(root, "currency", err, "\"%.20s\" has more than 15 bytes", currency);
+        }
     }
     if (st == REDCO_OK) { st = redco_json_array(root, "prices", &rows, &count, err); }
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {

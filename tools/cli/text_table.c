@@ -1,5 +1,7 @@
 #include "tools/cli/text_table.h"
 
+#include "topology/base/text.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -60,7 +62,8 @@ void table_cell(struct table *table, const char *format, ...)
     va_list args;
     va_start(args, format);
     if (row != NULL && row->count < MOST_COLUMNS) {
-        (void)vsnprintf(row->cells[row->count++], TABLE_CELL, format, args);
+        (void)vsnprintf(row->cells[row->count], TABLE_CELL, format, args);
+        redco_text_clean(row->cells[row->count++]);
     }
     va_end(args);
 }
@@ -70,8 +73,22 @@ void table_rest(struct table *table, const char *format, ...)
     struct row *const row = last_row(table);
     va_list args;
     va_start(args, format);
-    if (row != NULL) { (void)vsnprintf(row->rest, sizeof row->rest, format, args); }
+    if (row != NULL) {
+        (void)vsnprintf(row->rest, sizeof row->rest, format, args);
+        redco_text_clean(row->rest);
+    }
     va_end(args);
+}
+
+void table_line(const char *format, ...)
+{
+    char text[8 * TABLE_CELL];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    redco_text_clean(text);
+    (void)puts(text);
 }
 
 int table_width(const char *text)

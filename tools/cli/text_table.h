@@ -1,5 +1,5 @@
 /** @file text_table.h  Text tables for people: columns as wide as their widest cell, numbers right-aligned, and numbers
- * as people write them. UTF-8; widths count code points. */
+ * as people write them. UTF-8; widths count code points. What a terminal would obey in a cell is shown as "?". */
 #ifndef REDCO_TOOLS_TABLE_H
 #define REDCO_TOOLS_TABLE_H
 
@@ -21,6 +21,9 @@ __attribute__((format(printf, 2, 3))) void table_cell(struct table *table, const
 __attribute__((format(printf, 2, 3))) void table_rest(struct table *table, const char *format, ...);
 /** @param indent  printed before every row. @return false when a row was lost to a lack of memory */
 bool table_print(const struct table *table, const char *indent, FILE *stream);
+
+/** A line below or above a table, in which names of others are shown likewise. */
+__attribute__((format(printf, 1, 2))) void table_line(const char *format, ...);
 
 /** Columns that UTF-8 text takes. */
 int table_width(const char *text);

@@ -3,6 +3,7 @@
 
 #include "costmodel/closed_form/memory_model.h"
 #include "tools/cli/text_table.h"
+#include "topology/base/text.h"
 #include "topology/discovery/gpu_order.h"
 
 #include <stdarg.h>
@@ -103,6 +104,7 @@ __attribute__((format(printf, 2, 3))) static void line_item(struct line *line, c
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    redco_text_clean(text);
     const int width = table_width(text) + (line->begun ? 3 : 0);
     if (line->begun && line->column + width > WIDEST) {
         (void)printf("\n%*s", LABEL, "");

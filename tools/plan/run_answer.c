@@ -65,11 +65,11 @@ static void name_choice(const redco_frontier *f, const char *what, int index)
     char days[SHORT], cost[SHORT], gpus[SHORT];
     if (index < 0) { return; }
     const redco_frontier_row *const row = &f->rows[index];
-    (void)printf("%-9s %s GPUs of %s, %llu sequences a step: %s, %s%s%s\n", what,
-                 format_count(row->gpus, gpus, sizeof gpus), row->cluster, (unsigned long long)row->global_batch,
-                 run_days(&row->run.days, days, sizeof days),
-                 format_large(redco_frontier_cost(f, row), cost, sizeof cost), f->priced ? " " : " GPU-hours",
-                 f->priced ? f->currency[0] != '\0' ? f->currency : "of money" : "");
+    table_line("%-9s %s GPUs of %s, %llu sequences a step: %s, %s%s%s", what,
+               format_count(row->gpus, gpus, sizeof gpus), row->cluster, (unsigned long long)row->global_batch,
+               run_days(&row->run.days, days, sizeof days),
+               format_large(redco_frontier_cost(f, row), cost, sizeof cost), f->priced ? " " : " GPU-hours",
+               f->priced ? f->currency[0] != '\0' ? f->currency : "of money" : "");
 }
 
 static bool print_frontier(const struct plan_args *args, const redco_frontier *f)
@@ -84,8 +84,9 @@ static bool print_frontier(const struct plan_args *args, const redco_frontier *f
         precisions = precisions || f->rows[i].precision != f->rows[0].precision;
     }
     limited = args->run.deadline_s > 0.0 || args->run.budget > 0.0;
-    (void)printf("%s, %s tokens%s%s\n\n", f->model, format_large(args->run.words.terms.tokens, tokens, sizeof tokens),
-                 clusters ? "" : " on ", clusters ? "" : f->rows[0].cluster);
+    table_line("%s, %s tokens%s%s", f->model, format_large(args->run.words.terms.tokens, tokens, sizeof tokens),
+               clusters ? "" : " on ", clusters ? "" : f->rows[0].cluster);
+    (void)printf("\n");
     (void)snprintf(alignment, sizeof alignment, "l%sr%s%slrrrrr%srl", clusters ? "l" : "", batches ? "r" : "",
                    precisions ? "l" : "", f->priced ? "r" : "");
     struct table *const table = table_new(alignment);

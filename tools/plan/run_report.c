@@ -3,6 +3,7 @@
 #include "planner/run/run_json.h"
 #include "tools/cli/text_table.h"
 #include "tools/plan/plan_html.h"
+#include "topology/base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -68,6 +69,7 @@ __attribute__((format(printf, 2, 3))) static void item(struct line *line, const 
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    redco_text_clean(text);
     const int width = table_width(text) + (line->begun ? 3 : 0);
     if (line->begun && line->column + width > WIDEST) {
         (void)printf("\n%*s", LABEL, "");

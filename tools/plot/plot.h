@@ -56,6 +56,7 @@ struct plot_sheet {
 /** A plan as the pictures need it, from a document or filled in; texts belong to the document or to the caller. */
 struct plot_plan {
     struct redco_plan *document; /**< owned; NULL: filled in, or no plan was found */
+    char place[256];             /**< file and JSON pointer, for errors */
     const char *name;            /**< strategy */
     const char *model, *cluster, *gpu;
     const char *reason; /**< why it cannot be; NULL when it can */

@@ -95,6 +95,7 @@ static redco_status add_one(const redco_json_value *value, bool chosen, bool lis
     redco_plan *plan = NULL;
     bool feasible = true;
     redco_status st = REDCO_OK;
+    (void)redco_json_place(value, NULL, row.place, sizeof row.place);
     if (redco_json_has(value, "feasible")) { st = redco_json_bool(value, "feasible", &feasible, err); }
     if (st == REDCO_OK && !feasible) { st = read_refusal(value, &row, err); }
     if (st == REDCO_OK && feasible) {

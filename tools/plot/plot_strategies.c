@@ -17,7 +17,7 @@ static const struct plot_plan *first_feasible(const struct plot_plans *plans)
 
 static redco_status nothing_fits(const struct plot_plans *plans, redco_error *err)
 {
-    return redco_fail(err, REDCO_EVALUE, plans->count > 0 ? plans->rows[0].name : "",
+    return redco_fail(err, REDCO_EVALUE, plans->count > 0 ? plans->rows[0].place : "",
                       "no plan in the input fits, so there is nothing to draw%s%s", plans->count > 0 ? ": " : "",
                       plans->count > 0 ? plans->rows[0].reason : "");
 }
@@ -267,8 +267,8 @@ redco_status plot_pareto(const struct plot_plans *plans, struct plot_sheet *shee
     for (size_t i = 0; i < plans->count; i++) {
         const struct plot_plan *plan = &plans->rows[i];
         if (plan->reason == NULL && !same_model(plan, chosen)) {
-            return redco_fail(err, REDCO_EVALUE, plot_kind_words[PLOT_PARETO],
-                              "the input holds plans of %s and %s: one model to a picture", chosen->model, plan->model);
+            return redco_fail(err, REDCO_EVALUE, plan->place,
+                              "is a plan of %s, others are of %s: one model to a picture", plan->model, chosen->model);
         }
         listed += plan->reason == NULL && plan->listed;
     }
@@ -311,15 +311,15 @@ static redco_status group_plans(const struct plot_plans *plans, struct group *gr
         if (plan->reason != NULL) { continue; }
         while (at < count && !same_question(groups[at].first, plan)) { at++; }
         if (at == MOST_GROUPS) {
-            return redco_fail(err, REDCO_EVALUE, plot_kind_words[PLOT_OVERLAP],
-                              "the plans differ in more than overlap in more than %d ways", MOST_GROUPS);
+            return redco_fail(err, REDCO_EVALUE, plan->place,
+                              "the plans up to this one differ in more than overlap in more than %d ways", MOST_GROUPS);
         }
         if (at == count) {
             groups[count++].first = plan;
         } else if (groups[at].plans[plan->overlap] != NULL) {
-            return redco_fail(err, REDCO_EVALUE, plot_kind_words[PLOT_OVERLAP],
-                              "two plans of %s on %llu GPUs have the same overlap setting: give each setting once",
-                              plan->model, (unsigned long long)plan->gpus);
+            return redco_fail(err, REDCO_EVALUE, plan->place,
+                              "has model, GPUs and overlap setting of %s: give each setting once",
+                              groups[at].plans[plan->overlap]->place);
         }
         groups[at].plans[plan->overlap] = plan;
     }

@@ -269,7 +269,7 @@ static void print_report(const void *shown)
     for (size_t i = 0; i < report->rows.files.count; i++) {
         const struct entry *const entry = &report->entries[i];
         if (entry->request == NULL) {
-            printf("skipped  %s, %s: %s\n", entry->row->run->source, entry->row->run->location, entry->row->skip);
+            table_line("skipped  %s, %s: %s", entry->row->run->source, entry->row->run->location, entry->row->skip);
         }
     }
 }

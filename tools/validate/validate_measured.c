@@ -279,7 +279,8 @@ static void print_skipped(const struct report *report)
         for (size_t j = i; j < report->rows.files.count; j++) {
             rows += report->rows.rows[j].skip != NULL && strcmp(report->rows.rows[j].skip, reason) == 0 ? 1 : 0;
         }
-        printf("%s %4zu %s\n", any ? "         " : "\nskipped  ", rows, reason);
+        if (!any) { (void)printf("\n"); }
+        table_line("%s %4zu %s", any ? "         " : "skipped  ", rows, reason);
         any = true;
     }
 }
@@ -305,8 +306,9 @@ static void print_farthest(const struct report *report)
 {
     const struct validate_row *const worst = farthest_row(report);
     if (worst == NULL) { return; }
-    printf("\nclosed form and simulator differ most, by %+.1f %% of the step, on %s: %s\n",
-           100.0 * closed_change(worst), worst->run->source, worst->run->location);
+    (void)printf("\n");
+    table_line("closed form and simulator differ most, by %+.1f %% of the step, on %s: %s",
+               100.0 * closed_change(worst), worst->run->source, worst->run->location);
 }
 
 static redco_status add_source(struct report *report, const char *source, json_t *sources)
@@ -405,8 +407,9 @@ static void print_unknown(const struct report *report)
         for (size_t j = i; j < report->rows.files.count; j++) {
             rows += report->rows.rows[j].skip == NULL && strcmp(report->rows.rows[j].run->framework, name) == 0 ? 1 : 0;
         }
-        printf("\n%zu %s of framework \"%.60s\", which has no engine: priced as fsdp\n", rows,
-               rows == 1 ? "row" : "rows", name);
+        (void)printf("\n");
+        table_line("%zu %s of framework \"%.60s\", which has no engine: priced as fsdp", rows,
+                   rows == 1 ? "row" : "rows", name);
     }
 }
 

@@ -1,6 +1,7 @@
 /* redco-validate --profiles: NCCL's model against measured collectives. */
 #include "tools/validate/validate.h"
 
+#include "tools/cli/text_table.h"
 #include "topology/base/units.h"
 #include "topology/discovery/cluster.h"
 
@@ -395,7 +396,7 @@ static void print_report(const void *shown)
     print_summary(report);
     if (report->skipped_count > 0) { (void)printf("\nNot compared:\n\n"); }
     for (size_t i = 0; i < report->skipped_count; i++) {
-        (void)printf("- %s: %s\n", base_name(report->skipped[i].file), report->skipped[i].reason);
+        table_line("- %s: %s", base_name(report->skipped[i].file), report->skipped[i].reason);
     }
 }
 

@@ -232,8 +232,8 @@ static void print_report(const void *shown)
            100.0 * report->worst_ratio);
     for (size_t i = 0; i < report->source_count && report->source_count > 1; i++) {
         const struct source *const s = &report->sources[i];
-        printf("  %s: %zu groups, mean %.2f %%, worst %.1f %%\n", s->name, s->groups, 100.0 * s->mean_ratio,
-               100.0 * s->worst_ratio);
+        table_line("  %s: %zu groups, mean %.2f %%, worst %.1f %%", s->name, s->groups, 100.0 * s->mean_ratio,
+                   100.0 * s->worst_ratio);
     }
 }
 
