@@ -16,10 +16,29 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Pipes and devices can be endless. */
+static const size_t stream_max_bytes = (size_t)64 << 20;
+
+static redco_status too_large(const char *path, size_t max_bytes, bool regular, redco_error *err)
+{
+    return redco_fail(err, REDCO_EVALUE, path, "larger than %zu bytes, the most that is read %s", max_bytes,
+                      regular ? "here" : "from what is no regular file");
+}
+
 static redco_status read_stream(FILE *stream, const char *path, size_t max_bytes, char **contents_out, size_t *size_out,
                                 redco_error *err)
 {
-    size_t capacity = 65536;
+    struct stat info;
+    if (fstat(fileno(stream), &info) != 0) {
+        return redco_fail(err, REDCO_EIO, path, "cannot read: %s", strerror(errno));
+    }
+    if (S_ISDIR(info.st_mode)) { return redco_fail(err, REDCO_EIO, path, "is a folder, not a file"); }
+    const bool regular = S_ISREG(info.st_mode);
+    if (!regular && max_bytes > stream_max_bytes) { max_bytes = stream_max_bytes; }
+    if (regular && info.st_size > 0 && (uint64_t)info.st_size > max_bytes) {
+        return too_large(path, max_bytes, regular, err);
+    }
+    size_t capacity = regular && info.st_size > 0 ? (size_t)info.st_size + 1 : 65536; /* one more: to see the end */
     size_t size = 0;
     char *contents = malloc(capacity + 1);
     if (contents == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
@@ -28,11 +47,11 @@ static redco_status read_stream(FILE *stream, const char *path, size_t max_bytes
         size += got;
         if (size > max_bytes) {
             free(contents);
-            return redco_fail(err, REDCO_EVALUE, path, "larger than %zu bytes, the most that is read here", max_bytes);
+            return too_large(path, max_bytes, regular, err);
         }
         if (got == 0) { break; }
         if (size == capacity) {
-            capacity *= 2;
+            capacity = capacity < max_bytes / 2 ? 2 * capacity : max_bytes + 1;
             char *larger = realloc(contents, capacity + 1);
             if (larger == NULL) {
                 free(contents);
@@ -57,13 +76,7 @@ redco_status redco_file_read(const char *path, size_t max_bytes, char **contents
     if (strcmp(path, "-") == 0) { return read_stream(stdin, "standard input", max_bytes, contents_out, size_out, err); }
     FILE *stream = fopen(path, "re");
     if (stream == NULL) { return redco_fail(err, REDCO_EIO, path, "cannot open: %s", strerror(errno)); }
-    struct stat info;
-    redco_status st = REDCO_OK;
-    if (fstat(fileno(stream), &info) == 0 && S_ISDIR(info.st_mode)) {
-        st = redco_fail(err, REDCO_EIO, path, "is a folder, not a file");
-    } else {
-        st = read_stream(stream, path, max_bytes, contents_out, size_out, err);
-    }
+    const redco_status st = read_stream(stream, path, max_bytes, contents_out, size_out, err);
     (void)fclose(stream);
     return st;
 }

@@ -13,8 +13,8 @@ extern "C" {
 
 enum { REDCO_SHA256_HEX_SIZE = 65 };
 
-/** Reads a whole regular file (or "-" for standard input); a 0 byte is appended but not counted.
- *  @param max_bytes     larger files are refused
+/** Reads a whole file (or "-" for standard input); a 0 byte is appended but not counted.
+ *  @param max_bytes     larger files are refused; of pipes and devices at most 64 MiB are read
  *  @param contents_out  to be freed with free() */
 redco_status redco_file_read(const char *path, size_t max_bytes, char **contents_out, size_t *size_out,
                              redco_error *err);
