@@ -39,7 +39,7 @@ documents "$scratch/host/report.json" "$scratch/host/points.json"
 says "$scratch/host/report.json" '"bar": "operators of plan and trace have the same names", "wanted": "0 on one side only", "measured": "0", "status": "met"'
 says "$scratch/host/report.json" '"bar": "training like the reference", "wanted": "f32 within 1e-3, losses of bf16 within 1e-2", "measured": "2 trainings like the reference: parity.txt", "status": "met"'
 says "$scratch/host/report.json" '"bar": "step time, worst error", "wanted": "10 %"'
-[ "$(grep -c '"status": "not measured"' "$scratch/host/report.json")" = 8 ] || wrong 'on processors a bar was judged'
+[ "$(grep -c '"status": "not measured"' "$scratch/host/report.json")" = 9 ] || wrong 'on processors a bar was judged'
 [ "$(grep -c '"furthest"' "$scratch/host/report.json")" = 2 ] || wrong 'two rows are wanted'
 # A profile that is there is used; a folder of results is written over.
 acceptance --short --backend host "$scratch/host" || wrong 'a second run ended with an error'
@@ -49,7 +49,7 @@ grep -q '^| profile | passed | 0 | was there before |$' "$scratch/host/report.md
 # MFU 0.51 and 0.54; PyTorch 1.25 times as slow and 0.8 times: redco's worst ratio is 1.25.
 mkdir "$scratch/made" && cd "$scratch/made" || exit 2
 echo 2026-01-01T00:00:00Z >began.txt
-printf '%s\n' 'parity|passed|3|6 trainings' 'sanitizer|failed|9|not clean: a|b' 'PyTorch|passed|0|' >stages.txt
+printf '%s\n' 'parity|passed|3|6 trainings' 'shared GPU|failed|9|with MPS: 3 passed, not b' 'sanitizer|failed|9|not clean: a|b' 'PyTorch|passed|0|' >stages.txt
 printf '%s\n' '1B *|1B seq 1|a|1000|1.04|1.00|1.00|0.51|0.5|101|100|120|0|0|0.5|0.2|0.1|0.15|0.98|x 1/2 ms|7|690|700' \
     '7B *|7B seq 1|b|1000|0.98|1.00|0.80|0.54|0.5|102|100|120|0|0|0.5|0.2|0.1|0.15|0.98|x 1/2 ms|7' \
     '3B|3B seq 1|c|1000|1.12|1.00|1.00|0.40|0.5|96|100|120|0|1|0.5|0.2|0.1|0.15|0.98|x "1/2" ms|7' >rows.txt
@@ -79,6 +79,7 @@ grep -q '^| 1B seq 1 | 690 | 700 | 0.7 |$' report.md || wrong 'watts of a row' #
 says report.json '"predicted_watts": 690, "measured_watts": 700}'
 says report.json '"predicted_watts": null, "measured_watts": null}'
 says report.json '"bar": "compute-sanitizer", "wanted": "clean", "measured": "not clean: a", "status": "missed"'
+says report.json '"bar": "ranks that share the GPU, by NCCL", "wanted": "as one rank; a killed one ends all", "measured": "with MPS: 3 passed, not b", "status": "missed"'
 says report.json '"not_run": [{"row": "7B seq 2", "why": "no time: 3 s are left"}]'
 grep -q '^| 1B seq 1 | 1.0000 | 0.8000 | 1.250 | 0.00 | 0.00 | 30 |$' report.md || wrong 'the rows beside PyTorch'
 grep -q '^| 7B seq 1 | 0.9800 | 1.0000 | -2.0 % | 0.540 | 0.00 | 0.00 | +2.00 % | 50 % | 20 % | 15 % | 10 % | 2 % |$' report.md || wrong 'the row of 7B'
@@ -101,12 +102,19 @@ else
     echo 'skipped: gpu_torch.py was not run, PyTorch is not installed'
 fi
 
-# A device that is played.
+# A device that is played, and NCCL 2.30; with the older one that the mock library is by itself no rank shares a device. MPS
+# is played by a program that is one to be started and told to quit.
 if [ -n "$mocks" ] && [ -e "$mocks/libcuda.so.1" ]; then
-    REDCO_CUDA_FOLDERS='' LD_LIBRARY_PATH=$mocks acceptance --short --seconds 300 "$scratch/device" || { wrong "with mock libraries it ended with $?:" && cat "$scratch/err" "$scratch/out"; }
+    mkdir "$scratch/mps"
+    # shellcheck disable=SC2016 # the program's own variable
+    printf '#!/bin/sh\nif [ "${1-}" = -f ]; then echo begun >>%s/said && exec sleep 300; fi\ncat >>%s/said\n' "$scratch/mps" "$scratch/mps" >"$scratch/mps/nvidia-cuda-mps-control"
+    chmod +x "$scratch/mps/nvidia-cuda-mps-control"
+    PATH=$scratch/mps:$PATH MOCK_CUDA_MPS=1 MOCK_NCCL_VERSION=23007 REDCO_CUDA_FOLDERS='' LD_LIBRARY_PATH=$mocks acceptance --short --seconds 300 "$scratch/device" || { wrong "with mock libraries it ended with $?:" && cat "$scratch/err" "$scratch/out"; }
     documents "$scratch/device/report.json"
     says "$scratch/device/stages.txt" 'unit tests|passed|'
     says "$scratch/device/stages.txt" 'profile|passed|'
+    says "$scratch/device/report.json" '"bar": "ranks that share the GPU, by NCCL", "wanted": "as one rank; a killed one ends all", "measured": "3 runs of 2 and 4 ranks with MPS, as one rank: shared.txt", "status": "met"'
+    [ "$(tr '\n' ' ' <"$scratch/mps/said")" = 'begun quit ' ] || wrong "MPS: $(cat "$scratch/mps/said")"
     says "$scratch/device/stages.txt" 'replay|passed|'
     [ ! -s "$scratch/device/not-run.txt" ] || wrong "not run: $(cat "$scratch/device/not-run.txt")"
     [ "$(grep -c '"furthest"' "$scratch/device/report.json")" = 2 ] || wrong 'on a device two rows are wanted'

@@ -76,6 +76,8 @@ BEGIN {
     bar("rows run in the time given", enough " of " rows_wanted beside, judge(real && rows_wanted > 0, row_count >= enough && (beside == "" || pairs >= 4)), row_count + 0 " of " rows_wanted (beside == "" ? "" : ", PyTorch beside " pairs + 0))
     checked = ("parity" in status) && status["parity"] != "skipped"
     bar("training like the reference", "f32 within 1e-3, losses of bf16 within 1e-2", judge(checked, status["parity"] == "passed"), checked ? detail["parity"] : "-")
+    shared = ("shared GPU" in status) && status["shared GPU"] != "skipped"
+    bar("ranks that share the GPU, by NCCL", "as one rank; a killed one ends all", judge(shared, status["shared GPU"] == "passed"), "shared GPU" in status ? detail["shared GPU"] : "-")
     clean = ("sanitizer" in status) && status["sanitizer"] != "skipped"
     bar("compute-sanitizer", "clean", judge(clean, status["sanitizer"] == "passed"), clean ? detail["sanitizer"] : "-")
 

@@ -16,6 +16,7 @@
 #include "tools/exec/exec_timeline.h"
 #include "tools/launch/cuda_folders.h"
 #include "tools/launch/launched.h"
+#include "tools/launch/share_gpu.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -212,7 +213,9 @@ static redco_status run_steps(struct rank_run *r, redco_error *err)
         if (r->run.count == 2) { exec_device_graphs(&r->args->cli, leads, r->trainer, &r->run); }
         const bool shown = exec_timeline_shows(&r->timeline, r->at), last = r->at == r->args->steps;
         if (last) { exec_device_joules_end(&joules, &r->run); }
-        if (shown || last) { exec_device_reserve(&r->args->cli, r->backend, r->trainer, &r->run); }
+        if ((shown || last) && !r->args->share_gpu) { /* else it is other ranks', too */
+            exec_device_reserve(&r->args->cli, r->backend, r->trainer, &r->run);
+        }
         if (shown) { exec_timeline_add(&r->timeline, r->trainer, r->at); }
         st = after_step(r, done, err);
     }
@@ -334,14 +337,16 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
 /* A GPU, and what joins it to those of the other ranks. */
 static redco_status open_devices(struct rank_run *r, redco_error *err)
 {
-    const redco_nccl_options options = {.timeout_s = (double)r->args->timeout_s};
+    const bool share = r->args->share_gpu;
+    const redco_nccl_options options = {.timeout_s = (double)r->args->timeout_s, .share = share};
     const char **const folders = cuda_folders();
     const redco_cuda_options device = {.library_folders = folders};
     const double begin_s = exec_now_s();
-    redco_status st = redco_devices_open(r->world, &device, &r->backend, err);
+    redco_status st = redco_devices_open(r->world, &device, share, &r->backend, err);
     cuda_folders_free(folders);
     r->run.start.device_s = exec_now_s() - begin_s;
     if (st != REDCO_OK || r->args->replay) { return st; }
+    if (share && redco_world_rank(r->world) == 0) { exec_device_shared(&r->args->cli, r->backend); }
     st = redco_nccl_open(r->world, r->backend, &options, &r->device_comm, err);
     r->run.start.device_comm_s = exec_now_s() - begin_s - r->run.start.device_s;
     return st;
@@ -546,6 +551,10 @@ static int run(int argc, char **argv, bool rate_is_given)
     }
     if (rc != CLI_RUN) { return rc; }
     if (args.new_pipeline != NULL) { return exec_new_pipeline(&args.cli, args.new_pipeline); }
+    if (args.share_gpu && !share_gpu()) {
+        (void)redco_fail(&err, REDCO_ENOMEM, "--share-gpu", "out of memory");
+        return cli_fail(&args.cli, &err);
+    }
     const redco_status found = find_launcher(&launch, &err);
     launch.world.timeout_s = (double)args.timeout_s;
     if (args.listen != NULL) { launch.world.listen = args.listen; }

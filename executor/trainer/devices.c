@@ -49,8 +49,8 @@ static redco_status check_distinct(char (*names)[NAME_BYTES], uint32_t ranks, re
     return REDCO_OK;
 }
 
-redco_status redco_devices_open(redco_world *world, const redco_cuda_options *options, redco_backend **backend_out,
-                                redco_error *err)
+redco_status redco_devices_open(redco_world *world, const redco_cuda_options *options, bool share,
+                                redco_backend **backend_out, redco_error *err)
 {
     const uint32_t ranks = redco_world_size(world), rank = redco_world_rank(world);
     char own[NAME_BYTES] = "";
@@ -74,7 +74,7 @@ redco_status redco_devices_open(redco_world *world, const redco_cuda_options *op
     memset(own, 0, sizeof own);
     memcpy(own, device.uuid, strlen(device.uuid));
     if ((st = gather_names(all, own, names, "devices/gpus", err)) != REDCO_OK) { goto out; }
-    if ((st = check_distinct(names, ranks, err)) != REDCO_OK) { goto out; }
+    if (!share && (st = check_distinct(names, ranks, err)) != REDCO_OK) { goto out; }
     *backend_out = backend;
     backend = NULL;
 out:

@@ -160,13 +160,34 @@ void put_device(Room &room)
     memcpy(room.own().uuid, uuid.bytes, sizeof uuid.bytes);
 }
 
+// "MOCK_NCCL_VERSION=23007": 2.30.7
+int version()
+{
+    const char *const text = getenv("MOCK_NCCL_VERSION");
+    return text != nullptr ? atoi(text) : NCCL_VERSION_CODE;
+}
+
+bool setting(const char *name, const char *value)
+{
+    const char *const text = getenv(name);
+    return text != nullptr && strcmp(text, value) == 0;
+}
+
+// Several ranks on one device, which NCCL can since 2.30. Without the other two settings the real one may hang.
+ncclResult_t sharing()
+{
+    if (version() < NCCL_VERSION(2, 30, 0) || !setting("NCCL_MULTI_RANK_GPU_ENABLE", "1")) { return ncclInvalidUsage; }
+    if (setting("NCCL_MAX_CTAS", "1") && setting("NCCL_NVLS_ENABLE", "0")) { return ncclSuccess; }
+    return fail(ncclInvalidUsage, "ranks share a device without NCCL_MAX_CTAS=1 and NCCL_NVLS_ENABLE=0");
+}
+
 ncclResult_t enter(ncclComm *comm)
 {
     put_device(*comm->room);
     if (!comm->room->enter(comm->given_up) || comm->room->meet(comm->given_up, true) != 0) { return ncclInternalError; }
     for (int b = 1; b < comm->size; b++) {
         for (int a = 0; a < b; a++) {
-            if (memcmp(comm->room->slot(a).uuid, comm->room->slot(b).uuid, 16) == 0) {
+            if (memcmp(comm->room->slot(a).uuid, comm->room->slot(b).uuid, 16) == 0 && sharing() != ncclSuccess) {
                 return fail(ncclInvalidUsage, "Duplicate GPU detected : rank " + std::to_string(a) + " and rank " +
                                                   std::to_string(b) + " both on one CUDA device");
             }
@@ -331,7 +352,7 @@ extern "C" {
 
 ncclResult_t ncclGetVersion(int *version)
 {
-    *version = NCCL_VERSION_CODE;
+    *version = ::version();
     return ncclSuccess;
 }
 

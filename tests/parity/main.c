@@ -2,6 +2,7 @@
  * Exit code: 0 all are the same, 1 some differ, 2 usage, 3 a failure of the machine. */
 #include "costmodel/simulator/step.h"
 #include "tests/parity/parity.h"
+#include "tools/launch/share_gpu.h"
 
 #include <argp.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ enum {
     KEY_EVERY,
     KEY_DEFERRED,
     KEY_BACKEND,
+    KEY_SHARE,
     KEY_FUSE,
     KEY_GRAPHS,
     KEY_DATA
@@ -51,6 +53,7 @@ static const struct argp_option flags[] = {
      "Who computes and communicates; cuda: a GPU for each rank, and NCCL. The one rank that all are compared with is "
      "always the host",
      0},
+    {"share-gpu", KEY_SHARE, NULL, 0, "Ranks may have the same GPU, as redco-exec --share-gpu", 0},
     {"fuse", KEY_FUSE, "on|off", 0, "All plans with fused operators, or none (default: every second)", 0},
     {"cuda-graphs", KEY_GRAPHS, "on|off", 0, "On a GPU, steps as graphs (default), or operators one by one", 0},
     {"data", KEY_DATA, "FOLDER", 0, "Where models/oracle lies (default: tests/data of the sources)", 0},
@@ -85,6 +88,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         if (strcmp(text, "host") != 0 && strcmp(text, "cuda") != 0) { argp_error(state, "no backend \"%s\"", text); }
         o->cuda = strcmp(text, "cuda") == 0;
         return 0;
+    case KEY_SHARE: o->share_gpu = true; return share_gpu() ? 0 : ENOMEM;
     case KEY_FUSE:
         if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0) { argp_error(state, "\"%s\" is not on or off", text); }
         o->fuse = strcmp(text, "on") == 0 ? REDCO_TRAINER_FUSE_ON : REDCO_TRAINER_FUSE_OFF;

@@ -57,6 +57,7 @@ struct parity_options {
     bool f64, f32, bf16, sample, sockets;
     bool deferred;             /* on a device whose queues run later */
     bool cuda;                 /* on a GPU for each rank */
+    bool share_gpu;            /* or on fewer */
     bool every;                /* all combinations on 8 ranks and of all types, too */
     redco_trainer_fusing fuse; /* AUTO: every second */
     bool launch_each;          /* no graphs */

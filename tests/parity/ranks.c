@@ -78,10 +78,10 @@ static void note(struct parity_outcome *outcome, uint32_t rank, const redco_erro
     (void)snprintf(outcome->error, sizeof outcome->error, "rank %u: %.100s: %.250s", rank, err->place, err->text);
 }
 
-static redco_status open_device(redco_world *world, struct device *device, redco_error *err)
+static redco_status open_device(redco_world *world, bool share, struct device *device, redco_error *err)
 {
-    const redco_nccl_options options = {.timeout_s = timeout_s};
-    const redco_status st = redco_devices_open(world, NULL, &device->backend, err);
+    const redco_nccl_options options = {.timeout_s = timeout_s, .share = share};
+    const redco_status st = redco_devices_open(world, NULL, share, &device->backend, err);
     return st == REDCO_OK ? redco_nccl_open(world, device->backend, &options, &device->device_comm, err) : st;
 }
 
@@ -95,7 +95,7 @@ static int run_rank(const struct work *w, const redco_world_options *options)
     redco_status st = w->memory != NULL ? memory_open(w->memory, options->rank, &world, &err)
                                         : redco_world_open(options, &world, &err);
     if (st == REDCO_OK && w->asked->cuda) {
-        st = open_device(world, &device, &err);
+        st = open_device(world, w->asked->share_gpu, &device, &err);
         outcome->no_device = outcome->no_device || st != REDCO_OK;
     }
     for (size_t i = w->first; i < w->cases->count && st == REDCO_OK; i++) {

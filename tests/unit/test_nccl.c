@@ -98,7 +98,7 @@ static int run_rank(redco_world *world, void *context)
     redco_error err = {.status = REDCO_OK};
     (void)alarm(MOST_S);
     redco_status st = j->shared ? redco_cuda_open(&first, &r.device.backend, &err)
-                                : redco_devices_open(world, NULL, &r.device.backend, &err);
+                                : redco_devices_open(world, NULL, false, &r.device.backend, &err);
     if (st == REDCO_OK) { st = redco_nccl_open(world, r.device.backend, &j->options, &r.device.device_comm, &err); }
     int code = st == REDCO_OK ? j->run(&r) : 0;
     if (st != REDCO_OK) {

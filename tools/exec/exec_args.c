@@ -10,6 +10,7 @@ enum key {
     KEY_BACKEND = 0x100,
     KEY_FUSE,
     KEY_GRAPHS,
+    KEY_SHARE,
     KEY_STEPS,
     KEY_DATA,
     KEY_CHECK,
@@ -103,6 +104,7 @@ static const struct argp_option flags[] = {
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
     {"fuse", KEY_FUSE, "WHEN", 0, "Run operators that stand together as one, products with what follows them and elementwise ones: auto (default; on GPUs), on, off", 1},
     {"cuda-graphs", KEY_GRAPHS, "WHEN", 0, "On GPUs, what a step computes between communication is captured in the second step and launched as graphs from then on: on (default), off", 1},
+    {"share-gpu", KEY_SHARE, NULL, 0, "For tests only: ranks may have the same GPU, by NCCL 2.30 or newer; times and watts then say nothing", 1},
     {"check", KEY_CHECK, NULL, 0, "Train on one rank, too, and compare losses and weights (of bf16 and f16 losses alone); in f32 where --dtype says nothing", 1},
     {"fault", KEY_FAULT, "TENSOR@RANK:STEP", 0, "Add 0.01 to one element of the tensor on one rank after a step: see --check notice it", 1},
     {"emulate-compute", KEY_EMULATE, NULL, 0, "Computation is waited for as long as the plan predicts, communication is real", 1},
@@ -164,7 +166,8 @@ static error_t check_replay(struct exec_args *args)
                   {args->predict != NULL, "--predict"},
                   {args->save_weights != NULL, "--save-weights"},
                   {args->fault_tensor[0] != '\0', "--fault"},
-                  {args->emulate, "--emulate-compute"}};
+                  {args->emulate, "--emulate-compute"},
+                  {args->share_gpu, "--share-gpu"}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (!others[i].given) { continue; }
         return cli_bad_option(&args->cli, others[i].flag, "says nothing of one rank whose communication is emulated%s",
@@ -214,6 +217,9 @@ static error_t check_together(struct exec_args *args)
     }
     if (args->emulate && args->backend == EXEC_CUDA) {
         return cli_bad_option(&args->cli, "--emulate-compute", "needs --backend host: a GPU would have nothing to do");
+    }
+    if (args->share_gpu && args->backend != EXEC_CUDA) {
+        return cli_bad_option(&args->cli, "--share-gpu", "needs --backend cuda");
     }
     if (args->emulate && (args->evaluate != NULL || args->predict != NULL)) {
         return cli_bad_option(&args->cli, args->evaluate != NULL ? "--evaluate" : "--predict",
@@ -380,6 +386,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_DTYPE: return cli_word(&args->cli, "--dtype", text, dtype_words, &args->dtype);
     case KEY_FUSE: return cli_word(&args->cli, "--fuse", text, fuse_words, &args->fuse);
     case KEY_GRAPHS: return cli_word(&args->cli, "--cuda-graphs", text, graph_words, &args->graphs);
+    case KEY_SHARE: args->share_gpu = true; return 0;
     case KEY_CHECK: args->check = true; return 0;
     case KEY_FAULT: return read_fault(args, text);
     case KEY_EMULATE: args->emulate = true; return 0;
@@ -478,6 +485,7 @@ redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts 
     exec_fact(facts, "--dtype", "%s", redco_dtype_name(exec_dtype(args)));
     exec_fact(facts, "--fuse", "%s", fuse_words[args->fuse]);
     exec_fact(facts, "--cuda-graphs", "%s", graph_words[args->graphs]);
+    exec_fact(facts, "--share-gpu", "%s", args->share_gpu ? "given" : "not given");
     exec_fact(facts, "--check", "%s", args->check ? "given" : "not given");
     exec_fact(facts, "--emulate-compute", "%s", args->emulate ? "given" : "not given");
     exec_fact(facts, "--fault", "%s, rank %u, step %llu", args->fault_tensor[0] != '\0' ? args->fault_tensor : "none",

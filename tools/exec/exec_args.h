@@ -63,7 +63,7 @@ struct exec_args {
     int fuse;    /* index of fuse_words */
     int graphs;  /* index of graph_words */
     int dtype;   /* index of dtype_words, -1: the plan's */
-    bool check, emulate;
+    bool check, emulate, share_gpu;
     bool replay; /* one rank alone */
     uint64_t replay_rank;
     const char *timeline;

@@ -6,6 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
+void exec_device_shared(const struct cli *cli, const redco_backend *backend)
+{
+    redco_cuda_device device;
+    if (redco_cuda_describe(backend, &device, NULL) != REDCO_OK || device.mps) { return; }
+    cli_warn(cli,
+             "--share-gpu: without MPS ranks take turns on the GPU, and each exchange waits for them; start it with "
+             "nvidia-cuda-mps-control -d");
+}
+
 void exec_device_reserve(const struct cli *cli, redco_backend *backend, redco_trainer *trainer, struct exec_run *run)
 {
     redco_cuda_device device;

@@ -7,6 +7,8 @@
 #include "tools/cli/cli.h"
 #include "tools/exec/exec_report.h"
 
+/** Warns where ranks that share a GPU take turns on it. */
+void exec_device_shared(const struct cli *cli, const redco_backend *backend);
 /** The memory that driver, context and libraries hold on a GPU, when all of them were used: what is in use of it less
  * what redco asked for. Of other backends nothing. */
 void exec_device_reserve(const struct cli *cli, redco_backend *backend, redco_trainer *trainer, struct exec_run *run);

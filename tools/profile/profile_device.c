@@ -34,7 +34,7 @@ redco_status profile_device_open(const struct profile_job *job, redco_world *wor
     if (!job->cuda) { return redco_host_open(NULL, backend_out, err); }
     const char **const folders = cuda_folders();
     const redco_cuda_options options = {.library_folders = folders};
-    const redco_status st = redco_devices_open(world, &options, backend_out, err);
+    const redco_status st = redco_devices_open(world, &options, false, backend_out, err);
     cuda_folders_free(folders);
     return st;
 }

@@ -40,6 +40,7 @@ typedef struct redco_cuda_device {
     double clock_hz, memory_clock_hz;
     uint32_t driver_version, blas_version, dnn_version; /**< as the libraries give them; 0 where not loaded */
     char dnn_path[REDCO_CUDA_PATH_BYTES];               /**< "" likewise */
+    bool mps;                                           /**< work of several processes runs at once, by MPS */
 } redco_cuda_device;
 redco_status redco_cuda_describe(const redco_backend *backend, redco_cuda_device *device_out, redco_error *err);
 

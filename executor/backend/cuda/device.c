@@ -249,7 +249,7 @@ redco_status redco_cuda_describe(const redco_backend *backend, redco_cuda_device
                            .dnn_version = cuda->dnn == NULL ? 0 : redcoi_dnn_version(cuda)};
     redcoi_dnn_path(cuda, d.dnn_path);
     CUuuid uuid = {.bytes = {0}};
-    uint64_t clock_khz = 0, memory_clock_khz = 0;
+    uint64_t clock_khz = 0, memory_clock_khz = 0, mps = 0;
     size_t free_bytes = 0, total_bytes = 0;
     int version = 0;
     redco_status st = redcoi_cuda_enter(cuda, err);
@@ -268,6 +268,7 @@ redco_status redco_cuda_describe(const redco_backend *backend, redco_cuda_device
     }
     if (st == REDCO_OK) { st = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &clock_khz, err); }
     if (st == REDCO_OK) { st = attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &memory_clock_khz, err); }
+    if (st == REDCO_OK) { st = attribute(device, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, &mps, err); }
     if (st != REDCO_OK) { return st; }
     d.name[sizeof d.name - 1] = '\0';
     write_uuid(&uuid, d.uuid);
@@ -276,6 +277,7 @@ redco_status redco_cuda_describe(const redco_backend *backend, redco_cuda_device
     d.clock_hz = 1e3 * (double)clock_khz;
     d.memory_clock_hz = 1e3 * (double)memory_clock_khz;
     d.driver_version = (uint32_t)version;
+    d.mps = mps != 0;
     *device_out = d;
     return REDCO_OK;
 }

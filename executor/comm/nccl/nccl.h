@@ -40,19 +40,23 @@ typedef struct redco_nccl_options {
      *  2.28 starts one for non-blocking communicators. Calls cost the processor less, but a rank may hang in them when
      *  another one dies, until its launcher ends it. */
     bool blocking;
+    /** Ranks may have the same GPU: for tests. NCCL 2.30 or newer, and NCCL_MULTI_RANK_GPU_ENABLE=1 in the environment
+     *  when it is loaded. */
+    bool share;
 } redco_nccl_options;
 
 /** Every rank of the world calls it. Scalars of the device communicator's own go over the world.
  *  @param world    must outlive the device communicator
  *  @param backend  a CUDA device (executor/backend/cuda/cuda.h); must outlive the device communicator
  *  @param options  NULL for all zero
- *  @return REDCO_ESYSTEM if NCCL is missing or fails (also where ranks share a device), or redco was built without CUDA
+ *  @return REDCO_ESYSTEM if NCCL is missing, too old or fails (also where ranks share a device unasked), or redco was
+ * built without CUDA
  */
 redco_status redco_nccl_open(redco_world *world, redco_backend *backend, const redco_nccl_options *options,
                              redco_device_comm **device_comm_out, redco_error *err);
 
 /** The oldest that is used: its communicators are those that this was written for (2.28). */
-enum { REDCO_NCCL_OLDEST = 22800 };
+enum { REDCO_NCCL_OLDEST = 22800, REDCO_NCCL_OLDEST_SHARING = 23000 /* one GPU for several ranks */ };
 
 /** NCCL's version as ncclGetVersion() has it (22809 is 2.28.9), 0 where it cannot be loaded. */
 uint32_t redco_nccl_version(void);

@@ -22,15 +22,16 @@ static redco_status open_library(const redcoi_cuda *cuda, redcoi_nccl_library *n
                                     sizeof symbols / sizeof symbols[0], &nccl->library, err);
 }
 
-static redco_status check_version(const redcoi_nccl_library *nccl, redco_error *err)
+static redco_status check_version(const redcoi_nccl_library *nccl, bool share, redco_error *err)
 {
     int version = 0;
+    const int oldest = share ? REDCO_NCCL_OLDEST_SHARING : REDCO_NCCL_OLDEST;
     char path[REDCO_CUDA_PATH_BYTES];
-    if (nccl->get_version(&version) == ncclSuccess && version >= REDCO_NCCL_OLDEST) { return REDCO_OK; }
+    if (nccl->get_version(&version) == ncclSuccess && version >= oldest) { return REDCO_OK; }
     redcoi_library_path(nccl->library, path);
-    return redco_fail(err, REDCO_ESYSTEM, "nccl", "NCCL %d.%d.%d is too old (%s): %d.%d or newer is wanted",
-                      version / 10000, version / 100 % 100, version % 100, path, REDCO_NCCL_OLDEST / 10000,
-                      REDCO_NCCL_OLDEST / 100 % 100);
+    return redco_fail(err, REDCO_ESYSTEM, "nccl", "NCCL %d.%d.%d is too old (%s): %d.%d or newer is wanted%s",
+                      version / 10000, version / 100 % 100, version % 100, path, oldest / 10000, oldest / 100 % 100,
+                      share ? " where ranks share a GPU" : "");
 }
 
 uint32_t redco_nccl_version(void)
@@ -287,7 +288,7 @@ static redco_status join(redcoi_nccl_device_comm *device_comm, redco_error *err)
     redco_status st = redco_communicator_split(device_comm->world, colours, "nccl", &device_comm->heartbeat, err);
     free(colours);
     if (st == REDCO_OK) { st = open_library(device_comm->cuda, &device_comm->nccl, err); }
-    if (st == REDCO_OK) { st = check_version(&device_comm->nccl, err); }
+    if (st == REDCO_OK) { st = check_version(&device_comm->nccl, device_comm->options.share, err); }
     if (st == REDCO_OK) { st = share_id(device_comm, &id, err); } /* before the thread has the communicator */
     if (st == REDCO_OK) { st = redcoi_nccl_watch(device_comm, err); }
     return st == REDCO_OK ? open_root(device_comm, id, err) : st;
