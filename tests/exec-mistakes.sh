@@ -117,6 +117,14 @@ amiss untyped '' 'untyped.jsonl:2: "y" is no number' --predict untyped.jsonl
 # shellcheck disable=SC2086
 run $good --pipeline lacks.so --predict lacks.jsonl
 [ "$(wc -l <out)" -eq 2 ] || bad 'an example to predict needs its target'
+# A target that no class has, and a row that no table has: the example and the value, whatever the plan.
+compile classes "$tests/../executor/pipelines/digits.c" 's/redco_mean_all(scope->graph, redco_cross_entropy(\(.*\), digits, false))/redco_cross_entropy_mean(\1, digits)/; s/^    return st;/    for (uint32_t i = 0; i < count; i++) { digits[i] = (int32_t)json_integer_value(json_object_get(examples[i], "class")); }\n&/'
+pixels=$(printf '%064d' 0 | tr 0 a)
+for class in 3 -100 10; do printf '{"pixels": "%s", "digit": 0, "class": %s}\n' "$pixels" "$class"; done >classes.jsonl
+refuse 2 'classes.jsonl:3: input "digit": cross_entropy: index 10 is neither below 0, which is masked, nor in \[0, 10)$' \
+    redco-exec digits.json --pipeline classes.so --data classes.jsonl --steps 2
+run redco-exec digits.json --pipeline classes.so --data classes.jsonl --steps 2 --skip-bad
+grep -q 'classes.jsonl: 1 bad lines* ' err || bad 'a class too many is no bad line'
 # A function that ends its process, whichever and in which program: one error, a code that is not 0, and no file.
 ends() { # WHERE SED: exit(0) where it is planned, measured and run
     build "$1" "s/^#include.*/&\n#include <stdlib.h>/; $2"

@@ -137,7 +137,8 @@ redco_value redco_rms_norm(redco_graph *graph, redco_value a, redco_value scale,
 /** scale (a - mean) / sqrt(variance + epsilon) + shift */
 redco_value redco_layer_norm(redco_graph *graph, redco_value a, redco_value scale, redco_value shift, double epsilon);
 /** -log softmax(logits)[target] per row, as F64 for F64, else F32: logits [..., n], targets i32 [...].
- *  @param masked targets outside of [0, n), such as -100, have loss 0; else they are an error when it is run */
+ *  @param masked targets below 0, such as -100, have loss 0; others outside of [0, n) are an error when it is run, as
+ *                all are without */
 redco_value redco_cross_entropy(redco_graph *graph, redco_value logits, redco_value targets, bool masked);
 
 /** The mean of the cross entropy over rows whose target is asked for, which is not below 0: -100 marks others, as

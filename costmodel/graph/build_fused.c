@@ -43,7 +43,12 @@ redco_value redco_cross_entropy(redco_graph *graph, redco_value logits, redco_va
 {
     redco_attributes attributes;
     memset(&attributes, 0, sizeof attributes);
-    attributes.flags = masked ? REDCO_FLAG_MASKED : 0;
+    if (masked && !redcoi_graph_failed(graph) && logits < redco_graph_value_count(graph)) {
+        const redco_tensor_type *const type = redco_value_type(graph, logits);
+        attributes.flags = REDCO_FLAG_MASKED;
+        attributes.first = INT32_MIN;
+        attributes.end = type->rank > 0 ? (int64_t)type->dim[type->rank - 1] : 0;
+    }
     return apply(graph, REDCO_OP_CROSS_ENTROPY, (redco_value[]){logits, targets}, 2, &attributes);
 }
 

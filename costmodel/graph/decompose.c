@@ -244,16 +244,17 @@ REDCOI_DECOMPOSE(cross_entropy)
 {
     UNUSED(input_count);
     redco_graph *g = graph;
-    const redco_index_options options = target_options(attributes);
     const redco_value x = up(g, in[0]), lse = row_log_sum_exp(g, x);
+    redco_value picked = REDCO_NO_VALUE;
     if (redcoi_graph_failed(g)) { return; }
     const redco_tensor_type rows = *redco_value_type(g, in[1]), type = *redco_value_type(g, x);
     out[1] = redco_reshape(g, lse, rows.rank, rows.dim);
-    out[0] = redco_sub(g, out[1], redco_pick(g, x, in[1], &options));
-    if (options.masked) {
-        const redco_value low = redcoi_constant_like(g, in[1], (double)options.offset);
+    redco_graph_apply(g, REDCO_OP_PICK, (redco_value[]){x, in[1]}, 2, attributes, &picked); /* the same indices */
+    out[0] = redco_sub(g, out[1], picked);
+    if ((attributes->flags & REDCO_FLAG_MASKED) != 0) {
+        const redco_value low = redcoi_constant_like(g, in[1], (double)attributes->offset);
         const redco_value high =
-            redcoi_constant_like(g, in[1], (double)options.offset + (double)type.dim[type.rank - 1]);
+            redcoi_constant_like(g, in[1], (double)attributes->offset + (double)type.dim[type.rank - 1]);
         const redco_value inside = redco_and(g, redco_less_equal(g, low, in[1]), redco_less(g, in[1], high));
         out[0] = redco_select(g, inside, out[0], redcoi_constant_like(g, out[0], 0));
     }

@@ -141,6 +141,8 @@ enum redco_op_flags {
 typedef struct redco_attributes {
     double scalar;                  /**< constant's value, exponent, epsilon of norms, scale of attention */
     int64_t offset;                 /**< index that means row 0; attention: position of query 0 among the keys */
+    int64_t first, end;             /**< with REDCO_FLAG_MASKED: indices outside of [first, end) are an error all the
+                                       same; both 0: none is */
     uint64_t window;                /**< attention: a query sees that many last keys; 0 = all */
     uint64_t stream;                /**< random: which of a key's independent streams */
     uint64_t begin[REDCO_RANK_MAX]; /**< slice, pad: where the smaller tensor lies; random: where this part lies */

@@ -87,7 +87,17 @@ static void apply_plain(redcoi_builder *b, const redco_op *op, const redcoi_choi
     redcoi_insert_all(b, op, op->kind, &a, in, op->input_count, out);
 }
 
-/** Indices count from the first row of this rank, others' rows are skipped. */
+/** Rows of other ranks are skipped. Those that no rank has are the error that they are on one rank. */
+static void skip_others(redco_attributes *a, uint64_t rows)
+{
+    if ((a->flags & REDCO_FLAG_MASKED) == 0) {
+        a->first = a->offset;
+        a->end = a->offset + (int64_t)rows;
+    }
+    a->flags |= REDCO_FLAG_MASKED;
+}
+
+/** Indices count from the first row of this rank. */
 static void apply_rows(redcoi_builder *b, const redco_op *op, const redcoi_choice *c, const redco_value *in,
                        redco_value *out)
 {
@@ -96,8 +106,8 @@ static void apply_rows(redcoi_builder *b, const redco_op *op, const redcoi_choic
     const redco_value table = reads ? op->inputs[0] : op->first_output;
     const redco_tp_layout layout = reads ? c->in[0] : c->out[0];
     const uint64_t rows = local_type(b, table, layout).dim[layout.dim];
+    skip_others(&a, redco_value_type(b->global, table)->dim[layout.dim]);
     a.offset += (int64_t)(b->rank * rows);
-    a.flags |= REDCO_FLAG_MASKED;
     if (!reads) { a.size[0] = rows; }
     mark(b, &a);
     redcoi_insert_all(b, op, op->kind, &a, in, op->input_count, out);
@@ -138,8 +148,8 @@ static void apply_vocabulary(redcoi_builder *b, const redco_op *op, const redcoi
     redco_attributes a = op->attributes;
     const redco_tensor_type *type = redco_value_type(b->global, op->inputs[0]);
     const uint64_t words = type->dim[type->rank - 1];
+    skip_others(&a, words);
     a.offset += (int64_t)(b->rank * (words / b->ranks));
-    a.flags |= REDCO_FLAG_MASKED;
     mark(b, &a);
     (void)c;
     redcoi_insert_all(b, op, REDCO_OP_CROSS_ENTROPY, &a, in, 2, local);

@@ -11,6 +11,26 @@ uint32_t redco_op_overwrites(redco_op_kind kind)
     return redco_op_kind_class(kind) == REDCO_CLASS_ELEMENTWISE ? REDCO_INPUTS_MAX : 0;
 }
 
+redco_index_range redco_launch_indices(const redco_launch *launch, uint64_t rows)
+{
+    const redco_attributes *const a = launch->attributes;
+    if ((a->flags & REDCO_FLAG_MASKED) == 0) { return (redco_index_range){a->offset, a->offset + (int64_t)rows}; }
+    return a->first < a->end ? (redco_index_range){a->first, a->end} : (redco_index_range){INT64_MIN, INT64_MAX};
+}
+
+redco_status redco_index_refuse(redco_op_kind kind, const char *place, int32_t index, redco_index_range range,
+                                redco_error *err)
+{
+    const char *const name = redco_op_kind_name(kind);
+    if (range.first <= INT32_MIN) {
+        return redco_fail(err, REDCO_EVALUE, place,
+                          "%s: index %d is neither below 0, which is masked, nor in [0, %lld)", name, index,
+                          (long long)range.end);
+    }
+    return redco_fail(err, REDCO_EVALUE, place, "%s: index %d is outside of [%lld, %lld)", name, index,
+                      (long long)range.first, (long long)range.end);
+}
+
 static bool has_fused(void *context, const redco_op *op, const redco_tensor_type *inputs,
                       const redco_tensor_type *outputs)
 {

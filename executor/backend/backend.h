@@ -55,6 +55,15 @@ typedef struct redco_launch {
     const char *name; /**< for errors: "fwd/block.3/qkv" */
 } redco_launch;
 
+/** The indices that an operator takes without an error, of a table of @p rows from its offset on: [first, end). */
+typedef struct redco_index_range {
+    int64_t first, end;
+} redco_index_range;
+redco_index_range redco_launch_indices(const redco_launch *launch, uint64_t rows);
+/** The error of another one. @return REDCO_EVALUE */
+redco_status redco_index_refuse(redco_op_kind kind, const char *place, int32_t index, redco_index_range range,
+                                redco_error *err);
+
 /** Stands for communication whose other ranks are not there. */
 typedef struct redco_occupation {
     double seconds;

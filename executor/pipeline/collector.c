@@ -2,6 +2,7 @@
 
 #include "executor/backend/host/kernels.h"
 #include "executor/data/tokens.h"
+#include "executor/pipeline/index_checks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@ enum { EXAMPLES_MAX = 1 << 24, STATE_BYTES_MAX = 1 << 30 };
 struct redco_user_collector {
     const redco_user_pipeline_file *file;
     const char *name;
+    redcoi_index_checks *checks;
     redco_user_run run;
     json_t **examples;
     uint64_t count, room;
@@ -59,6 +61,11 @@ redco_status redco_collector_create(const redco_user_pipeline_file *file, uint64
         free(c);
         return no_memory(table->name, err);
     }
+    const redco_status st = redcoi_index_checks_create(file, false, &c->checks, err);
+    if (st != REDCO_OK) {
+        redco_collector_free(c);
+        return st;
+    }
     *collector_out = c;
     return REDCO_OK;
 }
@@ -68,6 +75,7 @@ void redco_collector_free(redco_user_collector *c)
     if (c == NULL) { return; }
     forget(c);
     free((void *)c->examples);
+    redcoi_index_checks_free(c->checks);
     free(c->run.state);
     free(c);
 }
@@ -144,6 +152,12 @@ redco_status redco_collector_batch(const redco_user_collector *c, uint64_t first
     if (st == REDCO_OK && table->collate(examples, count, data, &own) != REDCO_OK) {
         st = redco_fail(err, REDCO_EVALUE, c->name, "collate() refuses what collect() added: %s",
                         own.text[0] != '\0' ? own.text : "it does not say why");
+    }
+    uint32_t bad = 0;
+    if (st == REDCO_OK && (st = redcoi_index_checks_run(c->checks, data, count, &bad, &own)) != REDCO_OK) {
+        char *const text = json_dumps(examples[bad], JSON_COMPACT);
+        st = redco_fail(err, st, c->name, "collect() added %.200s: %s", text != NULL ? text : "an example", own.text);
+        free(text);
     }
     redco_user_pipeline_task_free(&task);
     free((void *)examples);

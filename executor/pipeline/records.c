@@ -1,6 +1,7 @@
 #include "executor/pipeline/records.h"
 
 #include "executor/data/record_file.h"
+#include "executor/pipeline/index_checks.h"
 
 #include <assert.h>
 #include <math.h>
@@ -14,7 +15,8 @@ struct redco_records {
     double *weights; /* theirs; NULL: they count alike */
     uint64_t count, skipped;
     redco_task task; /* task of one example */
-    bool borrows;    /* file and numbers are of other records */
+    redcoi_index_checks *checks;
+    bool borrows; /* file and numbers are of other records */
 };
 
 static redco_status no_memory(const char *path, redco_error *err)
@@ -80,7 +82,9 @@ static redco_status try(const redco_records *r, uint64_t index, bool predicted, 
     json_t *object = NULL;
     redco_status st = redco_record_file_get(r->file, index, &object, err);
     if (st != REDCO_OK) { return st; }
+    uint32_t bad = 0;
     st = collate_guarded(r, &object, 1, data, &own);
+    if (st == REDCO_OK) { st = redcoi_index_checks_run(r->checks, data, 1, &bad, &own); }
     const char *const missing = predicted ? NULL : redco_user_pipeline_missing(r->pipeline, object);
     if (st == REDCO_OK && missing != NULL) {
         st = redco_fail(&own, REDCO_EVALUE, "", "\"%.100s\" is missing, which is what is learned", missing);
@@ -177,6 +181,7 @@ redco_status redco_records_open(const char *path, const redco_user_pipeline_file
         st = no_memory(path, err);
     }
     if (st == REDCO_OK) { st = redco_record_file_open(path, false, &r->file, err); }
+    if (st == REDCO_OK) { st = redcoi_index_checks_create(pipeline, options.predicted, &r->checks, err); }
     if (st == REDCO_OK) { st = try_all(r, options, data, err); }
     if (st == REDCO_OK && r->count > 1) { st = try_two(r, both, data, err); }
     if (st == REDCO_OK && r->count == 0) {
@@ -209,6 +214,7 @@ void redco_records_close(redco_records *r)
     if (r == NULL) { return; }
     if (!r->borrows) {
         redco_record_file_close(r->file);
+        redcoi_index_checks_free(r->checks);
         redco_user_pipeline_task_free(&r->task);
         free(r->good);
         free(r->weights);

@@ -152,17 +152,30 @@ void fixture_assert_ok(const fixture *l)
     if (redco_graph_status(l->g, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
 }
 
-static void run_graph(fixture *l, const redco_graph *g, const redco_value *map, const redco_result *results,
-                      uint32_t count)
+static redco_status evaluate(fixture *l, const redco_graph *g, const redco_value *map, const redco_result *results,
+                             uint32_t count, redco_error *err)
 {
     redco_binding bindings[LAB_INPUTS];
-    redco_error err = {0};
     for (uint32_t i = 0; i < l->inputs; i++) {
         bindings[i] = (redco_binding){map == NULL ? l->input[i] : map[l->input[i]], l->data[i]};
     }
-    if (redco_evaluate(l->backend, g, bindings, l->inputs, results, count, &err) != REDCO_OK) {
-        fail_msg("%s: %s", err.place, err.text);
-    }
+    return redco_evaluate(l->backend, g, bindings, l->inputs, results, count, err);
+}
+
+static void run_graph(fixture *l, const redco_graph *g, const redco_value *map, const redco_result *results,
+                      uint32_t count)
+{
+    redco_error err = {0};
+    if (evaluate(l, g, map, results, count, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+}
+
+void fixture_refuses(fixture *l, redco_value value, const char *text)
+{
+    double out[LAB_ELEMENTS];
+    redco_error err = {0};
+    fixture_assert_ok(l);
+    assert_int_equal(evaluate(l, l->g, NULL, &(redco_result){value, out}, 1, &err), REDCO_EVALUE);
+    assert_string_equal(err.text, text);
 }
 
 void fixture_run(fixture *l, redco_value value, void *out)

@@ -62,6 +62,8 @@ redco_value fixture_given(fixture *l, redco_dtype dtype, uint32_t rank, const ui
 
 /** Runs the graph; fails the test on an error. @param out dense data of the value's type */
 void fixture_run(fixture *l, redco_value value, void *out);
+/** Fails the test unless running it ends with this error. */
+void fixture_refuses(fixture *l, redco_value value, const char *text);
 double fixture_scalar(fixture *l, redco_value value); /**< the value of an F64 scalar */
 double fixture_first(fixture *l, redco_value value);  /**< first element of an F64 value */
 /** Fails the test if the graph holds an error. */

@@ -298,6 +298,16 @@ static void indices_out_of_range_are_errors(void **state)
         assert_string_equal(err.text, wanted);
         c.attributes.flags = REDCO_FLAG_MASKED; /* the device goes on, and has forgotten */
         assert_int_equal(fixture_try(r, &c, &err), REDCO_OK);
+        c.attributes.first = INT32_MIN; /* masked below 0 alone */
+        c.attributes.end = 21;
+        err = (redco_error){.status = REDCO_OK};
+        assert_int_equal(fixture_try(r, &c, &err), REDCO_EVALUE);
+        (void)snprintf(wanted, sizeof wanted, "%s: index 21 is neither below 0, which is masked, nor in [0, 21)",
+                       redco_op_kind_name(kinds[i]));
+        assert_string_equal(err.text, wanted);
+        c.attributes.end = 22;
+        assert_int_equal(fixture_try(r, &c, NULL), REDCO_OK);
+        c.attributes.first = c.attributes.end = 0;
     }
 }
 

@@ -251,6 +251,9 @@ static void row_values(void **state)
     fixture_run(l, redco_cross_entropy(l->g, x, t, true), have);
     for (uint64_t r = 0; r < 5; r++) { want[r] = target[r] < 0 ? 0 : -log_want[r * 7 + (uint64_t)target[r]]; }
     assert_close(want, have, 5, 1e-14);
+    static const int32_t beyond[5] = {6, 0, 7, -100, 2};
+    const redco_value wrong = redco_cross_entropy_mean(l->g, x, fixture_given(l, REDCO_I32, DIMS(5), beyond));
+    fixture_refuses(l, wrong, "cross_entropy: index 7 is neither below 0, which is masked, nor in [0, 7)");
     for (uint64_t r = 0; r < 5; r++) {
         double sum = 0, squares = 0, variance = 0;
         for (uint64_t i = 0; i < 7; i++) { sum += p[r * 7 + i] / 7; }

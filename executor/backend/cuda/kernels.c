@@ -221,9 +221,8 @@ redco_status redcoi_fault_check(const redcoi_device *device, redco_error *err)
     const redcoi_fault found = *fault;
     __atomic_store_n(&fault->kind, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
-    return redco_fail(err, REDCO_EVALUE, "cuda", "%s: index %d is outside of [%lld, %lld)",
-                      redco_op_kind_name((redco_op_kind)(kind - 1)), found.index, (long long)found.first,
-                      (long long)found.first + (long long)found.rows);
+    return redco_index_refuse((redco_op_kind)(kind - 1), "cuda", found.index,
+                              (redco_index_range){found.first, found.end}, err);
 }
 
 /* The orders of scatter_add are numbers of 32 bits. */

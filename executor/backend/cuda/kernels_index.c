@@ -3,15 +3,18 @@
 
 #include <string.h>
 
-static redcoi_index_args arguments_of(const redcoi_work *work, const redco_tensor *index)
+static redcoi_index_args arguments_of(const redcoi_work *work, const redco_tensor *index, uint64_t rows)
 {
     const redco_launch *launch = work->launch;
+    const redco_index_range range = redco_launch_indices(launch, rows);
     return (redcoi_index_args){.out = launch->outputs[0].data,
                                .index = index->data,
                                .fault = redcoi_fault_of(work),
                                .count = redco_type_elements(&index->type),
+                               .rows = rows,
                                .offset = launch->attributes->offset,
-                               .masked = launch->attributes->flags & REDCO_FLAG_MASKED,
+                               .first = range.first,
+                               .end = range.end,
                                .kind = (uint32_t)launch->kind};
 }
 
@@ -27,11 +30,10 @@ redco_status redcoi_run_gather(const redcoi_work *work)
     const redco_tensor *table = &work->launch->inputs[0];
     const uint64_t bytes = redco_dtype_bytes(table->type.dtype), rows = table->type.dim[0];
     const uint64_t width = redco_type_elements(&table->type) / rows;
-    redcoi_index_args args = arguments_of(work, &work->launch->inputs[1]);
+    redcoi_index_args args = arguments_of(work, &work->launch->inputs[1], rows);
     const uint64_t wide =
         redcoi_widest(bytes, (uint64_t[]){width, (uintptr_t)table->data / bytes, (uintptr_t)args.out / bytes}, 3);
     args.in = table->data;
-    args.rows = rows;
     args.width = redcoi_divisor_of(width / wide);
     return launch_index(work, &args, args.count * args.width.divisor, "gather", bytes * wide);
 }
@@ -41,9 +43,8 @@ redco_status redcoi_run_pick(const redcoi_work *work)
     const bool back = work->launch->kind == REDCO_OP_UNPICK;
     const redco_tensor *values = &work->launch->inputs[back ? 1 : 0], *index = &work->launch->inputs[back ? 0 : 1];
     const redco_tensor_type *rows = back ? &work->launch->outputs[0].type : &values->type;
-    redcoi_index_args args = arguments_of(work, index);
+    redcoi_index_args args = arguments_of(work, index, rows->dim[rows->rank - 1]);
     args.in = values->data;
-    args.rows = rows->dim[rows->rank - 1];
     args.width = redcoi_divisor_of(args.rows);
     return launch_index(work, &args, back ? args.count * args.rows : args.count, back ? "unpick" : "pick",
                         redco_dtype_bytes(values->type.dtype));
@@ -70,6 +71,7 @@ redco_status redcoi_run_scatter(const redcoi_work *work)
     const bool wide = width % vector == 0 && redcoi_is_aligned(update->data, 16) && redcoi_is_aligned(out->data, 16);
     const uint64_t vectors = wide ? width / vector : width;
     const uint32_t threads = redcoi_threads_for(vectors, REDCOI_KERNEL_THREADS);
+    const redco_index_range range = redco_launch_indices(launch, rows);
     const redcoi_scatter_args args = {.out = out->data,
                                       .update = update->data,
                                       .index = index->data,
@@ -80,7 +82,8 @@ redco_status redcoi_run_scatter(const redcoi_work *work)
                                       .rows = rows,
                                       .width = width,
                                       .offset = launch->attributes->offset,
-                                      .masked = launch->attributes->flags & REDCO_FLAG_MASKED,
+                                      .first = range.first,
+                                      .end = range.end,
                                       .kind = (uint32_t)launch->kind,
                                       .wide = wide ? 1 : 0,
                                       .tiles = redcoi_divisor_of(redcoi_pieces(vectors, threads))};

@@ -78,6 +78,7 @@ redco_status redcoi_run_cross_entropy(const redcoi_work *work)
     const redco_tensor *in = launch->inputs, *out = launch->outputs;
     const bool gradient = launch->kind == REDCO_OP_CROSS_ENTROPY_GRAD;
     const rows_grid grid = grid_of(&in[0].type);
+    const redco_index_range range = redco_launch_indices(launch, row_length(&in[0].type));
     const redcoi_cross_entropy_args args = {.out = out[0].data,
                                             .lse_out = gradient ? NULL : out[1].data,
                                             .logits = in[0].data,
@@ -88,7 +89,8 @@ redco_status redcoi_run_cross_entropy(const redcoi_work *work)
                                             .rows = row_count(&in[0].type),
                                             .length = row_length(&in[0].type),
                                             .offset = launch->attributes->offset,
-                                            .masked = launch->attributes->flags & REDCO_FLAG_MASKED,
+                                            .first = range.first,
+                                            .end = range.end,
                                             .kind = (uint32_t)launch->kind,
                                             .warps = grid.warps ? 1 : 0};
     return redcoi_work_launch(work, grid.blocks, grid.threads, 0, &args, "redco_k_%s_%s",

@@ -68,7 +68,8 @@ static inline bool redcoi_row(int32_t index, int64_t offset, uint64_t rows, uint
     return row >= 0 && (uint64_t)row < rows;
 }
 
-redco_status redcoi_bad_index(const redco_launch *launch, int32_t index, uint64_t rows, redco_error *err);
+/** @return REDCO_EVALUE unless an index outside of the @p rows from the offset on is one to skip */
+redco_status redcoi_skip_index(const redco_launch *launch, int32_t index, uint64_t rows, redco_error *err);
 
 /** Walks over a tensor in rows of the last dimension, with where the row of each operand begins; neighbouring
  * dimensions that all operands treat alike are one. */

@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-redco_status redcoi_bad_index(const redco_launch *launch, int32_t index, uint64_t rows, redco_error *err)
+redco_status redcoi_skip_index(const redco_launch *launch, int32_t index, uint64_t rows, redco_error *err)
 {
-    const long long first = (long long)launch->attributes->offset;
-    return redco_fail(err, REDCO_EVALUE, launch->name, "%s: index %d is outside of [%lld, %lld)",
-                      redco_op_kind_name(launch->kind), index, first, first + (long long)rows);
+    const redco_index_range range = redco_launch_indices(launch, rows);
+    return index >= range.first && index < range.end
+               ? REDCO_OK
+               : redco_index_refuse(launch->kind, launch->name, index, range, err);
 }
 
 /** Copies @p count elements that lie @p step apart (0 or 1 mostly) to dense memory. */
@@ -133,10 +134,10 @@ redco_status redcoi_host_gather(const redco_launch *launch, redco_error *err)
         uint64_t row;
         if (redcoi_row(index[i], launch->attributes->offset, rows, &row)) {
             memcpy(out + i * row_bytes, (const unsigned char *)table->data + row * row_bytes, row_bytes);
-        } else if ((launch->attributes->flags & REDCO_FLAG_MASKED) != 0) {
-            memset(out + i * row_bytes, 0, row_bytes);
         } else {
-            return redcoi_bad_index(launch, index[i], rows, err);
+            const redco_status st = redcoi_skip_index(launch, index[i], rows, err);
+            if (st != REDCO_OK) { return st; }
+            memset(out + i * row_bytes, 0, row_bytes);
         }
     }
     return REDCO_OK;

@@ -70,8 +70,9 @@ redco_status REAL_NAME(scatter_add)(const redco_launch *launch, redco_error *err
         if (redcoi_row(index[i], launch->attributes->offset, rows, &row)) {
             real *to = (real *)out->data + row * n;
             for (uint64_t k = 0; k < n; k++) { to[k] += update[i * n + k]; }
-        } else if ((launch->attributes->flags & REDCO_FLAG_MASKED) == 0) {
-            return redcoi_bad_index(launch, index[i], rows, err);
+        } else {
+            const redco_status st = redcoi_skip_index(launch, index[i], rows, err);
+            if (st != REDCO_OK) { return st; }
         }
     }
     return REDCO_OK;
@@ -85,9 +86,8 @@ redco_status REAL_NAME(pick)(const redco_launch *launch, redco_error *err)
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at;
         const bool inside = redcoi_row(index[i], launch->attributes->offset, n, &at);
-        if (!inside && (launch->attributes->flags & REDCO_FLAG_MASKED) == 0) {
-            return redcoi_bad_index(launch, index[i], n, err);
-        }
+        const redco_status st = inside ? REDCO_OK : redcoi_skip_index(launch, index[i], n, err);
+        if (st != REDCO_OK) { return st; }
         ((real *)launch->outputs[0].data)[i] = inside ? a[i * n + at] : 0;
     }
     return REDCO_OK;
@@ -104,8 +104,9 @@ redco_status REAL_NAME(unpick)(const redco_launch *launch, redco_error *err)
         uint64_t at;
         if (redcoi_row(index[i], launch->attributes->offset, n, &at)) {
             out[i * n + at] = a[i];
-        } else if ((launch->attributes->flags & REDCO_FLAG_MASKED) == 0) {
-            return redcoi_bad_index(launch, index[i], n, err);
+        } else {
+            const redco_status st = redcoi_skip_index(launch, index[i], n, err);
+            if (st != REDCO_OK) { return st; }
         }
     }
     return REDCO_OK;

@@ -133,9 +133,8 @@ redco_status REAL_NAME(cross_entropy)(const redco_launch *launch, redco_error *e
         const real max = row_max(x, n);
         uint64_t at;
         const bool inside = redcoi_row(target[r], launch->attributes->offset, n, &at);
-        if (!inside && (launch->attributes->flags & REDCO_FLAG_MASKED) == 0) {
-            return redcoi_bad_index(launch, target[r], n, err);
-        }
+        const redco_status st = inside ? REDCO_OK : redcoi_skip_index(launch, target[r], n, err);
+        if (st != REDCO_OK) { return st; }
         const double sum = log(row_sum_exp(x, n, max));
         lse[r] = (real)((double)max + sum);
         loss[r] = inside ? (real)((double)max - (double)x[at] + sum) : 0;
@@ -154,9 +153,8 @@ redco_status REAL_NAME(cross_entropy_grad)(const redco_launch *launch, redco_err
         real *out = (real *)launch->outputs[0].data + r * n;
         uint64_t at;
         const bool inside = redcoi_row(target[r], launch->attributes->offset, n, &at);
-        if (!inside && (launch->attributes->flags & REDCO_FLAG_MASKED) == 0) {
-            return redcoi_bad_index(launch, target[r], n, err);
-        }
+        const redco_status st = inside ? REDCO_OK : redcoi_skip_index(launch, target[r], n, err);
+        if (st != REDCO_OK) { return st; }
         for (uint64_t i = 0; i < n; i++) { out[i] = d[r] * REAL_FN(exp)(x[i] - lse[r]); }
         if (inside) { out[at] -= d[r]; }
     }

@@ -26,8 +26,7 @@ typedef struct redcoi_fault {
     uint32_t claimed; /**< by whoever writes the rest */
     uint32_t kind;    /**< redco_op_kind + 1, written last; 0: none */
     int32_t index;
-    int64_t first;
-    uint64_t rows;
+    int64_t first, end; /**< the range in which it is not */
 } redcoi_fault;
 
 /** Elementwise: the output is walked in rows of @p inner elements, of which each input has a row that is dense (step 1)
@@ -132,7 +131,8 @@ typedef struct redcoi_index_args {
     uint64_t count; /**< number of indices */
     uint64_t rows;
     int64_t offset;
-    uint32_t masked, kind;
+    int64_t first, end; /**< indices in [first, end) are no error */
+    uint32_t kind;
     redcoi_divisor width; /**< gather: of a row; unpick: of a row of the output */
 } redcoi_index_args;
 
@@ -146,8 +146,8 @@ typedef struct redcoi_scatter_args {
     uint32_t *start; /**< rows + 1 numbers: where in order a row begins */
     uint64_t count, rows, width;
     int64_t offset;
-    uint32_t masked, kind;
-    uint32_t wide;
+    int64_t first, end; /**< indices in [first, end) are no error */
+    uint32_t kind, wide;
     redcoi_divisor tiles; /**< stage 2: pieces of a row, one block each */
 } redcoi_scatter_args;
 
@@ -211,7 +211,8 @@ typedef struct redcoi_cross_entropy_args {
     redcoi_fault *fault;
     uint64_t rows, length;
     int64_t offset;
-    uint32_t masked, kind, warps;
+    int64_t first, end; /**< targets in [first, end) are no error */
+    uint32_t kind, warps;
 } redcoi_cross_entropy_args;
 
 #endif

@@ -177,15 +177,16 @@ __device__ inline uint64_t split(uint64_t &n, const redcoi_divisor &d)
 __device__ inline uint64_t thread_of_grid() { return static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline uint64_t threads_of_grid() { return static_cast<uint64_t>(gridDim.x) * blockDim.x; }
 
-/** An index that the host would have refused: reported once, or the launch ends. */
-__device__ inline void report(redcoi_fault *fault, uint32_t kind, int32_t index, int64_t first, uint64_t rows)
+/** An index that this table has not. One that the host would have refused is reported once, or the launch ends. */
+__device__ inline void skip(redcoi_fault *fault, uint32_t kind, int32_t index, int64_t first, int64_t end)
 {
+    if (index >= first && index < end) { return; }
     if (fault == nullptr) {
         __trap();
     } else if (atomicCAS(&fault->claimed, 0U, 1U) == 0U) {
         fault->index = index;
         fault->first = first;
-        fault->rows = rows;
+        fault->end = end;
         __threadfence_system();
         *static_cast<volatile uint32_t *>(&fault->kind) = kind + 1;
     }

@@ -16,9 +16,9 @@ template <typename Args> __device__ inline bool row_of(const Args &args, uint64_
     return *row < args.rows;
 }
 
-template <typename Args> __device__ inline void refuse(const Args &args, uint64_t i)
+template <typename Args> __device__ inline void skip(const Args &args, uint64_t i)
 {
-    if (args.masked == 0) { report(args.fault, args.kind, args.index[i], args.offset, args.rows); }
+    redco::skip(args.fault, args.kind, args.index[i], args.first, args.end);
 }
 
 template <typename T> __device__ inline void gather(const redcoi_index_args &args)
@@ -31,7 +31,7 @@ template <typename T> __device__ inline void gather(const redcoi_index_args &arg
         if (row_of(args, at, &row)) {
             value = static_cast<const T *>(args.in)[row * width + column];
         } else if (column == 0) {
-            refuse(args, at);
+            skip(args, at);
         }
         static_cast<T *>(args.out)[i] = value;
     }
@@ -45,7 +45,7 @@ template <typename T> __device__ inline void pick(const redcoi_index_args &args)
         if (row_of(args, i, &column)) {
             value = static_cast<const T *>(args.in)[i * args.rows + column];
         } else {
-            refuse(args, i);
+            skip(args, i);
         }
         static_cast<T *>(args.out)[i] = value;
     }
@@ -59,7 +59,7 @@ template <typename T> __device__ inline void unpick(const redcoi_index_args &arg
         const uint64_t at = split(column, args.width);
         T value = {};
         if (!row_of(args, at, &wanted)) {
-            if (column == 0) { refuse(args, at); }
+            if (column == 0) { skip(args, at); }
         } else if (column == wanted) {
             value = static_cast<const T *>(args.in)[at];
         }
@@ -105,7 +105,7 @@ __device__ static inline uint32_t count_rows(const redcoi_scatter_args &args, ui
     for (uint64_t i = threadIdx.x; i < args.count; i += size) { /* whole numbers: the order does not matter */
         uint64_t row = 0;
         if (!row_of(args, i, &row)) {
-            if (first == 0) { refuse(args, i); }
+            if (first == 0) { skip(args, i); }
         } else if (row < first) {
             lower++;
         } else if (row - first < size) {

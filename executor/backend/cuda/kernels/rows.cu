@@ -107,9 +107,9 @@ __device__ static inline bool target_of(const redcoi_cross_entropy_args &args, u
     return *at < args.length;
 }
 
-__device__ static inline void refuse(const redcoi_cross_entropy_args &args, uint64_t row)
+__device__ static inline void skip(const redcoi_cross_entropy_args &args, uint64_t row)
 {
-    report(args.fault, args.kind, args.target[row], args.offset, args.length);
+    redco::skip(args.fault, args.kind, args.target[row], args.first, args.end);
 }
 
 template <typename T, typename Who> __device__ inline void cross_entropy(const redcoi_cross_entropy_args &args)
@@ -123,7 +123,7 @@ template <typename T, typename Who> __device__ inline void cross_entropy(const r
         uint64_t at = 0;
         const bool inside = target_of(args, r, &at);
         const R rest = real_log(all.sum);
-        if (!inside && args.masked == 0) { refuse(args, r); }
+        if (!inside) { skip(args, r); }
         static_cast<R *>(args.lse_out)[r] = all.max + rest;
         static_cast<R *>(args.out)[r] = inside ? all.max - static_cast<R>(widen(x[at])) + rest : 0;
     }
@@ -141,7 +141,7 @@ template <typename T, typename Who> __device__ inline void cross_entropy_grad(co
         uint64_t at = 0;
         if (!target_of(args, r, &at)) {
             at = UINT64_MAX; /* no element has it */
-            if (args.masked == 0 && Who::rank() == 0) { refuse(args, r); }
+            if (Who::rank() == 0) { skip(args, r); }
         }
         visit<width_of<T>>(start, args.length, Who::rank(), Who::size(), [&](uint64_t i, auto n) {
             constexpr int N = decltype(n)::value;
