@@ -90,8 +90,7 @@ redco_status redco_step_chunks_check(const redco_costs *costs, const redco_paral
                               "%u in each of %u pipeline stages are more than the %u layers", chunks, pp,
                               costs->blocks);
         }
-        /* Interleaved schedules need chunks of equal size: Megatron-LM refuses others. */
-        if (s.kind == REDCO_PIPELINE_INTERLEAVED && costs->blocks % positions != 0 && !edges) {
+        if (!redco_stages_divide(s.kind, costs->blocks, positions)) {
             return redco_fail(err, REDCO_EVALUE, "chunks",
                               "%u in each of %u pipeline stages do not divide the %u layers, nor these and 2 for "
                               "embedding and head",

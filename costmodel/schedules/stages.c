@@ -35,8 +35,14 @@ bool redco_split_same(const uint32_t *a, const uint32_t *b, uint32_t positions)
     return a == b || (a != NULL && b != NULL && memcmp(a, b, positions * sizeof *a) == 0);
 }
 
-bool redco_split_is_equal(const uint32_t *split, uint32_t positions, uint32_t blocks)
+bool redco_stages_divide(redco_pipeline_kind kind, uint32_t blocks, uint64_t positions)
 {
+    return kind != REDCO_PIPELINE_INTERLEAVED || blocks % positions == 0 || redco_stage_edges_count(blocks, positions);
+}
+
+bool redco_split_is_equal(redco_pipeline_kind kind, const uint32_t *split, uint32_t positions, uint32_t blocks)
+{
+    if (!redco_stages_divide(kind, blocks, positions)) { return false; }
     for (uint32_t i = 0; i < positions; i++) {
         if (split[i] != redco_stage_blocks(blocks, positions, i)) { return false; }
     }

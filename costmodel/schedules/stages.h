@@ -49,8 +49,11 @@ redco_status redco_split_check(const uint32_t *split, uint32_t positions, uint32
 /** @return whether both are NULL or the same numbers. */
 bool redco_split_same(const uint32_t *a, const uint32_t *b, uint32_t positions);
 
-/** @return whether @p split is what NULL stands for: redco_stage_blocks() at each position */
-bool redco_split_is_equal(const uint32_t *split, uint32_t positions, uint32_t blocks);
+/** @return whether passes of this order can do without a split: chunks of interleaved ones are of equal size unless
+ *  their layers are given, as Megatron-LM has it; embedding and head may count */
+bool redco_stages_divide(redco_pipeline_kind kind, uint32_t blocks, uint64_t positions);
+/** @return whether @p split is what NULL stands for: redco_stage_blocks() at each position, and these divide */
+bool redco_split_is_equal(redco_pipeline_kind kind, const uint32_t *split, uint32_t positions, uint32_t blocks);
 
 #ifdef __cplusplus
 }

@@ -51,7 +51,8 @@ static redco_status use_split(redco_question *question, const redco_inputs *inpu
     const redco_status st = redco_split_read(question->split, blocks, o->pp, chunks, question->positions, &chunks, err);
     if (st != REDCO_OK) { return st; }
     const uint32_t positions = redco_pipeline_positions(o->schedule, o->pp, chunks);
-    o->split = redco_split_is_equal(question->positions, positions, blocks) ? NULL : question->positions;
+    const redco_pipeline_kind kind = redco_pipeline_of_chunks(o->schedule, chunks);
+    o->split = redco_split_is_equal(kind, question->positions, positions, blocks) ? NULL : question->positions;
     if (o->schedule != REDCO_PIPELINE_DUALPIPE) { o->chunks = chunks; }
     return REDCO_OK;
 }

@@ -133,8 +133,7 @@ static void set_pipeline(const struct finder *f, redco_parallelism *parallelism)
     const redco_pipeline pipeline = redco_parallelism_pipeline(parallelism);
     const uint64_t positions = redcoi_positions(parallelism);
     const bool plain = pipeline.kind == REDCO_PIPELINE_1F1B && parallelism->split == NULL;
-    const bool divided = parallelism->split != NULL || pipeline.kind != REDCO_PIPELINE_INTERLEAVED ||
-                         layers % positions == 0 || redco_stage_edges_count(layers, positions);
+    const bool divided = parallelism->split != NULL || redco_stages_divide(pipeline.kind, layers, positions);
     const bool can = plain || (f->ability->can_pipeline != NULL && redco_pipeline_check(&pipeline, NULL) == REDCO_OK &&
                                divided && f->ability->can_pipeline(&pipeline, parallelism->split, layers));
     if (parallelism->pp > 1 && can && (plain || f->ability->pipeline)) { return; }

@@ -43,8 +43,11 @@ json_t *redcoi_plan_pipeline_json(const redco_plan *plan)
 /* Equal shares are no split of their own: the same plan as one that does not name its stages. */
 static void forget_equal_shares(redco_plan *plan)
 {
-    const uint32_t positions = redco_pipeline_positions(named_kind(plan), plan->pp, plan->pp_chunks);
-    if (plan->split_count != positions || !redco_split_is_equal(plan->split, positions, plan->model_layers)) { return; }
+    const redco_pipeline_kind kind = named_kind(plan);
+    const uint32_t positions = redco_pipeline_positions(kind, plan->pp, plan->pp_chunks);
+    if (plan->split_count != positions || !redco_split_is_equal(kind, plan->split, positions, plan->model_layers)) {
+        return;
+    }
     free(plan->split);
     plan->split = NULL;
     plan->split_count = 0;
@@ -133,11 +136,12 @@ redco_status redcoi_plan_check_pipeline(const redco_plan *plan, const char **poi
         }
         return redco_split_check(plan->split, positions, plan->model_layers, err);
     }
-    if (p.kind == REDCO_PIPELINE_INTERLEAVED && plan->model_layers % positions != 0 &&
-        !redco_stage_edges_count(plan->model_layers, positions)) {
-        return redco_fail(err, REDCO_EVALUE, "chunks",
-                          "%u in each of %u stages need %u layers (or 2 more) in multiples of all chunks",
-                          plan->pp_chunks, plan->pp, plan->model_layers);
+    if (!redco_stages_divide(p.kind, plan->model_layers, positions)) {
+        return redco_fail(
+            err, REDCO_EVALUE, "chunks",
+            "%u in each of %u stages need %u layers (or 2 more) in multiples of all chunks, or stages that "
+            "name their layers",
+            plan->pp_chunks, plan->pp, plan->model_layers);
     }
     return REDCO_OK;
 }

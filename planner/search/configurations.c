@@ -253,8 +253,7 @@ static const double worth_ratio = 0.005;
 static bool divides_somehow(const redcoi_space *space, uint32_t stages)
 {
     for (uint32_t chunks = 2; chunks <= MEASURED_CHUNKS && chunks * stages <= space->blocks + 2; chunks++) {
-        const uint64_t positions = (uint64_t)chunks * stages;
-        if (space->blocks % positions == 0 || redco_stage_edges_count(space->blocks, positions)) { return true; }
+        if (redco_stages_divide(REDCO_PIPELINE_INTERLEAVED, space->blocks, (uint64_t)chunks * stages)) { return true; }
     }
     return false;
 }
