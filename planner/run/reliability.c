@@ -51,7 +51,9 @@ static redco_time_split all_stop(const redco_reliability *r)
     const double late_s = r->saving == REDCO_SAVE_ASYNC ? r->write_s : 0.0;
     const double cycles = exp(-late_s / m) / expm1(cycle_s / m);
     const double wall_s = m * exp(r->restart_s / m);
-    const double deep_s = memory ? r->deep_ratio * (0.5 * r->stored_interval_s + r->write_s) : 0.0;
+    /* what is stored is such a copy: not more often than they are made */
+    const double stored_s = fmax(r->stored_interval_s, r->interval_s);
+    const double deep_s = memory ? r->deep_ratio * (0.5 * stored_s + r->write_s) : 0.0;
     redco_time_split split = {.compute = fmax(cycles * r->interval_s - deep_s, 0.0) / wall_s,
                               .checkpoint = cycles * r->block_s / wall_s,
                               .restart = -expm1(-r->restart_s / m)};
@@ -112,10 +114,8 @@ static double compute_at(const redco_reliability *r, double log_interval)
 double redco_interval_best(const redco_reliability *r)
 {
     const double ratio = 0.5 * (sqrt(5.0) - 1.0);
-    const bool memory = r->saving == REDCO_SAVE_MEMORY;
     const double least_s = fmax(shortest_interval_s, r->saving == REDCO_SAVE_ASYNC ? r->write_s : 0.0);
     double low = log(least_s), high = log(fmax(day_s, least_s));
-    if (memory) { high = fmin(high, log(fmax(r->stored_interval_s, least_s))); }
     if (isinf(r->mttf_s)) { return exp(high); }
     /* The share of compute rises to one maximum and falls: golden section on the logarithm. */
     double a = high - ratio * (high - low), b = low + ratio * (high - low);

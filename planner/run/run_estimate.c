@@ -9,7 +9,8 @@
 #include <string.h>
 
 static const double day_s = 86400.0, hour_s = 3600.0, joules_per_mwh = 3.6e9;
-static const double played_loss = 0.25, played_failures = 5000.0;
+/* What a run loses at most by the formula is told by it; its corners too, up to where it tells little. */
+static const double formula_loss = 0.25, formula_loss_most = 0.75, played_failures = 5000.0;
 static const double calibrated_ranks = 1024.0; /* ranks of measured runs: their noise is in the calibration */
 static const double power_band = 0.12;
 static const double stored_every_s = 60.0; /* or ten writes, so that storage has time for others */
@@ -125,8 +126,10 @@ static redco_status play(const redco_run_terms *terms, struct point *point, redc
                                &point->split, err);
 }
 
+/* @param loss  above which the formula does not tell: events are played */
 static redco_status evaluate(const redco_run_terms *terms, const redco_run_step *step, double steps,
-                             const struct corner *c, double interval_s, struct point *out, redco_error *err)
+                             const struct corner *c, double interval_s, double loss, struct point *out,
+                             redco_error *err)
 {
     *out = (struct point){.step_s = step_of(terms, step, c)};
     out->reliability = reliability_of(terms, step, c, interval_s, &out->reload_s);
@@ -138,12 +141,27 @@ static redco_status evaluate(const redco_run_terms *terms, const redco_run_step 
     redco_status st = redco_reliability_check(&out->reliability, err);
     if (st != REDCO_OK) { return st; }
     out->split = redco_time_split_of(&out->reliability);
-    if (out->split.compute < 1.0 - played_loss) { st = play(terms, out, err); }
+    if (out->split.compute < 1.0 - loss) { st = play(terms, out, err); }
     if (st == REDCO_OK && !(out->split.compute > 1e-6)) {
         st = redco_fail(err, REDCO_EINFEASIBLE, "run", "failures every %.3g s leave no time to train", out->mttf_s);
     }
     out->wall_s = out->productive_s / out->split.compute;
     return st;
+}
+
+/* Both ends are told by the method of the middle: formula and events differ by more than some causes do. */
+static double loss_around(const struct point *middle)
+{
+    return middle->played ? -1.0 : formula_loss_most;
+}
+
+/* No cause alone leads further than all together. */
+static void hold_causes(const redco_run_estimate *e, struct point at[3])
+{
+    for (int i = 0; i < REDCO_RUN_CAUSES; i++) {
+        at[0].wall_s = fmin(at[0].wall_s, e->causes[i].low_days * day_s);
+        at[2].wall_s = fmax(at[2].wall_s, e->causes[i].high_days * day_s);
+    }
 }
 
 __attribute__((format(printf, 2, 3))) static void assume(redco_run_estimate *e, const char *format, ...)
@@ -239,8 +257,9 @@ static void fill_assumptions(const redco_run_terms *terms, const redco_run_step 
     if (f->repair_s.evidence != REDCO_GIVEN) { assume(e, "a repair takes %.3g h", f->repair_s.value / hour_s); }
 }
 
-static redco_status fill_causes(const redco_run_terms *terms, const redco_run_step *step, redco_run_estimate *e,
-                                redco_error *err)
+/* @param middle  the run as it is thought to be; one cause at a time leads away from it, by the same method */
+static redco_status fill_causes(const redco_run_terms *terms, const redco_run_step *step, const struct point *middle,
+                                redco_run_estimate *e, redco_error *err)
 {
     const redco_run_value storage = storage_of(terms, step), rate = redco_failures_rate(&terms->failures, step->gpus);
     const redco_failures *const f = &terms->failures;
@@ -260,13 +279,14 @@ static redco_status fill_causes(const redco_run_terms *terms, const redco_run_st
             struct corner c = {.at = {0}};
             struct point p;
             c.at[i] = end == 0 ? -1 : 1;
-            const redco_status st = evaluate(terms, step, e->steps, &c, e->reliability.interval_s, &p, err);
+            const redco_status st =
+                evaluate(terms, step, e->steps, &c, middle->reliability.interval_s, loss_around(middle), &p, err);
             if (st != REDCO_OK) { return st; }
             days[end] = p.wall_s / day_s;
         }
         e->causes[i] = (redco_run_cause){.what = known[i].what,
-                                         .low_days = fmin(days[0], e->days.value),
-                                         .high_days = fmax(days[1], e->days.value),
+                                         .low_days = fmin(days[0], middle->wall_s / day_s),
+                                         .high_days = fmax(days[1], middle->wall_s / day_s),
                                          .evidence = known[i].evidence};
         (void)snprintf(e->causes[i].source, sizeof e->causes[i].source, "%s", known[i].source);
     }
@@ -309,11 +329,13 @@ redco_status redco_run_estimate_of(const redco_run_terms *terms, const redco_run
     e->steps = ceil(e->tokens / step->batch_tokens);
     e->critical_tokens = terms->critical.given ? redco_critical_batch_tokens(&terms->critical, terms->tokens) : 0.0;
     e->above_critical = terms->critical.given && step->batch_tokens > e->critical_tokens;
-    redco_status st = evaluate(terms, step, e->steps, &c[1], terms->interval_s, &at[1], err);
+    redco_status st = evaluate(terms, step, e->steps, &c[1], terms->interval_s, formula_loss, &at[1], err);
     for (int i = 0; i < 3 && st == REDCO_OK; i += 2) {
-        st = evaluate(terms, step, e->steps, &c[i], at[1].reliability.interval_s, &at[i], err);
+        st = evaluate(terms, step, e->steps, &c[i], at[1].reliability.interval_s, loss_around(&at[1]), &at[i], err);
     }
+    if (st == REDCO_OK) { st = fill_causes(terms, step, &at[1], e, err); }
     if (st != REDCO_OK) { return st; }
+    hold_causes(e, at);
     const redco_run_evidence recovery =
         redco_run_evidence_weaker(rate.evidence, redco_run_evidence_weaker(terms->failures.detect_s.evidence,
                                                                            terms->failures.restart_s.evidence));
@@ -331,7 +353,7 @@ redco_status redco_run_estimate_of(const redco_run_terms *terms, const redco_run
     fill_checkpoints(terms, step, &at[1], e);
     fill_assumptions(terms, step, e);
     fill_money_and_energy(terms, step, at, e);
-    return fill_causes(terms, step, e, err);
+    return REDCO_OK;
 }
 
 static void add(redco_run_figure *sum, const redco_run_figure *one, bool first)

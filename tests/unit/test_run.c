@@ -88,6 +88,31 @@ static void best_interval_is_the_least(void **state)
     }
 }
 
+/* Copies in memory, of which some failures lose all: none of an hour's intervals is better, and none with a slower
+ * write to storage. */
+static void best_interval_of_copies(void **state)
+{
+    static const double waits[] = {0.1, 2.0, 20.0}, mttfs[] = {2000.0, 11131.0, 1e6};
+    (void)state;
+    for (int i = 0; i < 9; i++) {
+        double slower = 0.0;
+        for (double write_s = 600.0; write_s > 0.5; write_s /= 2.0) {
+            redco_reliability r = blocking(mttfs[i % 3], 0.0, waits[i / 3], 300.0);
+            r.saving = REDCO_SAVE_MEMORY;
+            r.deep_ratio = 0.02;
+            r.write_s = write_s;
+            r.stored_interval_s = fmax(60.0, 10.0 * write_s);
+            r.interval_s = redco_interval_best(&r);
+            const double most = redco_time_split_of(&r).compute;
+            assert_true(most >= slower * (1.0 - 1e-12));
+            slower = most;
+            for (r.interval_s = 5.0; r.interval_s < 3600.0; r.interval_s *= 1.05) {
+                assert_true(redco_time_split_of(&r).compute <= most * (1.0 + 1e-9));
+            }
+        }
+    }
+}
+
 static redco_time_split mean_of(const redco_reliability *r, double work_s, uint32_t runs)
 {
     redco_time_split split;
@@ -246,6 +271,7 @@ int main(void)
         cmocka_unit_test(formula_is_dalys),
         cmocka_unit_test(first_order_by_hand),
         cmocka_unit_test(best_interval_is_the_least),
+        cmocka_unit_test(best_interval_of_copies),
         cmocka_unit_test(events_agree_with_formulas),
         cmocka_unit_test(large_losses_agree_with_daly),
         cmocka_unit_test(time_adds_up_exactly),

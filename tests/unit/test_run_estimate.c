@@ -138,6 +138,29 @@ static void large_losses_are_played(void **state)
     close_to(e.ettr.value, daly, 0.02);
 }
 
+/* Few failures that cost much, and many: middle and ends are told by one method, so that the band holds each cause. */
+static void bands_hold_each_cause(void **state)
+{
+    static const char *const failures[] = {"3/30d", "30/1d", "80/1d", "300/1d"};
+    static const char *const savings[] = {"async,interval=10min", "blocking", "memory"};
+    static const char *const tokens[] = {"200M", "10B", "1T"};
+    (void)state;
+    for (size_t i = 0; i < 36; i++) {
+        const char *const terms[][2] = {{"tokens", tokens[i % 3]},
+                                        {"failures", failures[i / 9]},
+                                        {"checkpoint", savings[i / 3 % 3]},
+                                        {"spares", "0"},
+                                        {NULL, NULL}};
+        const redco_run_step step = step_of();
+        const redco_run_estimate e = estimate(&step, terms);
+        for (int k = 0; k < REDCO_RUN_CAUSES; k++) {
+            assert_true(e.days.low <= e.causes[k].low_days && e.causes[k].low_days <= e.days.value);
+            assert_true(e.days.high >= e.causes[k].high_days && e.causes[k].high_days >= e.days.value);
+        }
+        close_to(e.gpu_hours.high, e.days.high * 24.0 * 64.0, 1e-9);
+    }
+}
+
 static void batches_inflate(void **state)
 {
     static const char *const terms[][2] = {{"tokens", "1T"},
@@ -292,15 +315,11 @@ static void llama_405b_is_inside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_by_hand),
-        cmocka_unit_test(failures_by_hand),
-        cmocka_unit_test(what_ifs_by_hand),
-        cmocka_unit_test(large_losses_are_played),
-        cmocka_unit_test(batches_inflate),
-        cmocka_unit_test(phases_add_up),
-        cmocka_unit_test(fronts_by_the_definition),
-        cmocka_unit_test(changes_by_hand),
-        cmocka_unit_test(documents_are_read_back),
+        cmocka_unit_test(a_run_by_hand),         cmocka_unit_test(failures_by_hand),
+        cmocka_unit_test(what_ifs_by_hand),      cmocka_unit_test(large_losses_are_played),
+        cmocka_unit_test(bands_hold_each_cause), cmocka_unit_test(batches_inflate),
+        cmocka_unit_test(phases_add_up),         cmocka_unit_test(fronts_by_the_definition),
+        cmocka_unit_test(changes_by_hand),       cmocka_unit_test(documents_are_read_back),
         cmocka_unit_test(llama_405b_is_inside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
