@@ -196,7 +196,11 @@ const char *format_large(double count, char *buffer, size_t size)
         (void)snprintf(buffer, size, "%.*f%s", shown >= 99.95 ? 0 : shown >= 9.995 ? 1 : 2, shown, steps[i].name);
         return buffer;
     }
-    return format_count((uint64_t)count, buffer, size);
+    if (count < 99.95) {
+        (void)snprintf(buffer, size, "%.3g", count);
+        return buffer;
+    }
+    return format_count((uint64_t)llround(count), buffer, size);
 }
 
 const char *format_change(double ratio, char *buffer, size_t size)

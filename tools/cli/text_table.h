@@ -36,7 +36,7 @@ const char *format_gpus(uint32_t nodes, uint32_t gpus_per_node, uint32_t whole_n
 const char *format_gigabytes(double bytes, char *buffer, size_t size);
 /** Seconds in the unit and with the digits that suit @p like, a time of the same table. */
 const char *format_time(double seconds, double like, char *buffer, size_t size);
-/** "6.74 B", "4.19 M", "850". */
+/** "6.74 B", "4.19 M", "37,240", "850", "0.443": rounded, never cut. */
 const char *format_large(double count, char *buffer, size_t size);
 /** "213 kJ", "50.7 mJ": three significant digits. */
 const char *format_joules(double joules, char *buffer, size_t size);

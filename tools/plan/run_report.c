@@ -41,10 +41,6 @@ const char *run_days(const redco_run_figure *days, char *buffer, size_t size)
 const char *run_large(const redco_run_figure *f, char *buffer, size_t size)
 {
     char value[SHORT], low[SHORT], high[SHORT];
-    if (f->value < 100.0) {
-        (void)snprintf(buffer, size, "%.3g (%.3g to %.3g)", f->value, f->low, f->high);
-        return buffer;
-    }
     (void)snprintf(buffer, size, "%s (%s to %s)", format_large(f->value, value, sizeof value),
                    format_large(f->low, low, sizeof low), format_large(f->high, high, sizeof high));
     return buffer;
