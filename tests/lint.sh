@@ -27,9 +27,11 @@ changed() {
 }
 
 # shellcheck disable=SC2317 # xargs calls it
+# Test programs run under sanitizers, which see what the analyser of paths guesses; it takes nineteen of twenty seconds.
 tidy_one() { # BUILD FILE
-    local code=0
-    clang-tidy --quiet --extra-arg=-UNDEBUG -p "$1" "$2" >>"$1/tidy.log" 2>&1 || code=1
+    local code=0 checks=''
+    case $2 in tests/*) checks='-clang-analyzer-*' ;; esac
+    clang-tidy --quiet ${checks:+"--checks=$checks"} --extra-arg=-UNDEBUG -p "$1" "$2" >>"$1/tidy.log" 2>&1 || code=1
     echo "$2"
     return "$code"
 }
