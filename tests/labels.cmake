@@ -40,6 +40,24 @@ set(redco_sanitized
     ^test_\(host|graph|graph_gradients|graph_random|graph_training|kernels|arena|lifetimes|optimizer\)$
     ^test_\(partition.*|states.*|checkpoint\)$)
 
+# The deep tier repeats the quick tests under sanitizers, without those that show a sanitizer no line of redco that others
+# do not show it (README.md, "Under sanitizers"):
+set(redco_unsanitized
+    # the tree is read, not run
+    ^house[.]\(ceilings|exported-names|folders|golden-runner|headers-c|headers-c[+][+]|man-pages|names|needed|pages\)$
+    # redco-plan and redco-validate on many rows of tables; the golden cases plan-*, validate-* and test_row_* have their lines
+    ^house.\(famous|row-commands|schemas\)$
+    # numbers, not memory: kernels are the mock driver's, which is not sanitized; host calls are those of test_*_on_cuda
+    ^test_cuda_kernels_rows$
+    # two ranks with graphs and without, as parity-cuda-fuse-on and parity-cuda-graphs-off-1 are; by the tool: exec-nccl
+    ^parity-cuda-\(fuse-off|graphs-on-1|graphs-on-2|graphs-off-2\)$
+    ^exec-\(cuda-train|share-gpu\)$
+    # the meter of redco-profile --backend cuda, which test_cuda_measure and test_sustained run; its times are not these
+    ^exec-profile-power$)
+# and with those deep tests whose kind of memory fault no quick test could show: queues that run later, ranks that hang or
+# are joined by MPI, where PMIx is.
+set(redco_deep_sanitized ^parity-deferred$ ^exec-mpi$ ^house.slurm$)
+
 add_custom_target(redco_sanitized COMMENT "Programs of tests with the label sanitized")
 add_dependencies(redco_sanitized redco_tools)
 
@@ -76,6 +94,8 @@ function(redco_label_tests)
 
     redco_matches(deep ${test} ${redco_deep})
     redco_matches(sanitized ${test} ${redco_sanitized})
+    redco_matches(unsanitized ${test} ${redco_unsanitized})
+    redco_matches(deep_sanitized ${test} ${redco_deep_sanitized})
     if(test MATCHES "^golden[.](.*)" AND EXISTS ${CMAKE_SOURCE_DIR}/tests/golden/${CMAKE_MATCH_1}/exit)
       set(sanitized ON)
     endif()
@@ -83,8 +103,14 @@ function(redco_label_tests)
       list(APPEND labels gpu)
     elseif(deep)
       list(APPEND labels deep)
+      if(deep_sanitized)
+        list(APPEND labels repeated)
+      endif()
     else()
       list(APPEND labels quick)
+      if(NOT unsanitized)
+        list(APPEND labels repeated)
+      endif()
       if(sanitized)
         list(APPEND labels sanitized)
         string(REPLACE "corpus." "fuzz_" program ${test})
