@@ -23,6 +23,7 @@ struct redco_comm {
     redco_nccl_graphs *table; /* [linked][gpus][ports], ports 0 = one node */
     double *links;            /* [order][gpus][stride] what the links of such groups carry; NULL where GPUs are alike */
     redcoi_curves curves;
+    bool borrowed;                  /* the curves are another's */
     uint32_t algorithms, protocols; /* allowed; 0 = all */
 };
 
@@ -191,10 +192,24 @@ out:
     return st;
 }
 
+redco_status redco_comm_at_rates(const redco_comm *comm, const redco_machine *machine, redco_comm **comm_out,
+                                 redco_error *err)
+{
+    redco_comm *there = NULL;
+    const redco_status st = redco_comm_create(machine, NULL, 0, &there, err);
+    if (st != REDCO_OK) { return st; }
+    there->curves = comm->curves;
+    there->borrowed = true;
+    memcpy(there->sha256, comm->sha256, sizeof there->sha256);
+    redco_comm_restrict(there, comm->algorithms, comm->protocols);
+    *comm_out = there;
+    return REDCO_OK;
+}
+
 void redco_comm_free(redco_comm *comm)
 {
     if (comm == NULL) { return; }
-    redcoi_curves_free(&comm->curves);
+    if (!comm->borrowed) { redcoi_curves_free(&comm->curves); }
     free(comm->table);
     free(comm->links);
     free(comm);

@@ -22,6 +22,10 @@ typedef struct redco_comm redco_comm;
  *  @param machine   copied */
 redco_status redco_comm_create(const redco_machine *machine, const char *const *profiles, uint32_t profile_count,
                                redco_comm **comm_out, redco_error *err);
+/** The same collectives on a machine of other rates: what was measured is as far from the model there as here.
+ *  @param comm  borrowed until redco_comm_free() of the new one */
+redco_status redco_comm_at_rates(const redco_comm *comm, const redco_machine *machine, redco_comm **comm_out,
+                                 redco_error *err);
 void redco_comm_free(redco_comm *comm);
 
 /** The parts of one collective's time: latency_s + wire_s, so that callers may scale each (calibration). From a

@@ -99,8 +99,25 @@ redco_search_options redco_options_freed(const redco_search_options *options)
     return freed;
 }
 
-/* 10 % more of one thing, and what it is called. More link rate acts on the time on the wire, measured or modelled;
- * what no rate explains is the time of host and launches, latencies and waits. */
+/* More rate of a GPU's links; of its slot, where there are none. */
+static const char *improve_links(redco_machine *machine)
+{
+    const double more = 1.0 + redco_help_ratio;
+    if (machine->link_group_gpus <= 1) {
+        machine->peer_bytes_per_s *= more;
+        machine->gpu.pcie_bytes_per_s *= more;
+        return "node link";
+    }
+    machine->scale_up_bytes_per_s *= more;
+    machine->gpu.scale_up_bytes_per_s *= more;
+    for (size_t i = 0; i < sizeof machine->links_bytes_per_s / sizeof machine->links_bytes_per_s[0][0]; i++) {
+        machine->links_bytes_per_s[i / REDCO_ORDER_GPUS][i % REDCO_ORDER_GPUS] *= more;
+    }
+    return machine->gpu.nvlink ? "NVLink" : "node link";
+}
+
+/* 10 % more of one thing, and what it is called. Rates are those of the data sheet: a machine that has them is priced
+ * alike. What no rate explains is the time of host and launches, latencies and waits. */
 static const char *improve(int index, redco_machine *machine, redco_calibration *c)
 {
     const double more = 1.0 + redco_help_ratio;
@@ -108,11 +125,11 @@ static const char *improve(int index, redco_machine *machine, redco_calibration 
                              &c->tp_launch_s,       &c->host_forward_s,  &c->host_backward_s,
                              &c->host_collective_s, &c->step_overhead_s, &c->latency_factor};
     switch (index) {
-    case REDCO_HELP_NIC: c->network_efficiency *= more; return "NIC";
-    case REDCO_HELP_LINK:
-        c->nvlink_efficiency *= more;
-        c->tp_link_efficiency *= more;
-        return machine->gpu.nvlink ? "NVLink" : "node link";
+    case REDCO_HELP_NIC:
+        machine->nic_bytes_per_s *= more;
+        machine->node_network_bytes_per_s *= more;
+        return "NIC";
+    case REDCO_HELP_LINK: return improve_links(machine);
     case REDCO_HELP_MEMORY:
         machine->gpu.memory_bytes = (uint64_t)((double)machine->gpu.memory_bytes * more);
         return "memory";
@@ -131,15 +148,19 @@ static const char *improve(int index, redco_machine *machine, redco_calibration 
     }
 }
 
-/* The same plan there. */
-static redco_status price_there(const redco_inputs *inputs, const redco_search_options *options,
+/* The same plan there. @param rates  whether collectives have other rates, too */
+static redco_status price_there(redco_inputs inputs, bool rates, const redco_search_options *options,
                                 const redco_candidate *best, double *step_s_out, redco_error *err)
 {
     redco_costs *costs = NULL;
+    redco_comm *comm = NULL;
     redco_candidate there = *best;
-    redco_status st = redco_costs_of(inputs, options, &costs, err);
+    redco_status st = rates ? redco_comm_at_rates(inputs.comm, &inputs.machine, &comm, err) : REDCO_OK;
+    if (rates) { inputs.comm = comm; }
+    if (st == REDCO_OK) { st = redco_costs_of(&inputs, options, &costs, err); }
     if (st == REDCO_OK) { st = redco_candidate_price(costs, &there, err); }
     redco_costs_free(costs);
+    redco_comm_free(comm);
     *step_s_out = there.prediction.step_s;
     return st;
 }
@@ -175,7 +196,8 @@ redco_status redco_would_help(const redco_inputs *inputs, const redco_search_opt
         if (!joint && i != REDCO_HELP_MEMORY) { (void)improve(i, &all.machine, &all.calibration); }
         redco_status st = REDCO_OK;
         if (i != REDCO_HELP_MEMORY) {
-            st = price_there(joint ? &all : &there, options, best, &step_s, err);
+            const bool rates = joint || i == REDCO_HELP_NIC || i == REDCO_HELP_LINK;
+            st = price_there(joint ? all : there, rates, options, best, &step_s, err);
         } else if (found->roomier_s > 0.0) {
             step_s = found->roomier_s;
         } else {
