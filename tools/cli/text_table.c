@@ -203,6 +203,13 @@ const char *format_large(double count, char *buffer, size_t size)
     return format_count((uint64_t)llround(count), buffer, size);
 }
 
+const char *mfu_note(double mfu)
+{
+    return mfu > 1.0
+               ? "MFU above 1: its convention counts embeddings, which are looked up, and causal attention in full"
+               : "";
+}
+
 const char *format_change(double ratio, char *buffer, size_t size)
 {
     const double percent = ratio * 100.0;

@@ -40,6 +40,8 @@ const char *format_time(double seconds, double like, char *buffer, size_t size);
 const char *format_large(double count, char *buffer, size_t size);
 /** "213 kJ", "50.7 mJ": three significant digits. */
 const char *format_joules(double joules, char *buffer, size_t size);
+/** "", or why an MFU is above 1. */
+const char *mfu_note(double mfu);
 /** A ratio as "+12.3 %", "0 %". */
 const char *format_change(double ratio, char *buffer, size_t size);
 

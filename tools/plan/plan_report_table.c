@@ -91,6 +91,7 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
 {
     double like_s = 0.0;
     double first = 0.0;
+    double most_mfu = 0.0;
     bool copied = false;
     struct report_degrees degrees = report_no_degrees(inputs);
     for (uint32_t i = 0; i < count; i++) {
@@ -103,6 +104,7 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
         const redco_prediction *p = &rows[i].candidate->prediction;
         if (like_s <= 0.0 || p->step_s < like_s) { like_s = p->step_s; }
         if (first <= 0.0) { first = p->tokens_per_s_per_gpu; }
+        if (p->mfu > most_mfu) { most_mfu = p->mfu; }
     }
     table_heading(table, kind, degrees);
     for (uint32_t i = 0; i < count; i++) {
@@ -136,6 +138,7 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
         if (report_extrapolated(kind, rows, count, i, text, sizeof text)) { (void)printf("     ~ %s\n", text); }
     }
     if (report_lacked(inputs, rows, count, text, sizeof text)) { (void)printf("     ! %s\n", text); }
+    if (most_mfu > 1.0) { (void)printf("     %s\n", mfu_note(most_mfu)); }
     (void)printf("\n");
     return whole;
 }

@@ -87,6 +87,7 @@ static void print_header(const struct sim_answer *a)
                  format_change(a->closed.step_s / s->step_s - 1.0, change, sizeof change),
                  format_count((uint64_t)(s->tokens_per_s_per_gpu + 0.5), tokens, sizeof tokens),
                  redco_model_graph_work(c->inputs.model) != NULL ? "examples" : "tokens", s->mfu);
+    if (s->mfu > 1.0) { (void)printf("          %s\n\n", mfu_note(s->mfu)); }
 }
 
 static void share_row(struct table *table, const char *name, double seconds, double step_s, double critical_s)
