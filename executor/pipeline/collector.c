@@ -19,6 +19,7 @@ struct redco_user_collector {
     uint64_t count, room;
     uint64_t seed, first_step, period; /* the examples are those of steps first_step to first_step + period */
     uint64_t drawn;                    /* random numbers in this collect() */
+    uint64_t predicted;                /* calls of predict in this collect() */
     redco_collector_predict predict;   /* in a collect() */
     void *context;
     redco_error error; /* the first, in a collect() */
@@ -108,7 +109,7 @@ redco_status redco_collector_collect(redco_user_collector *c, uint64_t step, red
     forget(c);
     c->error = (redco_error){.status = REDCO_OK};
     c->first_step = c->run.steps = step;
-    c->drawn = 0;
+    c->drawn = c->predicted = 0;
     c->predict = predict;
     c->context = context;
     const redco_status st = redco_user_pipeline_of(c->file)->collect(c, &own);
@@ -178,13 +179,17 @@ const redco_user_run *redco_user_collector_run(const redco_user_collector *c)
     return &c->run;
 }
 
-static void next_words(redco_user_collector *c, uint32_t words[4])
+static void draw_words(const redco_user_collector *c, uint64_t number, uint32_t words[4])
 {
     const uint32_t key[2] = {(uint32_t)c->seed, (uint32_t)(c->seed >> 32)};
-    const uint32_t counter[4] = {(uint32_t)c->drawn, (uint32_t)(c->drawn >> 32), (uint32_t)c->first_step,
+    const uint32_t counter[4] = {(uint32_t)number, (uint32_t)(number >> 32), (uint32_t)c->first_step,
                                  UINT32_MAX - 1 - (uint32_t)(c->first_step >> 32)};
     redcoi_philox(counter, key, words);
-    c->drawn++;
+}
+
+static void next_words(redco_user_collector *c, uint32_t words[4])
+{
+    draw_words(c, c->drawn++, words);
 }
 
 static double unit(const uint32_t words[2])
@@ -240,6 +245,11 @@ bool redco_user_collector_predict(redco_user_collector *c, json_t *const *exampl
     void **inputs = NULL;
     memset(values_out, 0, (size_t)count * values * sizeof *values_out);
     if (c->error.status != REDCO_OK) { return false; }
+    if (redco_user_pipeline_of(c->file)->predict == NULL) {
+        (void)redco_fail(&c->error, REDCO_EVALUE, redco_user_pipeline_path(c->file),
+                         "collect() asks for predictions, but the table has no .predict");
+        return false;
+    }
     redco_status st = redco_user_pipeline_task(c->file, count, &task, &c->error);
     if (st != REDCO_OK) { return false; }
     inputs = calloc(task.input_count + 1, sizeof(void *));
@@ -257,7 +267,12 @@ bool redco_user_collector_predict(redco_user_collector *c, json_t *const *exampl
                              own.text);
         }
     }
-    if (st == REDCO_OK) { st = c->predict(c->context, count, inputs, values_out, values, &c->error); }
+    if (st == REDCO_OK) {
+        uint32_t words[4];
+        draw_words(c, UINT64_MAX - c->predicted++, words); /* apart from those that collect() draws */
+        const int32_t key[2] = {(int32_t)(words[0] >> 1), (int32_t)(words[1] >> 1)};
+        st = c->predict(c->context, count, inputs, key, values_out, values, &c->error);
+    }
     for (size_t i = 0; inputs != NULL && i < task.input_count; i++) { free(inputs[i]); }
     free((void *)inputs);
     redco_user_pipeline_task_free(&task);

@@ -10,10 +10,12 @@ extern "C" {
 #endif
 
 /** Predictions of a batch, from its collated inputs.
+ *  @param key         of the random numbers that predict() draws
  *  @param values_out  [count][values]
  *  @return REDCO_EVALUE if predictions have not so many numbers, or are none */
-typedef redco_status (*redco_collector_predict)(void *context, uint32_t count, void *const *inputs, double *values_out,
-                                                uint32_t values, redco_error *err);
+typedef redco_status (*redco_collector_predict)(void *context, uint32_t count, void *const *inputs,
+                                                const int32_t key[2], double *values_out, uint32_t values,
+                                                redco_error *err);
 
 /** Checks the members of a table that are about it. @param path  for errors @return REDCO_EVALUE */
 redco_status redco_collector_check(const redco_user_pipeline *table, const char *path, redco_error *err);

@@ -196,7 +196,7 @@ redco_value redco_user_pipeline_logits(redco_scope *scope, const char *prefix, r
     const redco_language_model *const lm =
         f != NULL && prefix != NULL ? redcoi_pipeline_models_find(&f->models, prefix) : NULL;
     if (lm == NULL) {
-        (void)redco_fail(&scope->error, REDCO_EVALUE, f != NULL ? f->path : "",
+        (void)redco_fail(&scope->error, REDCO_EVALUE, f != NULL ? f->path : "redco_user_pipeline_logits()",
                          "describe() gave no language model with the prefix \"%.80s\"", prefix != NULL ? prefix : "");
         return REDCO_NO_VALUE;
     }

@@ -81,22 +81,21 @@ void *redcoi_policy_weights(const redcoi_policy *p, size_t parameter)
     return p->weights[parameter];
 }
 
+struct prediction {
+    const redco_user_pipeline_file *file;
+    redco_value value;
+};
+
 static void build(redco_scope *scope, void *context)
 {
-    struct {
-        redco_value (*predict)(redco_scope *scope);
-        redco_value value;
-    } *const wanted = context;
-    wanted->value = wanted->predict(scope);
+    struct prediction *const wanted = context;
+    wanted->value = redco_user_pipeline_predict(wanted->file, scope);
 }
 
 static redco_status open_sized(redcoi_policy *p, uint32_t count, struct sized *s, redco_error *err)
 {
     const redco_task_options options = {p->dtype, p->dtype, false, false, 1};
-    struct {
-        redco_value (*predict)(redco_scope *scope);
-        redco_value value;
-    } wanted = {redco_user_pipeline_of(p->file)->predict, REDCO_NO_VALUE};
+    struct prediction wanted = {p->file, REDCO_NO_VALUE};
     redco_status st = redco_user_pipeline_task(p->file, count, &s->task, err);
     if (st != REDCO_OK) { return st; }
     st = redco_task_build_values(&s->task, &options, s->task.inputs, s->task.input_count, build, &wanted, &s->graph,
@@ -122,9 +121,9 @@ static redco_status sized_of(redcoi_policy *p, uint32_t count, struct sized **si
     return open_sized(p, count, *sized_out, err);
 }
 
-static redco_status run(redcoi_policy *p, const struct sized *s, void *const *inputs, void *raw, redco_error *err)
+static redco_status run(redcoi_policy *p, const struct sized *s, void *const *inputs, const int32_t key[2], void *raw,
+                        redco_error *err)
 {
-    static const int32_t key[2] = {0, 0};
     const size_t parameters = p->parameter_count, count = parameters + s->task.input_count + 1;
     redco_binding *const bindings = calloc(count, sizeof *bindings);
     if (bindings == NULL) { return no_memory(p, err); }
@@ -139,8 +138,8 @@ static redco_status run(redcoi_policy *p, const struct sized *s, void *const *in
     return st;
 }
 
-redco_status redcoi_policy_predict(void *context, uint32_t count, void *const *inputs, double *values_out,
-                                   uint32_t values, redco_error *err)
+redco_status redcoi_policy_predict(void *context, uint32_t count, void *const *inputs, const int32_t key[2],
+                                   double *values_out, uint32_t values, redco_error *err)
 {
     redcoi_policy *const p = context;
     struct sized *s = NULL;
@@ -155,7 +154,7 @@ redco_status redcoi_policy_predict(void *context, uint32_t count, void *const *i
                           redco_type_text(&s->type, text), count, values);
     }
     void *const raw = calloc(1, redco_type_bytes(&s->type));
-    st = raw == NULL ? no_memory(p, err) : run(p, s, inputs, raw, err);
+    st = raw == NULL ? no_memory(p, err) : run(p, s, inputs, key, raw, err);
     if (st == REDCO_OK) { redcoi_load(s->type.dtype, raw, elements, values_out); }
     free(raw);
     for (uint64_t i = 0; i < elements && st == REDCO_OK; i++) {

@@ -13,8 +13,8 @@ void redcoi_policy_free(redcoi_policy *policy); /**< NULL is accepted */
 /** Where a parameter's values are written, in the policy's type. */
 void *redcoi_policy_weights(const redcoi_policy *policy, size_t parameter);
 /** A redco_collector_predict. @param context  the policy */
-redco_status redcoi_policy_predict(void *context, uint32_t count, void *const *inputs, double *values_out,
-                                   uint32_t values, redco_error *err);
+redco_status redcoi_policy_predict(void *context, uint32_t count, void *const *inputs, const int32_t key[2],
+                                   double *values_out, uint32_t values, redco_error *err);
 
 /** Before a step: collects its examples if they are due. */
 redco_status redcoi_trainer_collect(redco_trainer *trainer, redco_error *err);

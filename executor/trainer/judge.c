@@ -1,4 +1,5 @@
 /* Loss and predictions of a pipeline over all records of a file. */
+#include "costmodel/graph/transform.h"
 #include "executor/backend/host/kernels.h"
 #include "executor/trainer/forward.h"
 #include "executor/trainer/predict.h"
@@ -10,7 +11,7 @@
 struct judging {
     redco_trainer *t;
     const redco_records *records;
-    bool with_loss;
+    bool with_loss, predicts;
     redco_task task; /* task of the batch at work */
     redcoi_forward *forward;
     redco_tensor_type loss_type, predicted_type;
@@ -78,20 +79,45 @@ static void close_batch(struct judging *j)
     redco_user_pipeline_task_free(&j->task);
 }
 
+/* @param v  loss and predictions as wanted */
+static redco_status build_values(struct judging *j, struct values *v, uint32_t batch, redco_task_graph *built,
+                                 redco_error *err)
+{
+    const redco_dtype dtype = j->t->options.dtype;
+    const redco_task_options options = {dtype, dtype, false, false, 1};
+    redco_status st = redco_user_pipeline_task(v->file, batch, &j->task, err);
+    if (st != REDCO_OK) { return st; }
+    v->task = &j->task;
+    st = redco_task_build_values(&j->task, &options, j->task.inputs, j->task.input_count, build, v, built, err);
+    return st == REDCO_OK ? check_results(j, built->graph, v, batch, err) : st;
+}
+
+/* @return through @p drawn_out whether predictions draw random numbers */
+static redco_status find_drawn(struct judging *j, uint32_t batch, bool *drawn_out, redco_error *err)
+{
+    redco_task_graph built = {.graph = NULL};
+    struct values v = {.file = j->t->options.pipeline, .predicts = true};
+    redco_status st = build_values(j, &v, batch, &built, err);
+    bool *const live = st == REDCO_OK ? calloc((size_t)redco_graph_op_count(built.graph) + 1, sizeof *live) : NULL;
+    if (st == REDCO_OK && live == NULL) { st = no_memory(j->t, err); }
+    if (st == REDCO_OK) {
+        redco_graph_live(built.graph, v.results, v.count, live);
+        *drawn_out = live[redco_value_op(built.graph, built.key)->id];
+    }
+    free(live);
+    redco_task_graph_free(&built);
+    close_batch(j);
+    return st;
+}
+
 /* The graph of batches of a size. */
 static redco_status open_batch(struct judging *j, uint32_t batch, redco_error *err)
 {
     redco_trainer *const t = j->t;
     const redco_user_pipeline_file *const file = t->options.pipeline;
-    const redco_task_options options = {t->options.dtype, t->options.dtype, false, false, 1};
     redco_task_graph built = {.graph = NULL};
-    struct values v = {
-        .file = file, .with_loss = j->with_loss, .predicts = redco_user_pipeline_of(file)->predict != NULL};
-    redco_status st = redco_user_pipeline_task(file, batch, &j->task, err);
-    if (st != REDCO_OK) { return st; }
-    v.task = &j->task;
-    st = redco_task_build_values(&j->task, &options, j->task.inputs, j->task.input_count, build, &v, &built, err);
-    if (st == REDCO_OK) { st = check_results(j, built.graph, &v, batch, err); }
+    struct values v = {.file = file, .with_loss = j->with_loss, .predicts = j->predicts};
+    redco_status st = build_values(j, &v, batch, &built, err);
     if (st == REDCO_OK) {
         const redcoi_forward_options forward = {.graph = built.graph, .results = v.results, .result_count = v.count};
         st = redcoi_forward_create(t, &forward, &j->forward, err);
@@ -127,14 +153,25 @@ static double weight_of(const struct judging *j, uint64_t first, uint64_t count)
     return weight;
 }
 
+/* The random numbers of what begins with an example: others than those of training. */
+static void key_of(const redco_trainer *t, uint64_t example, int32_t key_out[2])
+{
+    const uint32_t key[2] = {(uint32_t)t->options.seed, (uint32_t)(t->options.seed >> 32)};
+    const uint32_t counter[4] = {(uint32_t)example, (uint32_t)(example >> 32), UINT32_MAX, UINT32_MAX - 1};
+    uint32_t words[4];
+    redcoi_philox(counter, key, words);
+    for (uint32_t i = 0; i < 2; i++) { key_out[i] = (int32_t)(words[i] >> 1); }
+}
+
 /* @param mine  whether this replica's results count */
 static redco_status run_batch(struct judging *j, uint64_t first, uint32_t count, uint64_t number, bool mine,
                               redco_error *err)
 {
-    static const int32_t key[2] = {0, 0};
+    int32_t key[2];
     redcoi_fed *const fed = calloc(j->task.input_count + 1, sizeof *fed);
     if (fed == NULL) { return no_memory(j->t, err); }
     for (uint32_t i = 0; i < count; i++) { j->numbers[i] = first + i; }
+    key_of(j->t, first, key);
     redco_status st = redco_records_collate(j->records, j->numbers, count, j->inputs, err);
     for (size_t i = 0; i < j->task.input_count; i++) { fed[i] = (redcoi_fed){j->task.inputs[i].name, j->inputs[i]}; }
     fed[j->task.input_count] = (redcoi_fed){"key", key};
@@ -156,7 +193,7 @@ static redco_status run_batch(struct judging *j, uint64_t first, uint32_t count,
 }
 
 /* Whole batches, then what is left. */
-static redco_status run_all(struct judging *j, uint32_t batch, redco_error *err)
+static redco_status run_batches(struct judging *j, uint32_t batch, redco_error *err)
 {
     redco_trainer *const t = j->t;
     const uint64_t count = j->out->examples, whole = count / batch, ranks = redco_mesh_ranks(t->mesh.dp);
@@ -180,6 +217,24 @@ static redco_status run_all(struct judging *j, uint32_t batch, redco_error *err)
         st = open_batch(j, rest, err);
     }
     return st == REDCO_OK && rest > 0 ? run_batch(j, whole * batch, rest, whole, own == 0, err) : st;
+}
+
+/* Predictions that draw random numbers are made one by one, each with the key of its example: they depend on neither
+ * the batch nor the plan. */
+static redco_status run_all(struct judging *j, uint32_t batch, redco_error *err)
+{
+    const bool with_loss = j->with_loss, predicts = j->predicts;
+    bool drawn = false;
+    redco_status st = predicts && batch > 1 ? find_drawn(j, batch, &drawn, err) : REDCO_OK;
+    if (!drawn || st != REDCO_OK) { return st == REDCO_OK ? run_batches(j, batch, err) : st; }
+    j->predicts = false;
+    if (with_loss) { st = run_batches(j, batch, err); }
+    close_batch(j);
+    j->with_loss = false;
+    j->predicts = predicts;
+    if (st == REDCO_OK) { st = run_batches(j, 1, err); }
+    j->with_loss = with_loss;
+    return st;
 }
 
 /* Every number is of one replica; the others have 0. */
@@ -212,7 +267,11 @@ redco_status redco_trainer_judge(redco_trainer *t, const redco_records *records,
     if (batch == 0) { batch = t->plan->micro_batch; }
     redco_judgement made = {.examples = count};
     const uint64_t batches = (count + batch - 1) / batch;
-    struct judging j = {.t = t, .records = records, .with_loss = with_loss, .out = &made};
+    struct judging j = {.t = t,
+                        .records = records,
+                        .with_loss = with_loss,
+                        .predicts = redco_user_pipeline_of(t->options.pipeline)->predict != NULL,
+                        .out = &made};
     j.numbers = calloc(batch, sizeof *j.numbers);
     j.losses = calloc(batches, sizeof *j.losses);
     redco_status st = j.numbers == NULL || j.losses == NULL ? no_memory(t, err) : run_all(&j, batch, err);
