@@ -33,8 +33,9 @@ enum {
     REDCOI_MODEL_CLASSES = 4,
     REDCOI_CLASS_PARAMS = 40,
     REDCOI_MODEL_NAME_SIZE = 200,
-    REDCOI_MODEL_KEYS = 48,
-    REDCOI_MODEL_WARNINGS = 2,
+    REDCOI_MODEL_KEYS = 128,
+    REDCOI_INNER_KEYS = 8,
+    REDCOI_MODEL_WARNINGS = 3,
     /* Beyond any model, small enough that products of two dimensions fit into 64 bits with room. */
     REDCOI_MAX_WIDTH = 1 << 20,
     REDCOI_MAX_FFN = 1 << 23,
@@ -63,6 +64,7 @@ struct redco_model {
     json_t *config;
     json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
     char *warnings[REDCOI_MODEL_WARNINGS]; /**< about the config; NULL behind the last */
+    char *unknown;                         /**< keys of the config that nobody reads, as text; NULL: none */
 };
 
 /** A config that is being read, and the model that is made of it. It carries the first error; after it every call is a
@@ -79,6 +81,10 @@ typedef struct redcoi_build {
     const char *asked[REDCOI_MODEL_KEYS];
     bool absent[REDCOI_MODEL_KEYS];
     size_t asked_count;
+    struct {
+        const char *outer, *key; /**< an inner object, and a key in it that nobody reads; borrowed from the config */
+    } inner[REDCOI_INNER_KEYS];
+    size_t inner_count;
 } redcoi_build;
 
 typedef enum redcoi_activation {
@@ -107,6 +113,7 @@ typedef struct redcoi_settings {
     redcoi_rope rope;
     uint64_t window;                              /**< keys that a query sees; 0 = all before it */
     uint32_t first_window;                        /**< first layer with a window */
+    bool scaled_head;                             /**< logits are those of the input over the root of its width */
     double score_scale;                           /**< 0: 1 / sqrt(head size) */
     bool scale_by_layer;                          /**< scores of layer i also over i + 1 */
     double embedding_scale;                       /**< factor on the rows of the tokens; 0: 1 */
@@ -233,11 +240,10 @@ struct redcoi_family {
     redcoi_bias_key bias_keys[2];
     uint32_t unused_positions; /**< rows of tables of positions before that of position 0 */
     redcoi_qkv_order qkv;
-    bool conv1d;           /**< matrices are GPT-2's Conv1D: [in, out] */
-    bool gain_is_added;    /**< norms multiply by 1 + gain, which begins at 0 */
-    bool scaled_tied_head; /**< logits by the table are those of the input over the root of its width */
-    bool untrained;        /**< redco-exec does not train it */
-    bool unlisted;         /**< its configs are written by programs */
+    bool conv1d;                             /**< matrices are GPT-2's Conv1D: [in, out] */
+    bool gain_is_added;                      /**< norms multiply by 1 + gain, which begins at 0 */
+    bool untrained;                          /**< redco-exec does not train it */
+    bool unlisted;                           /**< its configs are written by programs */
     redcoi_number epsilon, deviation, theta; /**< theta: of rotary positions */
     struct {
         const char *key;
@@ -328,6 +334,22 @@ void redcoi_config_decoder_tokens(redcoi_build *build, redcoi_settings *settings
 /** Keeps a warning about a key that is unknown here and nearly that of an absent one.
  *  Configs carry many keys that are of no interest, so anything less alike is none. */
 void redcoi_config_spelling(redcoi_build *build);
+/** Keeps a warning that names the keys of the config that no reader asked for and that are not known to change no
+ * number. To be called when all readers have asked. */
+void redcoi_config_unknown(redcoi_build *build);
+/** Notes the keys of an inner object that are not in a list that NULL ends. */
+void redcoi_config_inner(redcoi_build *build, const char *key, const char *const *known);
+/** Keeps a warning. Takes the text; NULL is a want of memory. */
+void redcoi_config_warn(redcoi_build *build, char *text);
+/** Notes the key. @return whether there is something to read */
+bool redcoi_config_asks(redcoi_build *build, const char *key);
+/** A text; NULL where the key is absent or null. Borrowed. */
+const char *redcoi_config_string(redcoi_build *build, const char *key);
+/** The first layer with a sliding window by "layer_types", where the config has it: the layers from there on all have
+ * it. @param used  whether there is a window */
+uint32_t redcoi_config_first_window(redcoi_build *build, const redco_model_dims *dims, bool used, uint32_t fallback);
+/** The share of a head's elements that is rotated: by @p key, or inside of "rope_parameters". */
+double redcoi_config_rotary_share(redcoi_build *build, const char *key, double fallback);
 /** Keeps a warning that names the model's defaults. */
 void redcoi_config_defaults(redcoi_build *build);
 /** Fails unless @p divisor divides @p value; @p key is where the divisor stands. */

@@ -264,10 +264,10 @@ redco_value redcoi_lm_head(redcoi_pass *p, redco_value x)
 {
     if (!p->dims->no_final_norm) { x = redcoi_lm_norm(p, REDCO_USE_FINAL_NORM, x); }
     if (has(p, REDCO_USE_PROJECT_OUT)) { x = redcoi_lm_product(p, REDCO_USE_PROJECT_OUT, x); }
-    if (!p->dims->tied) { return redcoi_lm_product(p, REDCO_USE_HEAD, x); }
     begin(p, REDCO_USE_HEAD);
     /* The scale belongs to the head: the gradient of its input is reduced before the norm's backward. */
-    if (p->lm->family->scaled_tied_head) { x = redco_scale(p->g, x, 1.0 / sqrt((double)p->dims->hidden)); }
+    if (p->set->scaled_head) { x = redco_scale(p->g, x, 1.0 / sqrt((double)p->dims->hidden)); }
+    if (!p->dims->tied) { return redcoi_lm_product(p, REDCO_USE_HEAD, x); }
     const redco_value y = redco_matmul(p->g, x, weight(p, REDCO_USE_TABLE, false), false, true);
     return plus_bias(p, REDCO_USE_HEAD, y);
 }

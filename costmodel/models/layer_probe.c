@@ -106,6 +106,7 @@ redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, 
         .family = model->family,
         .set = {.norm_epsilon = 1e-5, .rope = {.theta = 1e4}, .relative_buckets = 32, .relative_distance = 128}};
     if (probe->model.dims.positions == REDCO_POSITIONS_ROTARY) { probe->lm.set.rope.size = 2; }
+    probe->lm.set.scaled_head = probe->model.dims.positions == REDCO_POSITIONS_RELATIVE && probe->model.dims.tied;
     /* Frameworks reorder unequal parts by group of heads, so that each rank has whole groups. */
     const bool unequal = probe->grouped && model->family->qkv == REDCOI_QKV_BY_KIND;
     probe->lm.qkv = unequal ? REDCOI_QKV_BY_GROUP : model->family->qkv;

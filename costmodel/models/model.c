@@ -127,6 +127,7 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     (family->build != NULL ? family->build : redcoi_family_build)(&build);
     if (model->dims.gated) { model->dims.activation = REDCO_ACTIVATION_GATED; }
     redcoi_config_spelling(&build);
+    redcoi_config_unknown(&build);
     redcoi_config_defaults(&build);
     sum_params(&build);
     if (redcoi_building(&build)) { build.status = redcoi_layer_groups_make(model, err); }
@@ -159,6 +160,7 @@ void redco_model_free(redco_model *model)
     json_decref(model->config);
     json_decref(model->defaults);
     free(model->name);
+    free(model->unknown);
     free(model);
 }
 
@@ -208,6 +210,11 @@ uint32_t redco_model_find(const redco_model *model, uint32_t class_index, redco_
 const char *redco_model_warning(const redco_model *model, size_t index)
 {
     return index < REDCOI_MODEL_WARNINGS ? model->warnings[index] : NULL;
+}
+
+const char *redco_model_unknown_keys(const redco_model *model)
+{
+    return model->unknown;
 }
 
 const json_t *redco_model_defaults(const redco_model *model)

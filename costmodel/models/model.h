@@ -197,6 +197,11 @@ redco_op_role redco_model_use_role(const redco_model *model, redco_param_use use
 /** A warning about the config: a key that seems misspelt, sizes that it leaves out.
  *  @return the @p index-th, or NULL past the last */
 const char *redco_model_warning(const redco_model *model, size_t index);
+/** Keys of the config that redco does not know and that may change what the model computes, with their values: a text;
+ *  NULL: none. There is a warning of them, too. */
+const char *redco_model_unknown_keys(const redco_model *model);
+/** Writes the dropouts that the config asks for, which redco-exec does not apply. @return their number */
+size_t redco_model_dropouts(const redco_model *model, char *text, size_t size);
 /** Sizes that the config leaves out and that do not follow from others, with the values of the family that were taken:
  *  {"hidden_size": 4096}, by the family's own names. Borrowed; empty where it leaves out none, as of all presets. */
 const json_t *redco_model_defaults(const redco_model *model);

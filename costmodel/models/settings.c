@@ -39,8 +39,14 @@ static bool asks(redcoi_build *build, const char *key)
     return there;
 }
 
-/* Takes the text; NULL is a want of memory. */
-static void add_warning(redcoi_build *build, char *text)
+const char *redcoi_config_string(redcoi_build *build, const char *key)
+{
+    const char *text = NULL;
+    if (asks(build, key)) { build->status = redco_json_string(&build->config, key, &text, build->err); }
+    return text;
+}
+
+void redcoi_config_warn(redcoi_build *build, char *text)
 {
     size_t i = 0;
     while (build->model->warnings[i] != NULL) { i++; }
@@ -74,7 +80,7 @@ void redcoi_config_spelling(redcoi_build *build)
         (void)snprintf(text, sizeof text,
                        "%s: is not known here, and there is no \"%s\", whose default is taken: is it misspelt?",
                        redco_json_place(&build->config, key, place, sizeof place), meant);
-        add_warning(build, strdup(text));
+        redcoi_config_warn(build, strdup(text));
         return;
     }
 }
@@ -97,7 +103,7 @@ void redcoi_config_defaults(redcoi_build *build)
                                  value == json_object_iter_value(json_object_iter(model->defaults)) ? "" : ",", key,
                                  json_integer_value(value));
     }
-    add_warning(build, strdup(text));
+    redcoi_config_warn(build, strdup(text));
 }
 
 /* @param given_out  whether the config has it */
@@ -186,7 +192,7 @@ static const struct {
 redcoi_activation redcoi_config_activation(redcoi_build *build, const char *key, redcoi_activation fallback)
 {
     const char *name = NULL;
-    if (build->status != REDCO_OK || !redco_json_has(&build->config, key)) { return fallback; }
+    if (!asks(build, key)) { return fallback; }
     build->status = redco_json_string(&build->config, key, &name, build->err);
     return build->status == REDCO_OK ? redcoi_activation_of(build, key, name, fallback) : fallback;
 }
@@ -203,6 +209,11 @@ redcoi_activation redcoi_activation_of(redcoi_build *build, const char *key, con
                         "gelu_fast, gelu_pytorch_tanh, relu",
                         name);
     return fallback;
+}
+
+bool redcoi_config_asks(redcoi_build *build, const char *key)
+{
+    return asks(build, key);
 }
 
 static int32_t token(redcoi_build *build, const char *key, int32_t fallback)
@@ -229,15 +240,90 @@ static void read_llama3(redcoi_build *scaling, redcoi_rope *rope)
     if (rope->high <= rope->low) { redcoi_build_fail(scaling, "high_freq_factor", "must be above low_freq_factor"); }
 }
 
-/* "rope_scaling": default, linear, llama3; others are refused. */
-static void read_rope_scaling(redcoi_build *build, redcoi_rope *rope)
+/* transformers 5 writes base, scaling and the rotated share of a head into "rope_parameters", by kind of layer where a
+ * model has several; before, "rope_scaling" had the scaling alone. @return false: the config has neither */
+static bool find_rope(redcoi_build *build, redcoi_build *rope)
 {
+    const bool scaling = asks(build, "rope_scaling"), parameters = asks(build, "rope_parameters");
+    const char *const key = parameters ? "rope_parameters" : "rope_scaling";
+    *rope = (redcoi_build){.err = build->err};
+    if (!redcoi_building(build) || (!scaling && !parameters)) { return false; }
+    if (scaling && parameters) {
+        redcoi_build_fail(build, "rope_scaling", "stands beside \"rope_parameters\"; one of them is needed");
+        return false;
+    }
+    build->status = redco_json_object(&build->config, key, &rope->config, build->err);
+    if (!redcoi_building(build)) { return false; }
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach((json_t *)(uintptr_t)rope->config.json, name, value)
+    {
+        if (!json_is_object(value)) { continue; }
+        redcoi_build_fail(build, key,
+                          "has \"%.40s\", rotary positions of some layers; the executor has one kind for all", name);
+        return false;
+    }
+    return true;
+}
+
+double redcoi_config_rotary_share(redcoi_build *build, const char *key, double fallback)
+{
+    static const char inner[] = "partial_rotary_factor";
+    redcoi_build rope;
+    const double share = redcoi_config_number(build, key, fallback, 0.0, 1.0);
+    if (!find_rope(build, &rope) || !redco_json_has(&rope.config, inner)) { return share; }
+    const double own = redcoi_config_number(&rope, inner, share, 0.0, 1.0);
+    build->status = rope.status;
+    return own;
+}
+
+uint32_t redcoi_config_first_window(redcoi_build *build, const redco_model_dims *dims, bool used, uint32_t fallback)
+{
+    static const char key[] = "layer_types";
+    redco_json_value list;
+    size_t count = 0;
+    uint32_t first = 0;
+    if (!asks(build, key)) { return fallback; }
+    build->status = redco_json_array(&build->config, key, &list, &count, build->err);
+    if (redcoi_building(build) && count != dims->layers) {
+        redcoi_build_fail(build, key, "has %zu layers; the model has %u", count, dims->layers);
+    }
+    for (size_t i = 0; redcoi_building(build) && i < count; i++) {
+        const char *const type = json_string_value(json_array_get(list.json, i));
+        const bool windowed = type != NULL && strcmp(type, "sliding_attention") == 0;
+        if (type == NULL || (!windowed && strcmp(type, "full_attention") != 0)) {
+            redcoi_build_fail(build, key, "layer %zu is \"%.40s\"; full_attention or sliding_attention is needed", i,
+                              type != NULL ? type : "no text");
+        } else if (used && !windowed && first < i) {
+            redcoi_build_fail(build, key,
+                              "layer %zu sees all behind layers with a window; the executor has windows "
+                              "in the upper layers alone",
+                              i);
+        } else if (!windowed) {
+            first = (uint32_t)i + 1;
+        }
+    }
+    return first;
+}
+
+/* Scaling: default, linear, llama3; others are refused. */
+static void read_rope(redcoi_build *build, redcoi_rope *rope)
+{
+    static const char *const known[] = {
+        "rope_theta", "partial_rotary_factor", "rope_type",        "type",
+        "factor",     "low_freq_factor",       "high_freq_factor", "original_max_position_embeddings",
+        NULL};
     const char *kind = NULL;
-    redcoi_build scaling = {.err = build->err};
+    redcoi_build scaling;
     rope->kind = REDCOI_ROPE_PLAIN;
-    if (build->status != REDCO_OK || !redco_json_has(&build->config, "rope_scaling")) { return; }
-    build->status = redco_json_object(&build->config, "rope_scaling", &scaling.config, build->err);
-    if (build->status != REDCO_OK) { return; }
+    if (!find_rope(build, &scaling)) { return; }
+    redcoi_config_inner(build, redco_json_has(&build->config, "rope_parameters") ? "rope_parameters" : "rope_scaling",
+                        known);
+    rope->theta = redcoi_config_number(&scaling, "rope_theta", rope->theta, 1.0, 1e12);
+    if (!redcoi_building(&scaling)) {
+        build->status = scaling.status;
+        return;
+    }
     const char *const key = redco_json_has(&scaling.config, "rope_type") ? "rope_type" : "type"; /* its older name */
     build->status = redco_json_string(&scaling.config, key, &kind, build->err);
     if (build->status != REDCO_OK || strcmp(kind, "default") == 0) { return; }
@@ -274,7 +360,7 @@ void redcoi_settings_read(redcoi_build *config, const redcoi_family *family, con
     if (dims->positions == REDCO_POSITIONS_ROTARY) {
         s->rope.size = dims->head_dim;
         s->rope.theta = number(config, &family->theta, 1.0, 1e12);
-        if (family->theta.key != NULL) { read_rope_scaling(config, &s->rope); }
+        if (family->theta.key != NULL) { read_rope(config, &s->rope); }
     }
     if (family->read_settings != NULL) { family->read_settings(config, dims, s); }
 }

@@ -6,6 +6,14 @@
 redco_status redcoi_weights_open(const redco_trainer_options *options, const redco_task *task, const redco_model *model,
                                  redco_weights **weights_out, redco_error *err)
 {
+    const char *const unknown = model != NULL && options->weights != NULL ? redco_model_unknown_keys(model) : NULL;
+    if (unknown != NULL) {
+        return redco_fail(
+            err, REDCO_EVALUE, redco_model_name(model),
+            "its config has keys that redco does not know, and weights may mean something else with them: "
+            "%.400s; leave out of the config those that change nothing",
+            unknown);
+    }
     if (options->weights != NULL) { return redco_weights_open(options->weights, task, model, weights_out, err); }
     return options->weights_part_count > 0
                ? redco_weights_open_parts(options->weights_parts, options->weights_part_count, task, weights_out, err)

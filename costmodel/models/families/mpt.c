@@ -69,16 +69,34 @@ static void read_mpt(redcoi_build *build)
 
 static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
 {
+    static const char *const known[] = {"attn_type",
+                                        "attn_impl",
+                                        "attn_pdrop",
+                                        "qk_ln",
+                                        "clip_qkv",
+                                        "softmax_scale",
+                                        "alibi",
+                                        "alibi_bias_max",
+                                        "model_type",
+                                        "prefix_lm",
+                                        "attn_uses_sequence_id",
+                                        NULL};
     redcoi_build inner = *config;
     if (dims->positions != REDCO_POSITIONS_ALIBI) {
         redcoi_build_fail(config, "attn_config", "\"alibi\" is false; the executor builds MPT with ALiBi");
     }
-    if (!redcoi_building(config) || !redco_json_has(&config->config, "attn_config")) { return; }
+    if (!redcoi_config_asks(config, "attn_config")) { return; }
+    redcoi_config_inner(config, "attn_config", known);
     inner.status = redco_json_object(&config->config, "attn_config", &inner.config, config->err);
     if (redco_json_has(&inner.config, "clip_qkv")) {
         redcoi_build_fail(&inner, "clip_qkv", "is set; the executor builds MPT without it");
     }
     s->score_scale = redcoi_config_number(&inner, "softmax_scale", 0.0, 0.0, 1e6);
+    const double bias = redcoi_config_number(&inner, "alibi_bias_max", 8.0, 1.0, 1e6);
+    if (bias < 8.0 || bias > 8.0) { redcoi_build_fail(&inner, "alibi_bias_max", "is not 8, as the executor has it"); }
+    if (redcoi_config_bool(&inner, "prefix_lm", false) || redcoi_config_bool(&inner, "attn_uses_sequence_id", false)) {
+        redcoi_build_fail(&inner, NULL, "has \"prefix_lm\" or \"attn_uses_sequence_id\"; the executor has neither");
+    }
     config->status = inner.status;
 }
 

@@ -24,7 +24,7 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
 {
     s->window = redcoi_config_window(config, "sliding_window", 0);
     s->rope.size =
-        (uint64_t)((double)dims->head_dim * redcoi_config_number(config, "partial_rotary_factor", 1.0, 0.0, 1.0));
+        (uint64_t)((double)dims->head_dim * redcoi_config_rotary_share(config, "partial_rotary_factor", 1.0));
     if (s->rope.size < 2) { redcoi_build_fail(config, "partial_rotary_factor", "must leave two elements of a head"); }
 }
 

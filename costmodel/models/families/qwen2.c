@@ -4,10 +4,11 @@
 
 void redcoi_qwen2_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings)
 {
-    (void)dims;
-    if (!redcoi_config_bool(config, "use_sliding_window", false)) { return; }
-    settings->window = redcoi_config_window(config, "sliding_window", 4096);
-    settings->first_window = (uint32_t)redcoi_config_count(config, "max_window_layers", 28, UINT32_MAX);
+    const bool used = redcoi_config_bool(config, "use_sliding_window", false);
+    const uint64_t window = redcoi_config_window(config, "sliding_window", 4096);
+    const uint64_t first = redcoi_config_count(config, "max_window_layers", 28, UINT32_MAX);
+    settings->window = used ? window : 0;
+    settings->first_window = redcoi_config_first_window(config, dims, used, (uint32_t)first);
 }
 
 const redcoi_family redcoi_family_qwen2 = {

@@ -84,7 +84,6 @@ static void read_t5(redcoi_build *build)
 
 static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
 {
-    const char *text = NULL;
     s->score_scale = 1.0; /* the initial values of the queries' matrices are smaller instead */
     s->activation = dims->gated ? REDCOI_ACTIVATION_GELU_TANH : REDCOI_ACTIVATION_RELU;
     s->relative_buckets = dims->buckets;
@@ -97,9 +96,9 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
             "them",
             (unsigned long long)s->relative_buckets);
     }
-    if (!redcoi_building(config) || !redco_json_has(&config->config, "feed_forward_proj")) { return; }
-    config->status = redco_json_string(&config->config, "feed_forward_proj", &text, config->err);
-    if (!redcoi_building(config) || strcmp(text, "gated-gelu") == 0) { return; } /* this one means gelu_new */
+    s->scaled_head = redcoi_config_bool(config, "scale_decoder_outputs", dims->tied);
+    const char *const text = redcoi_config_string(config, "feed_forward_proj");
+    if (text == NULL || !redcoi_building(config) || strcmp(text, "gated-gelu") == 0) { return; } /* it means gelu_new */
     const char *const dash = strchr(text, '-');
     s->activation = redcoi_activation_of(config, "feed_forward_proj", dash == NULL ? text : dash + 1, s->activation);
 }
@@ -121,9 +120,9 @@ static double deviation(const redco_language_model *lm, redco_param_use use)
 }
 
 #define COMMON                                                                                                         \
-    .keys = keys, .dropout_key = "dropout_rate", .layers = layers, .scaled_tied_head = true,                           \
-    .epsilon = {"layer_norm_epsilon", 1e-6}, .deviation = {"initializer_factor", 1.0}, .read = read_t5,                \
-    .read_settings = read_settings, .deviation_of = deviation
+    .keys = keys, .dropout_key = "dropout_rate", .layers = layers, .epsilon = {"layer_norm_epsilon", 1e-6},            \
+    .deviation = {"initializer_factor", 1.0}, .read = read_t5, .read_settings = read_settings,                         \
+    .deviation_of = deviation
 
 const redcoi_family redcoi_family_t5 = {
     .type = "t5",
