@@ -126,6 +126,30 @@ line 'has 2 targets for 3 tokens' '{"tokens": [1, 2, 3], "targets": [1, 2]}'
 line 'has 13 tokens; sequences have 12' '{"tokens": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]}'
 line 'has one token and no targets' '{"tokens": [1]}'
 line '"text" is read as bytes, which a vocabulary of 61' '{"text": "a"}'
+# Bytes are no tokens of a tokenizer's vocabulary; beyond 256 there are some specials.
+for words in 256 384 385 128256; do
+    printf '{"model_type": "gpt2", "vocab_size": %s, "n_embd": 4, "n_layer": 1, "n_head": 1, "n_positions": 16}\n' $words >words.json
+    plan words words.json --gpus 1
+    printf '{"text": "a word"}\n' >text.jsonl
+    if [ $words -le 384 ]; then
+        run words --evaluate text.jsonl
+        continue
+    fi
+    for option in '--data text.jsonl --steps 1' '--evaluate text.jsonl' '--predict text.jsonl'; do
+        # shellcheck disable=SC2086
+        refused=$((refused + 1)) && redco-exec words.json $option >out 2>err
+        [ $? -eq 2 ] && grep -q "text.jsonl:1: \"text\" would be read as bytes, but the vocabulary of $words has" err ||
+            bad "$words words: $option"
+    done
+    run words --evaluate text.jsonl --bytes
+done
+# An end token that stands in generation_config.json alone.
+run one --weights w --predict prompts.jsonl --max-new-tokens 6
+end=$(python3 -c 'import json; print(json.loads(open("out").readline())["prediction"]["tokens"][2])')
+echo "{\"eos_token_id\": [$end]}" >w/generation_config.json
+run one --weights w --predict prompts.jsonl --max-new-tokens 6
+python3 -c 'import json; p = json.loads(open("out").readline())["prediction"]; assert p["ended"] and len(p["tokens"]) < 3, p' ||
+    bad 'generation_config.json does not end it'
 : >empty.jsonl
 refuse 'empty.jsonl: has no example' --evaluate empty.jsonl
 refuse 'ids.bin: has no prompts' --predict ids.bin

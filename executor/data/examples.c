@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { NOT_ASKED = -100, BYTES = 256 };
+/* SPECIALS: as many as ByT5 has, whose vocabulary is 384. */
+enum { NOT_ASKED = -100, BYTES = 256, SPECIALS = 128 };
 
 struct redco_examples {
     redco_example *list;
@@ -78,6 +79,12 @@ static redco_status read_bytes(const struct line *l, const char *key, const json
     if (l->options->vocabulary < BYTES) {
         return bad(l, "\"%s\" is read as bytes, which a vocabulary of %llu has not; give ids", key,
                    (unsigned long long)l->options->vocabulary);
+    }
+    if (l->options->vocabulary > BYTES + SPECIALS && !l->options->bytes) {
+        return bad(l,
+                   "\"%s\" would be read as bytes, but the vocabulary of %llu has a tokenizer's words: give the ids "
+                   "as \"%s\", or say --bytes if it was trained on bytes",
+                   key, (unsigned long long)l->options->vocabulary, strcmp(key, "text") == 0 ? "tokens" : "targets");
     }
     int32_t *const ids = calloc(count, sizeof *ids);
     if (ids == NULL) { return no_memory(redco_record_file_path(l->file), l->err); }

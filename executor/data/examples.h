@@ -20,11 +20,13 @@ typedef struct redco_examples_options {
     bool encoder_decoder; /**< targets are a text of their own */
     bool prompts;         /**< to be continued: no targets are asked for, and none are read */
     bool skip_bad;        /**< records that are not so are left out and counted, unless all are */
+    bool bytes;           /**< texts are bytes for any vocabulary: else for one of few more ids than that alone */
 } redco_examples_options;
 
 /** Says whether a path is one of records, JSON lines or a folder of arrays, and not one of ids. */
 bool redco_examples_are_records(const char *path);
-/** Two kinds of files. "*.jsonl", JSON lines: an object with "tokens", ids, or "text", whose bytes are the ids; and
+/** Two kinds of files. "*.jsonl", JSON lines: an object with "tokens", ids, or "text", whose bytes are the ids (of a
+ *  larger vocabulary, whose words are a tokenizer's, only if the options say so); and
  *  "targets", as many ids as there are tokens, with -100 where nothing is asked for. Without targets they are the
  * tokens that follow. Those of an encoder-decoder model are a text of their own ("target_text" is its bytes) and must
  * be there. Other keys are left alone. A folder has the same in arrays, "tokens.npy"

@@ -155,7 +155,7 @@ redco_examples_options redco_trainer_examples(const redco_trainer *t, bool promp
     enum { LONGEST_PROMPT = 1 << 20 };
     const redco_model_dims *const dims = redco_model_get_dims(redco_language_model_of(redco_trainer_generator(t)));
     const bool encoder_decoder = dims->encoder_layers > 0;
-    redco_examples_options o = {dims->vocab, t->plan->seq_len, encoder_decoder, prompts, false};
+    redco_examples_options o = {dims->vocab, t->plan->seq_len, encoder_decoder, prompts, false, false};
     if (!prompts) { return o; }
     o.seq_len = LONGEST_PROMPT;
     if (dims->max_positions > 0) {

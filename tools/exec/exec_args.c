@@ -51,6 +51,7 @@ enum key {
     KEY_PIPELINE,
     KEY_NEW_PIPELINE,
     KEY_SKIP_BAD,
+    KEY_BYTES,
     KEY_EVALUATE,
     KEY_PREDICT,
     KEY_PREDICTIONS,
@@ -81,6 +82,7 @@ static const struct argp_option flags[] = {
     {"steps", KEY_STEPS, "N", 0, "Steps to train (default: 10; with --evaluate or --predict 0); 0: only take the memory, and report it", 1},
     {"data", KEY_DATA, "FILE", 0, "Token ids, 16 bits each (32 for vocabularies above 65536), little-endian; default: made from the seed", 1},
     {"pipeline", KEY_PIPELINE, "FILE.so", 0, "Train a pipeline of your own, whose plan redco-plan --pipeline made; --data is JSON lines (executor/pipeline)", 1},
+    {"bytes", KEY_BYTES, NULL, 0, "Texts are bytes for a language model of any vocabulary, and not only up to 256 and some specials", 1},
     {"skip-bad", KEY_SKIP_BAD, NULL, 0, "Leave out and count lines that the pipeline refuses, instead of ending before the first step", 1},
     {"new-pipeline", KEY_NEW_PIPELINE, "NAME", 0, "Write the folder NAME with a pipeline to begin with, its CMake file, a test and data; without a PLAN", 1},
     {"seed", KEY_SEED, "N", 0, "Seed of first weights and random tokens (default: 1)", 1},
@@ -325,6 +327,7 @@ static error_t read_use(struct exec_args *args, int key, const char *text)
     case KEY_PIPELINE: return cli_name(&args->cli, "--pipeline", text, &args->pipeline_path);
     case KEY_NEW_PIPELINE: return cli_name(&args->cli, "--new-pipeline", text, &args->new_pipeline);
     case KEY_SKIP_BAD: args->skip_bad = true; return 0;
+    case KEY_BYTES: args->bytes = true; return 0;
     case KEY_EVALUATE: return cli_name(&args->cli, "--evaluate", text, &args->evaluate);
     case KEY_PREDICT: return cli_name(&args->cli, "--predict", text, &args->predict);
     case KEY_PREDICTIONS: return cli_name(&args->cli, "--predictions", text, &args->predictions);

@@ -41,7 +41,7 @@ struct exec_args {
     redco_weights_part weights_parts[EXEC_PARTS_MAX];
     char prefixes[EXEC_PARTS_MAX][EXEC_PREFIX_SIZE];
     uint32_t weights_part_count;
-    bool skip_bad;
+    bool skip_bad, bytes;
     struct exec_course course;
     redco_user_pipeline_file *pipeline;
     redco_records *records, *evaluated, *predicted; /* a pipeline's: --data, --evaluate, --predict */

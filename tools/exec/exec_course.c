@@ -59,8 +59,8 @@ static redco_status open_data(struct exec_args *args, uint64_t *examples_out, re
     redco_status st = redco_model_from_json(&config, args->plan->model_name, &model, err);
     const redco_model_dims *const dims = st == REDCO_OK ? redco_model_get_dims(model) : NULL;
     if (st == REDCO_OK && redco_examples_are_records(args->data)) {
-        const redco_examples_options options = {dims->vocab, args->plan->seq_len, dims->encoder_layers > 0, false,
-                                                args->skip_bad};
+        const redco_examples_options options = {dims->vocab, args->plan->seq_len, dims->encoder_layers > 0,
+                                                false,       args->skip_bad,      args->bytes};
         st = redco_examples_open(args->data, &options, &args->examples, err);
         if (st == REDCO_OK) { exec_files_skipped(args, args->data, redco_examples_skipped(args->examples)); }
         if (st == REDCO_OK) { *examples_out = redco_examples_count(args->examples); }

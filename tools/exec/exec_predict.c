@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { ENDS_MAX = 64, BYTES = 256 };
@@ -22,14 +23,29 @@ void exec_files_skipped(const struct exec_args *args, const char *path, uint64_t
     cli_warn(&args->cli, text);
 }
 
+/* Fine-tuning would have it as the weights were made. */
+static void warn_of_dropouts(const struct exec_args *args, const redco_trainer *trainer)
+{
+    const redco_model *const model = redco_language_model_of(redco_trainer_generator(trainer));
+    char dropouts[400], text[600];
+    if (redco_model_dropouts(model, dropouts, sizeof dropouts) == 0) { return; }
+    (void)snprintf(text, sizeof text, "%.100s: redco-exec trains without the dropout that the config asks for: %s",
+                   redco_model_name(model), dropouts);
+    cli_warn(&args->cli, text);
+}
+
 redco_status exec_files_open(const struct exec_args *args, const redco_trainer *trainer, bool leads,
                              struct exec_files *files, redco_error *err)
 {
     redco_status st = REDCO_OK;
+    if (leads && !args->follows && args->pipeline == NULL && args->weights != NULL && args->steps > 0) {
+        warn_of_dropouts(args, trainer);
+    }
     const bool continues = args->pipeline == NULL || redco_user_pipeline_of(args->pipeline)->generates != NULL;
     if (args->pipeline == NULL && args->evaluate != NULL) {
         redco_examples_options options = redco_trainer_examples(trainer, false, 0);
         options.skip_bad = args->skip_bad;
+        options.bytes = args->bytes;
         st = redco_examples_open(args->evaluate, &options, &files->evaluated, err);
         if (st == REDCO_OK && leads) {
             exec_files_skipped(args, args->evaluate, redco_examples_skipped(files->evaluated));
@@ -38,6 +54,7 @@ redco_status exec_files_open(const struct exec_args *args, const redco_trainer *
     if (st == REDCO_OK && continues && args->predict != NULL) {
         redco_examples_options options = redco_trainer_examples(trainer, true, (uint32_t)args->max_new_tokens);
         options.skip_bad = args->skip_bad;
+        options.bytes = args->bytes;
         st = redco_examples_open(args->predict, &options, &files->prompts, err);
         if (st == REDCO_OK && leads) {
             exec_files_skipped(args, args->predict, redco_examples_skipped(files->prompts));
@@ -52,16 +69,49 @@ void exec_files_close(struct exec_files *files)
     redco_examples_close(files->prompts);
 }
 
-/* "eos_token_id" of the config: a number, or a list of them. */
-static uint32_t read_ends(const redco_language_model *lm, int32_t ends[ENDS_MAX])
+/* "generation_config.json" in the folder of the weights that the run begins with, or that of their file.
+ * @return REDCO_OK without one, too. @param document_out  NULL: there is none */
+static redco_status open_generation_config(const char *weights, redco_json **document_out, redco_error *err)
 {
-    const json_t *const value = json_object_get(redco_model_config(redco_language_model_of(lm)), "eos_token_id");
-    uint32_t count = 0;
-    if (json_is_integer(value)) { ends[count++] = (int32_t)json_integer_value(value); }
-    for (size_t i = 0; i < json_array_size(value) && count < ENDS_MAX; i++) {
-        ends[count++] = (int32_t)json_integer_value(json_array_get(value, i));
+    static const char name[] = "generation_config.json";
+    struct stat info;
+    *document_out = NULL;
+    if (weights == NULL) { return REDCO_OK; }
+    const bool folder = stat(weights, &info) == 0 && S_ISDIR(info.st_mode);
+    const char *const slash = strrchr(weights, '/');
+    const size_t length = folder ? strlen(weights) : slash != NULL ? (size_t)(slash - weights) : 0;
+    char *const path = malloc(length + sizeof name + 2);
+    if (path == NULL) { return redco_fail(err, REDCO_ENOMEM, weights, "out of memory"); }
+    (void)snprintf(path, length + sizeof name + 2, "%.*s%s%s", (int)length, weights, length > 0 ? "/" : "", name);
+    const redco_status st = access(path, F_OK) == 0 ? redco_json_open(path, document_out, err) : REDCO_OK;
+    free(path);
+    return st;
+}
+
+/* "eos_token_id", a number or a list of them, of generation_config.json beside the weights, or of the config. */
+static redco_status read_ends(const struct exec_args *args, const redco_language_model *lm, int32_t ends[ENDS_MAX],
+                              uint32_t *count_out, redco_error *err)
+{
+    static const char key[] = "eos_token_id";
+    redco_json *document = NULL;
+    const char *weights = args->weights;
+    for (uint32_t i = 0; i < args->weights_part_count && args->pipeline != NULL; i++) {
+        const char *const generates = redco_user_pipeline_of(args->pipeline)->generates;
+        if (strcmp(args->weights_parts[i].prefix, generates) == 0) { weights = args->weights_parts[i].path; }
     }
-    return count;
+    redco_status st = open_generation_config(weights, &document, err);
+    if (st != REDCO_OK) { return st; }
+    const json_t *value = document != NULL ? json_object_get(redco_json_root(document).json, key) : NULL;
+    if (value == NULL || json_is_null(value)) {
+        value = json_object_get(redco_model_config(redco_language_model_of(lm)), key);
+    }
+    *count_out = 0;
+    if (json_is_integer(value)) { ends[(*count_out)++] = (int32_t)json_integer_value(value); }
+    for (size_t i = 0; i < json_array_size(value) && *count_out < ENDS_MAX; i++) {
+        ends[(*count_out)++] = (int32_t)json_integer_value(json_array_get(value, i));
+    }
+    redco_json_close(document);
+    return REDCO_OK;
 }
 
 /* Ids as bytes, where the example is a text and all are bytes; NULL else. */
@@ -194,14 +244,17 @@ static redco_status predict(const struct exec_args *args, const struct exec_file
                             enum exec_predicting what, struct exec_use *use, redco_error *err)
 {
     int32_t ends[ENDS_MAX];
+    uint32_t count = 0;
+    redco_status st = read_ends(args, redco_trainer_generator(trainer), ends, &count, err);
+    if (st != REDCO_OK) { return st; }
     const redco_generation_options options = {.batch = (uint32_t)args->batch,
                                               .max_tokens = (uint32_t)args->max_new_tokens,
                                               .sampling = {args->temperature, args->top_k, args->top_p, args->seed},
                                               .ends = ends,
-                                              .end_count = read_ends(redco_trainer_generator(trainer), ends)};
+                                              .end_count = count};
     redco_predictions p = {.tokens = NULL};
     const double begin_s = exec_now_s();
-    redco_status st = redco_trainer_generate(trainer, files->prompts, &options, &p, err);
+    st = redco_trainer_generate(trainer, files->prompts, &options, &p, err);
     use->prediction_s = exec_now_s() - begin_s;
     use->graphs = p.graphs;
     use->predicted = p.count;
