@@ -189,7 +189,7 @@ void redcoi_config_inner(redcoi_build *build, const char *key, const char *const
     json_t *value = NULL;
     json_object_foreach(json_object_get(build->config.json, key), name, value)
     {
-        bool found = json_is_null(value) || build->inner_count == REDCOI_INNER_KEYS;
+        bool found = is_harmless("", name, value) || build->inner_count == REDCOI_INNER_KEYS;
         for (size_t i = 0; known[i] != NULL && !found; i++) { found = strcmp(known[i], name) == 0; }
         for (size_t i = 0; i < build->inner_count && !found; i++) { found = build->inner[i].key == name; }
         if (found) { continue; }

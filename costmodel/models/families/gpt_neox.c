@@ -36,7 +36,11 @@ static void read_neox(redcoi_build *build)
 
 static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
 {
-    s->rope.size = (uint64_t)((double)dims->head_dim * redcoi_config_rotary_share(config, "rotary_pct", 0.25));
+    /* 4.48 writes both again under the names that other families have, and reads those. */
+    const double part = redcoi_config_number(config, "rotary_pct", 0.25, 0.0, 1.0);
+    s->rope.size =
+        (uint64_t)((double)dims->head_dim * redcoi_config_rotary_share(config, "partial_rotary_factor", part));
+    s->rope.theta = redcoi_config_number(config, "rope_theta", s->rope.theta, 1.0, 1e12);
     if (s->rope.size < 2 || s->rope.size % 2 != 0) {
         redcoi_build_fail(config, "rotary_pct", "must make an even number of elements of a head, at least 2");
     }

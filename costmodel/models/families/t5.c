@@ -3,6 +3,7 @@
 #include "costmodel/models/family.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The inner width is heads x d_kv and need not be d_model: nothing has to divide. */
@@ -103,6 +104,17 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
     s->activation = redcoi_activation_of(config, "feed_forward_proj", dash == NULL ? text : dash + 1, s->activation);
 }
 
+/* mT5 of transformers 5 ties its head and does not scale what goes into it; T5 of any version, and mT5 before, does. */
+static void read_mt5_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
+{
+    read_settings(config, dims, s);
+    const char *const version = redcoi_config_string(config, "transformers_version");
+    if (version != NULL && strtoul(version, NULL, 10) >= 5 &&
+        !redco_json_has(&config->config, "scale_decoder_outputs")) {
+        s->scaled_head = false;
+    }
+}
+
 /* T5PreTrainedModel._init_weights() */
 static double deviation(const redco_language_model *lm, redco_param_use use)
 {
@@ -121,8 +133,7 @@ static double deviation(const redco_language_model *lm, redco_param_use use)
 
 #define COMMON                                                                                                         \
     .keys = keys, .dropout_key = "dropout_rate", .layers = layers, .epsilon = {"layer_norm_epsilon", 1e-6},            \
-    .deviation = {"initializer_factor", 1.0}, .read = read_t5, .read_settings = read_settings,                         \
-    .deviation_of = deviation
+    .deviation = {"initializer_factor", 1.0}, .read = read_t5, .deviation_of = deviation
 
 const redcoi_family redcoi_family_t5 = {
     .type = "t5",
@@ -133,6 +144,7 @@ const redcoi_family redcoi_family_t5 = {
                  [REDCOI_SIZE_ENCODER_LAYERS] = 6,
                  [REDCOI_SIZE_HEADS] = 8,
                  [REDCOI_SIZE_HEAD_DIM] = 64},
+    .read_settings = read_settings,
     COMMON,
 };
 
@@ -145,5 +157,6 @@ const redcoi_family redcoi_family_mt5 = {
                  [REDCOI_SIZE_ENCODER_LAYERS] = 8,
                  [REDCOI_SIZE_HEADS] = 6,
                  [REDCOI_SIZE_HEAD_DIM] = 64},
+    .read_settings = read_mt5_settings,
     COMMON,
 };

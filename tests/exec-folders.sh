@@ -1,0 +1,70 @@
+#!/bin/sh
+# tests/exec-folders.sh TOOLS [few|full]: folders that transformers 4.48 and 5 saved (data/models/oracle/folders, made by
+# save_folders.py): the loss of their examples and 16 greedy tokens behind their prompts are transformers', or what redco
+# cannot do is refused with the key that asks for it.
+# Checks are "all of these, or report": the report never runs after a success.
+# shellcheck disable=SC2015
+set -u
+# shellcheck source=tests/exec-common.sh
+. "$(dirname "$0")/exec-common.sh"
+size=${2:-few}
+cd "$scratch" || exit 2
+for archive in "$tests"/data/models/oracle/folders/*.tar.gz; do tar -xzf "$archive" || exit 2; done
+# What the executor has not: the key that it must name.
+cat >refused <<'END'
+llama-dynamic rope_type
+llama-yarn rope_type
+mpt-clipped clip_qkv
+mpt-wide up_proj.weight has shape
+END
+cat >compare.py <<'END'
+import json, sys
+folder = sys.argv[1]
+want, targets = open(f"{folder}/loss").read().split()
+got = json.load(open("loss.json"))["evaluation"]
+assert abs(got["loss"] / float(want) - 1) < 1e-6 and got["targets"] == int(targets), ("loss", got["loss"], want)
+for line in open("tokens.jsonl"):
+    line = json.loads(line)
+    wanted, made = line["example"], line["prediction"]
+    assert (made["tokens"], made["ended"]) == (wanted["made"], wanted["ended"]), ("tokens", line)
+END
+equal=0 named=0
+for folder in transformers-*/*; do
+    name=${folder#*/}
+    case $size:$name in full:* | few:llama-base | few:gpt_neox-base | few:qwen?-window | few:phi3-part | few:t5 | few:t5-untied | \
+        few:llama-ends | few:llama-yarn | few:mt5 | few:mpt-clipped | few:gemma-base) ;;
+    *) continue ;; esac
+    key=$(sed -n "s/^$name //p" refused)
+    redco-plan --gpus 1 --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$folder/config.json" --seq 16 \
+        --global-batch 2 --micro-batch 1 --precision fp32 -o plan.json >out 2>err || bad "$folder: no plan"
+    [ ! -s err ] || bad "$folder: the plan warns"
+    if redco-exec plan.json --dtype f64 --weights "$folder" --evaluate "$folder/examples.jsonl" --json >loss.json 2>err; then
+        redco-exec plan.json --dtype f64 --weights "$folder" --predict "$folder/prompts.jsonl" --max-new-tokens 16 \
+            >tokens.jsonl 2>err && python3 compare.py "$folder" 2>err && equal=$((equal + 1)) || bad "$folder: differs"
+    elif [ -n "$key" ] && grep -q -e "$key" err; then
+        named=$((named + 1))
+    else
+        : >out && bad "$folder: refused"
+    fi
+    runs=$((runs + 1))
+done
+echo "$equal equal, $named refused by name"
+# Keys that redco does not know: named when it is planned, an error with weights. Null and false may say nothing.
+folder=transformers-5.24.0/llama-base
+unknown() { # MEMBERS: of the config, in Python
+    python3 -c "import json, sys
+config = json.load(open('$folder/config.json'))
+config.update($1)
+json.dump(config, open('config.json', 'w'))"
+    redco-plan --gpus 1 --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model config.json --seq 16 \
+        --global-batch 2 --micro-batch 1 --precision fp32 -o plan.json >out 2>err || bad "$1: no plan"
+}
+unknown '{"sinks": 4, "logit_softcapping": 30.0, "mlp_type": None, "rope_parameters": {"rope_type": "default", "mscale": 2}}'
+grep -q 'warning: config.json: 3 keys are not known for llama, .*"sinks": 4, "logit_softcapping": 30.0, "rope_parameters/mscale": 2$' err ||
+    bad 'unknown keys are not named'
+refuse 2 'config.json: its config has keys that redco does not know, .*"sinks": 4, ' redco-exec plan.json --weights "$folder" --evaluate "$folder/examples.jsonl"
+unknown '{"rope_scaling": {"rope_type": "linear", "factor": 2.0}}'
+refuse 2 '"*rope_scaling.*stands beside "rope_parameters"' redco-exec plan.json --weights "$folder" --evaluate "$folder/examples.jsonl"
+unknown '{"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}}'
+refuse 2 'has "full_attention", rotary positions of some layers' redco-exec plan.json --weights "$folder" --evaluate "$folder/examples.jsonl"
+finish
