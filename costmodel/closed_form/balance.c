@@ -94,7 +94,8 @@ static double bottleneck_s(const struct work *w, uint32_t blocks)
     return least_s;
 }
 
-/* A stage's blocks go one by one to the chunk of it that has the least to do. */
+/* A stage's blocks go one by one to the chunk of it that has the least to do; where no two of them are a block apart,
+ * one to each in turn. */
 static void fill_stage(const struct work *w, uint32_t stage, uint32_t blocks, uint32_t *split)
 {
     const redco_pipeline *const p = &w->pipeline;
@@ -106,12 +107,18 @@ static void fill_stage(const struct work *w, uint32_t stage, uint32_t blocks, ui
     }
     for (; blocks > 0; blocks--) {
         uint32_t to = 0;
-        double to_s = (double)INFINITY;
+        double to_s = (double)INFINITY, most_s = 0.0;
         for (uint32_t chunk = 0; chunk < p->chunks; chunk++) {
             const uint32_t position = redco_pipeline_position(p->kind, p->stages, stage, chunk);
             const double seconds = split[position] * w->block_s + edge_s(w, position);
             if (seconds < to_s) { to = position, to_s = seconds; }
+            most_s = fmax(most_s, seconds);
         }
+        const uint32_t rounds = most_s - to_s < w->block_s * (1.0 - 1e-9) ? (blocks - 1) / p->chunks : 0;
+        for (uint32_t chunk = 0; chunk < p->chunks && rounds > 0; chunk++) {
+            split[redco_pipeline_position(p->kind, p->stages, stage, chunk)] += rounds;
+        }
+        blocks -= rounds * p->chunks;
         split[to]++;
     }
 }

@@ -29,7 +29,7 @@ static double model_flops_per_token(const redco_costs *costs, uint32_t examples)
     return flops;
 }
 
-redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_parallelism *parallelism)
+redco_fixed_cost redco_cost_fixed_memory(redco_costs *costs, const redco_parallelism *parallelism)
 {
     const redco_calibration *const c = &costs->calibration;
     const double least_contention = redcoi_least_contention_ratio(costs);
@@ -43,8 +43,7 @@ redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_parallelism *p
         bucket_bytes = gradients < costs->workload.bucket_bytes ? gradients : costs->workload.bucket_bytes;
     }
     const uint64_t nccl_bytes = redcoi_nccl_outer_bytes(costs, parallelism);
-    return (redco_fixed_cost){.fixed_s = redcoi_pipeline_s(costs, parallelism),
-                              .overhead_s = c->step_overhead_s,
+    return (redco_fixed_cost){.overhead_s = c->step_overhead_s,
                               .scale = 1.0 + c->scale_ratio * log2((double)costs->machine.nodes),
                               .fixed_bytes = redcoi_rank_find(costs, parallelism)->logits_bytes + bucket_bytes +
                                              redco_reserve_bytes(&costs->machine.gpu, c) + nccl_bytes,
@@ -54,6 +53,13 @@ redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_parallelism *p
                               .window_use = (1.0 - least_contention) * c->overlap_window_ratio,
                               .model_flops_per_token = model_flops_per_token(costs, parallelism->micro_batch),
                               .peak_flops_per_s = costs->compute.peak_flops_per_s};
+}
+
+redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_parallelism *parallelism)
+{
+    redco_fixed_cost fixed = redco_cost_fixed_memory(costs, parallelism);
+    fixed.fixed_s = redcoi_pipeline_s(costs, parallelism);
+    return fixed;
 }
 
 static double window_s(const redco_fixed_cost *fixed, bool overlapped, double comm_s, double compute_s)
@@ -283,13 +289,13 @@ static double pipeline_bound_s(redco_costs *costs, const redcoi_rank *rank, cons
 
 double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism)
 {
-    const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
+    const redco_fixed_cost fixed = redco_cost_fixed_memory(costs, parallelism);
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
-    double step_s = fixed.fixed_s;
     if (redcoi_pace_needed(parallelism)) { /* no recurrence for layouts that a bound rules out */
         return fixed.scale * pipeline_bound_s(costs, rank, parallelism) + fixed.overhead_s;
     }
-    const redcoi_memo *const memo = redcoi_memo_of(costs, parallelism);
+    double step_s = redcoi_pipeline_s(costs, parallelism);
+    const redcoi_memo *const memo = redcoi_memo_repeated(costs, parallelism);
     for (uint32_t i = 0; i < costs->class_count; i++) {
         const redcoi_times *const times = &rank->classes[i];
         step_s += costs->classes[i].layers * memo->stages[i].repeat * (times->forward_s + times->backward_s);

@@ -209,6 +209,8 @@ redco_status redco_parallelism_check(const redco_costs *costs, const redco_paral
  *  and recomputation. @param parallelism  its cp_type is not looked at */
 uint32_t redco_costs_cp_types(redco_costs *costs, const redco_parallelism *parallelism, uint32_t types);
 redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_parallelism *parallelism);
+/** The same without fixed_s, which is 0: that of a pipeline may take a while. */
+redco_fixed_cost redco_cost_fixed_memory(redco_costs *costs, const redco_parallelism *parallelism);
 /** Cost of one layer; where the layers of a class have several layouts, of all of them divided by their number, and the
  *  largest of their transient buffers. */
 redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,

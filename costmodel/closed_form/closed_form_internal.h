@@ -186,6 +186,7 @@ typedef struct redcoi_memo {
     redco_parallelism parallelism; /**< tp 0: nothing is kept; its split is the one below */
     redcoi_kept_split split;
     redcoi_stage stages[REDCOI_CLASSES_MAX];
+    bool repeated;            /**< the stages have repeat and again */
     double stage_params;      /**< redcoi_job.state_params */
     double first_params;      /**< redcoi_job.first_params */
     redco_shards nccl_shards; /**< 0x0: none */
@@ -261,13 +262,18 @@ const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank,
 /** redco_pipeline_span_s() of few micro-batches; the others repeat the middle ones. */
 redco_status redcoi_span_of(redco_pipeline pipeline, const redco_position_times *times, double send_s,
                             double *span_s_out);
-redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
-                             uint32_t class_index);
+/** Without repeat and again, where there are several stages. */
+redcoi_stage redcoi_stage_of(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index);
+/** Fills them: the pace of a pipeline may take a while. */
+void redcoi_stage_repeat(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
+                         uint32_t class_index, redcoi_stage *stage);
 /** Fills redcoi_stage.once of embedding and head, of a pipeline. */
 void redcoi_stages_once(const redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
                         redcoi_stage *stages);
 /** The memo of a parallelism: its stages are known, and the rest is what was last asked for. */
 redcoi_memo *redcoi_memo_of(redco_costs *costs, const redco_parallelism *parallelism);
+/** The same with redcoi_stage_repeat(). */
+redcoi_memo *redcoi_memo_repeated(redco_costs *costs, const redco_parallelism *parallelism);
 /** Makes a memo empty: when times of layers or the calibration change. */
 void redcoi_memo_clear(redco_costs *costs);
 /** Seconds of a step in which stages wait for transfers. */

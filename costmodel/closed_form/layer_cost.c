@@ -171,6 +171,15 @@ redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelis
                         .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism)};
 }
 
+/* With how often the layer is repeated, for times. */
+static redcoi_job timed_job_of(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                               uint32_t layout, const redco_layer_config *config)
+{
+    redcoi_job job = redcoi_job_of(costs, parallelism, class_index, layout, config);
+    job.stage = redcoi_memo_repeated(costs, parallelism)->stages[class_index];
+    return job;
+}
+
 /* The energy of a step's micro-batches; repeated parts of forward take their share of forward's joules.
  * @param recompute_s  of one micro-batch: none of tables and heads, whatever the policy */
 static double dynamic_j(const redcoi_job *job, double recompute_s)
@@ -184,7 +193,7 @@ static double dynamic_j(const redcoi_job *job, double recompute_s)
 static redco_layer_cost layout_cost(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                     uint32_t layout, const redco_layer_config *config, bool paper)
 {
-    const redcoi_job job = redcoi_job_of(costs, parallelism, class_index, layout, config);
+    const redcoi_job job = timed_job_of(costs, parallelism, class_index, layout, config);
     const redcoi_times *const times = job.times;
     redco_layer_cost cost = {.forward_s = times->forward_s,
                              .backward_s = times->backward_s + redcoi_keep_gradients_s(&job)};
@@ -219,7 +228,7 @@ static redco_layer_cost least_cost(redco_costs *costs, const redco_parallelism *
     even.scheme = REDCO_INTRA_TENSOR;
     const redco_mesh grid = redco_costs_grid(costs, parallelism);
     const redco_layer_config config = {{parameters, grid, grid}, recompute};
-    redcoi_job job = redcoi_job_of(costs, &even, class_index, layout, &config);
+    redcoi_job job = timed_job_of(costs, &even, class_index, layout, &config);
     const redcoi_times *const times = job.times;
     const redcoi_states states = redcoi_layer_states(&job);
     const double copied_s = redcoi_keep_gradients_s(&job);

@@ -57,11 +57,21 @@ redcoi_memo *redcoi_memo_of(redco_costs *costs, const redco_parallelism *paralle
     redcoi_split_keep(&memo->split, parallelism);
     memo->parallelism.split = memo->split.given ? memo->split.blocks : NULL;
     memo->nccl_shards = (redco_shards){0};
-    for (uint32_t i = 0; i < costs->class_count; i++) {
-        memo->stages[i] = redcoi_stage_of(costs, rank, parallelism, i);
-    }
+    for (uint32_t i = 0; i < costs->class_count; i++) { memo->stages[i] = redcoi_stage_of(costs, parallelism, i); }
+    memo->repeated = false;
     if (parallelism->pp > 1) { redcoi_stages_once(costs, rank, parallelism, memo->stages); }
     count_params(costs, rank, memo);
+    return memo;
+}
+
+redcoi_memo *redcoi_memo_repeated(redco_costs *costs, const redco_parallelism *parallelism)
+{
+    redcoi_memo *const memo = redcoi_memo_of(costs, parallelism);
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    for (uint32_t i = 0; i < costs->class_count && !memo->repeated; i++) {
+        redcoi_stage_repeat(costs, rank, parallelism, i, &memo->stages[i]);
+    }
+    memo->repeated = true;
     return memo;
 }
 

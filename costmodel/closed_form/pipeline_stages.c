@@ -111,30 +111,35 @@ static double repeat_of(redco_costs *costs, const redcoi_rank *rank, const redco
     return micro_batches * share + fmax(0.0, (pp - 1.0) * held - once - twice) / costs->blocks;
 }
 
+void redcoi_stage_repeat(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
+                         uint32_t class_index, redcoi_stage *stage)
+{
+    const bool block = redco_class_is_block(costs->classes[class_index].kind);
+    if (parallelism->pp <= 1) { return; }
+    stage->repeat = repeat_of(costs, rank, parallelism, class_index, block ? stage->share : 1.0);
+    stage->again =
+        block && redcoi_pace_needed(parallelism) ? redcoi_pace_find(costs, rank, parallelism)->again : stage->repeat;
+}
+
 /* The fullest stage in the closed form of one layer. */
-redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
-                             uint32_t class_index)
+redcoi_stage redcoi_stage_of(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index)
 {
     const double micro_batches = (double)parallelism->micro_batches;
     if (parallelism->pp <= 1) { return (redcoi_stage){micro_batches, micro_batches, 1.0, 1.0, 1, 1, 1, 0}; }
     if (redco_class_is_block(costs->classes[class_index].kind)) {
         const uint64_t held = redcoi_most_blocks(costs, parallelism), kept = most_kept_blocks(costs, parallelism);
         const double share = (double)held / costs->blocks;
-        const double repeat = repeat_of(costs, rank, parallelism, class_index, share);
-        const double again =
-            redcoi_pace_needed(parallelism) ? redcoi_pace_find(costs, rank, parallelism)->again : repeat;
         const bool halves = redco_pipeline_splits_backward(parallelism->schedule);
         const uint64_t late =
             halves ? redcoi_memory_stage(costs, parallelism, class_index, parallelism->pp - 1).late : 0;
-        return (redcoi_stage){repeat, again, share, share, held, costs->blocks, kept, late};
+        return (redcoi_stage){0.0, 0.0, share, share, held, costs->blocks, kept, late};
     }
     const redco_pipeline s = redco_parallelism_pipeline(parallelism);
     const bool head = costs->classes[class_index].kind == REDCO_CLASS_HEAD;
     const uint32_t position = head ? redco_pipeline_positions(s.kind, s.stages, s.chunks) - 1 : 0;
     uint32_t chunk = 0;
     const uint32_t stage = redco_pipeline_stage_at(&s, position, 0, &chunk);
-    const double repeat = repeat_of(costs, rank, parallelism, class_index, 1.0);
-    return (redcoi_stage){repeat, repeat, 1.0, 1.0, 1, 1, redco_pipeline_kept(&s, stage, chunk), 0};
+    return (redcoi_stage){0.0, 0.0, 1.0, 1.0, 1, 1, redco_pipeline_kept(&s, stage, chunk), 0};
 }
 
 /* Embedding and head stand on one stage each, and what is done once a step takes as long as the stage with the most

@@ -51,7 +51,7 @@ static redco_time_split all_stop(const redco_reliability *r)
     const double late_s = r->saving == REDCO_SAVE_ASYNC ? r->write_s : 0.0;
     const double cycles = exp(-late_s / m) / expm1(cycle_s / m);
     const double wall_s = m * exp(r->restart_s / m);
-    /* what is stored is such a copy: not more often than they are made */
+    /* A stored checkpoint is such a copy: not more often than copies are made. */
     const double stored_s = fmax(r->stored_interval_s, r->interval_s);
     const double deep_s = memory ? r->deep_ratio * (0.5 * stored_s + r->write_s) : 0.0;
     redco_time_split split = {.compute = fmax(cycles * r->interval_s - deep_s, 0.0) / wall_s,

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const double day_s = 86400.0, hour_s = 3600.0, joules_per_mwh = 3.6e9;
-/* What a run loses at most by the formula is told by it; its corners too, up to where it tells little. */
+/* The formula tells a run that loses no more than this; its corners up to the other. */
 static const double formula_loss = 0.25, formula_loss_most = 0.75, played_failures = 5000.0;
 static const double calibrated_ranks = 1024.0; /* ranks of measured runs: their noise is in the calibration */
 static const double power_band = 0.12;

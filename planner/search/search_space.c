@@ -414,7 +414,7 @@ static redco_status price_groups(redcoi_space *space, redcoi_configuration *conf
 void redcoi_space_bound_memory(redcoi_space *space, redcoi_configuration *configuration)
 {
     if (configuration->capacity_bytes > 0) { return; }
-    const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &configuration->parallelism);
+    const redco_fixed_cost fixed = redco_cost_fixed_memory(space->costs, &configuration->parallelism);
     configuration->fixed_bytes = fixed.fixed_bytes;
     configuration->capacity_bytes = fixed.capacity_bytes;
     configuration->least_bytes = fixed.fixed_bytes;

@@ -142,6 +142,11 @@ redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_parallelism *p
     };
 }
 
+redco_fixed_cost redco_cost_fixed_memory(redco_costs *costs, const redco_parallelism *parallelism)
+{
+    return redco_cost_fixed(costs, parallelism);
+}
+
 /* 0.9 to 1.1, the same for the same seed and key (splitmix64). */
 static double noise(const redco_costs *costs, uint64_t key)
 {
