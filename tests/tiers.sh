@@ -111,7 +111,7 @@ summary() {
     awk -v failed="$1" -v what="$2" '
         { step = $1; status[$1] = $2; sub(/^[a-z]+ [0-9]+ /, "") }
         / Test +#[0-9]+: / && !/^ +Start / {
-            if (/ Passed /) { passed++ } else if (/\*\*\*Skipped/) { skipped++ } else { wrong[step]++ }
+            if (/ Passed /) { passed++ } else if (/\*\*\*(Skipped|Not Run \(Disabled\))/) { skipped++ } else { wrong[step]++ }
         }
         /^fuzzed / { passed++; executions += $2 }
         /^FAILED / { wrong[step]++ }
