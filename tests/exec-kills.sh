@@ -56,6 +56,9 @@ awk -v count="$count" -v seed="$seed" 'BEGIN {
 }' >times
 
 children() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
+ranks_of() { # PARENT: with a pipeline, its one child starts them
+    if [ -n "$pipelines" ]; then children "$(children "$1" | cut -d ' ' -f 1)"; else children "$1"; fi
+}
 
 await_gone() { # PID...
     tries=0
@@ -77,10 +80,10 @@ while read -r from after what rank number; do
     parent=$! tries=0
     until [ "$from" = start ] || grep -qs '^step' out || [ $tries -ge 400 ]; do sleep 0.02 && tries=$((tries + 1)); done
     sleep "$after"
-    ranks=$(children $parent) tries=0
+    ranks=$(ranks_of $parent) tries=0
     until [ -n "$ranks" ] || [ $tries -ge 200 ]; do # a busy machine is slow to start them
         sleep 0.05
-        ranks=$(children $parent) tries=$((tries + 1))
+        ranks=$(ranks_of $parent) tries=$((tries + 1))
     done
     # shellcheck disable=SC2086 # a list
     set -- $ranks

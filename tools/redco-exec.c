@@ -3,6 +3,7 @@
 #include "executor/comm/nccl/nccl.h"
 #include "executor/comm/replay.h"
 #include "executor/trainer/devices.h"
+#include "tools/apart/apart.h"
 #include "tools/exec/exec_args.h"
 #include "tools/exec/exec_blas.h"
 #include "tools/exec/exec_course.h"
@@ -17,7 +18,9 @@
 #include "tools/launch/cuda_folders.h"
 #include "tools/launch/launched.h"
 #include "tools/launch/share_gpu.h"
+#include "topology/base/number.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -370,6 +373,7 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
                               .emulated = args->emulate,
                               .replay = args->replay,
                               .rank = (uint32_t)args->replay_rank};
+    if (args->pipeline != NULL && line->slot != NULL) { redco_user_pipeline_watch(args->pipeline, &line->slot->call); }
     redco_status st = redco_world_open(options, &r.world, &err);
     if (st != REDCO_OK && line->pipe < 0) { return exec_no_world(&args->cli, options, &err); }
     if (st == REDCO_OK && args->facts != NULL &&
@@ -429,6 +433,11 @@ static void clean(void *context)
 {
     const struct exec_args *const args = context;
     if (args->folder != NULL) { redco_checkpoints_clean(args->folder); }
+}
+
+static void clean_apart(const struct apart *apart)
+{
+    if (apart->unfinished[0][0] != '\0') { redco_checkpoints_clean(apart->unfinished[0]); }
 }
 
 static int run_here(struct exec_args *args)
@@ -522,8 +531,9 @@ static redco_status find_launcher(struct launch *launch, redco_error *err)
     return REDCO_OK;
 }
 
-/* @param rate_is_given  by the user, not by a pipeline's table */
-static int run(int argc, char **argv, bool rate_is_given)
+/* @param rate_is_given  by the user, not by a pipeline's table
+ * @param apart          NULL without a pipeline, as is output */
+static int run(int argc, char **argv, bool rate_is_given, struct apart *apart, FILE *output)
 {
     struct exec_args args = {.cli = {.json_digits = 17}, /* losses as they were computed */
                              .steps = 10,
@@ -550,6 +560,12 @@ static int run(int argc, char **argv, bool rate_is_given)
         exec_tell_others(&launch.world, &args.cli.err);
     }
     if (rc != CLI_RUN) { return rc; }
+    if (apart != NULL) {
+        args.call = &apart->call;
+        args.cli.output = output;
+        apart->timeout_s = (double)args.timeout_s;
+        if (!args.cli.json && !exec_only_predicts(&args)) { apart_print(output); }
+    }
     if (args.new_pipeline != NULL) { return exec_new_pipeline(&args.cli, args.new_pipeline); }
     if (args.share_gpu && !share_gpu()) {
         (void)redco_fail(&err, REDCO_ENOMEM, "--share-gpu", "out of memory");
@@ -575,6 +591,11 @@ static int run(int argc, char **argv, bool rate_is_given)
         cli_warn(&args.cli, text);
     }
     args.plan = plan;
+    if (apart != NULL && args.folder != NULL && strlen(args.folder) < APART_PATH_BYTES) {
+        (void)snprintf(apart->unfinished[0], sizeof apart->unfinished[0], "%s", args.folder);
+        apart->clean = clean_apart;
+    }
+    if (apart != NULL) { apart->ends = !launch.launched && !args.replay; } /* ranks are started here, and cleaned up */
     rc = launch.launched ? run_launched(&args, &launch.world, launch.ranks)
          : args.replay   ? run_replay(&args)
                          : run_here(&args);
@@ -585,17 +606,40 @@ static int run(int argc, char **argv, bool rate_is_given)
     return rc;
 }
 
+struct command {
+    int argc;
+    char **argv;
+    bool rate_is_given;
+};
+
+static int run_pipeline(void *context, struct apart *apart, FILE *output)
+{
+    const struct command *const c = context;
+    int count = c->argc;
+    char **const words = exec_pipeline_words(c->argc, c->argv, &apart->call, &count);
+    const int rc = run(count, words != NULL ? words : c->argv, c->rate_is_given, apart, output);
+    exec_words_free(words);
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
-    int count = argc;
-    bool rate_is_given = false;
+    const struct cli cli = {.program = program_invocation_short_name};
+    struct apart_options options = {.library = NULL, .timeout_s = 60.0};
+    struct command command = {argc, argv, false};
     cli_tell_crashes();
     exec_without_blas_threads(argv);
     for (int i = 1; i < argc; i++) { /* argp takes any beginning that no other option has */
-        rate_is_given = rate_is_given || strncmp(argv[i], "--le", 4) == 0;
+        const char *const equals = strchr(argv[i], '='), *const value = equals != NULL ? equals + 1
+                                                                        : i + 1 < argc ? argv[i + 1]
+                                                                                       : argv[i];
+        uint64_t seconds = 0;
+        command.rate_is_given = command.rate_is_given || strncmp(argv[i], "--le", 4) == 0;
+        if (strncmp(argv[i], "--pi", 4) == 0) { options.library = value; }
+        if (strncmp(argv[i], "--timeo", 7) == 0 && redco_whole_parse(value, 1, 1000000, &seconds)) {
+            options.timeout_s = (double)seconds;
+        }
     }
-    char **const words = exec_pipeline_words(argc, argv, &count);
-    const int rc = run(count, words != NULL ? words : argv, rate_is_given);
-    exec_words_free(words);
-    return rc;
+    return options.library != NULL ? apart_run(&cli, &options, run_pipeline, &command)
+                                   : run(argc, argv, command.rate_is_given, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* Measures operators and collectives on this machine and writes the profile that the planner reads. */
+#include "tools/apart/apart.h"
 #include "tools/cli/cli.h"
 #include "tools/launch/cuda_folders.h"
 #include "tools/launch/launched.h"
@@ -279,8 +280,8 @@ static redco_measure_shapes shapes_of(const struct arguments *a)
 }
 
 /* Degrees of tensor parallelism are those that the ranks may have. */
-static redco_status read_pipelines(const struct arguments *a, uint32_t ranks, struct profile_pipelines *pipelines,
-                                   redco_error *err)
+static redco_status read_pipelines(const struct arguments *a, uint32_t ranks, redco_user_pipeline_call *call,
+                                   struct profile_pipelines *pipelines, redco_error *err)
 {
     redco_status st = REDCO_OK;
     for (size_t i = 0; i < a->pipeline_count && st == REDCO_OK; i++) {
@@ -288,12 +289,13 @@ static redco_status read_pipelines(const struct arguments *a, uint32_t ranks, st
         of.micro_batches = a->micro_batches;
         of.micro_batch_count = a->micro_batch_count;
         of.most_tp = ranks;
+        of.call = call;
         st = profile_pipeline_add(pipelines, &of, err);
     }
     return st;
 }
 
-static int measure(const struct arguments *a, const redco_world_options *launched)
+static int measure(const struct arguments *a, const redco_world_options *launched, redco_user_pipeline_call *call)
 {
     const uint32_t mpi = launched == NULL ? mpi_ranks() : launched->size; /* 0: ranks are started here */
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -317,7 +319,7 @@ static int measure(const struct arguments *a, const redco_world_options *launche
     json_t *profile = NULL;
     redco_error err = {0};
     bool leader = true;
-    redco_status st = read_pipelines(a, mpi > 0 ? mpi : job.ranks, &pipelines, &err);
+    redco_status st = read_pipelines(a, mpi > 0 ? mpi : job.ranks, call, &pipelines, &err);
     job.ops = &pipelines.ops;
     if (mpi > 0 && a->ranks > 0 && a->ranks != mpi) {
         st = redco_fail(&err, REDCO_EVALUE, "--ranks", "is %llu, but the launcher's ranks are %u: leave it out",
@@ -345,6 +347,19 @@ static int measure(const struct arguments *a, const redco_world_options *launche
     profile_result_free(&result);
     profile_pipelines_free(&pipelines);
     return code;
+}
+
+struct apart_measure {
+    struct arguments *arguments;
+    const redco_world_options *launched;
+};
+
+static int measure_apart(void *context, struct apart *apart, FILE *output)
+{
+    const struct apart_measure *const m = context;
+    m->arguments->cli.output = output;
+    if (!m->arguments->cli.json) { apart_print(output); }
+    return measure(m->arguments, m->launched, &apart->call);
 }
 
 int main(int argc, char **argv)
@@ -410,5 +425,8 @@ int main(int argc, char **argv)
     if (launched_world(&world, &room, &launched, &err) != REDCO_OK) { return cli_fail(&arguments.cli, &err); }
     const bool first = launched ? world.rank == 0 : !launched_by_mpi(&rank, &ranks) || rank == 0;
     if (read_models(&arguments, first, &err) != REDCO_OK) { return cli_fail(&arguments.cli, &err); }
-    return measure(&arguments, launched ? &world : NULL);
+    struct apart_measure apart = {&arguments, launched ? &world : NULL};
+    const struct apart_options pipelines = {.library = arguments.pipelines[0].path, .timeout_s = 60.0};
+    return arguments.pipeline_count > 0 ? apart_run(&arguments.cli, &pipelines, measure_apart, &apart)
+                                        : measure(&arguments, apart.launched, NULL);
 }

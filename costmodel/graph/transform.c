@@ -98,6 +98,8 @@ uint64_t redco_graph_digest(const redco_graph *g)
         hash = fold(hash, op->inputs, op->input_count * sizeof *op->inputs);
         for (uint32_t o = 0; o < op->output_count; o++) {
             const redco_tensor_type *const type = redco_value_type(g, op->first_output + o);
+            const uint32_t dtype = type->dtype;
+            hash = fold(hash, &dtype, sizeof dtype);
             hash = fold(hash, type->dim, type->rank * sizeof *type->dim);
         }
     }

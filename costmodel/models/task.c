@@ -14,6 +14,11 @@ struct redco_scope_step {
     redco_value *gradients; /* by parameter; NULL: the loss alone is wanted */
 };
 
+bool redco_scope_takes_gradients(const redco_scope *scope)
+{
+    return scope->step != NULL && scope->step->gradients != NULL;
+}
+
 redco_tensor_type redco_task_parameter_type(const redco_task_parameter *parameter, redco_dtype dtype)
 {
     return redco_type(dtype, parameter->rank, parameter->dim);

@@ -95,6 +95,9 @@ redco_value redco_scope_linear(redco_scope *scope, redco_value x, const char *na
 /** @return whether there is a parameter or input of that name */
 bool redco_scope_has(const redco_scope *scope, const char *name);
 
+/** Says whether the task's step is to build gradients; else its loss alone is wanted, which it returns. */
+bool redco_scope_takes_gradients(const redco_scope *scope);
+
 /* Inside of a task's step: gradients of a micro-batch, which redco averages over those of the step. Several of one
  * parameter are added. */
 

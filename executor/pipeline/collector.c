@@ -3,6 +3,7 @@
 #include "executor/backend/host/kernels.h"
 #include "executor/data/tokens.h"
 #include "executor/pipeline/index_checks.h"
+#include "executor/pipeline/user_pipeline_calls.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -112,7 +113,7 @@ redco_status redco_collector_collect(redco_user_collector *c, uint64_t step, red
     c->drawn = c->predicted = 0;
     c->predict = predict;
     c->context = context;
-    const redco_status st = redco_user_pipeline_of(c->file)->collect(c, &own);
+    const redco_status st = redco_user_pipeline_collect(c->file, c, &own);
     c->predict = NULL;
     if (c->error.status != REDCO_OK) { return redco_fail(err, c->error.status, c->error.place, "%s", c->error.text); }
     if (st != REDCO_OK) {
@@ -138,7 +139,6 @@ uint64_t redco_collector_digest(const redco_user_collector *c)
 redco_status redco_collector_batch(const redco_user_collector *c, uint64_t first, uint32_t count, void *const *data,
                                    redco_error *err)
 {
-    const redco_user_pipeline *const table = redco_user_pipeline_of(c->file);
     redco_error own = {.status = REDCO_OK};
     redco_task task = {.name = NULL};
     const json_t **const examples = (const json_t **)calloc(count, sizeof *examples);
@@ -150,7 +150,7 @@ redco_status redco_collector_batch(const redco_user_collector *c, uint64_t first
         examples[i] = c->examples[redco_tokens_order(c->seed + c->first_step, c->count, epoch, place)];
     }
     for (size_t i = 0; i < task.input_count; i++) { memset(data[i], 0, redco_type_bytes(&task.inputs[i].type)); }
-    if (st == REDCO_OK && table->collate(examples, count, data, &own) != REDCO_OK) {
+    if (st == REDCO_OK && redco_user_pipeline_collate(c->file, examples, count, data, &own) != REDCO_OK) {
         st = redco_fail(err, REDCO_EVALUE, c->name, "collate() refuses what collect() added: %s",
                         own.text[0] != '\0' ? own.text : "it does not say why");
     }
@@ -167,9 +167,8 @@ redco_status redco_collector_batch(const redco_user_collector *c, uint64_t first
 
 json_t *redco_collector_report(redco_user_collector *c, uint64_t steps)
 {
-    const redco_user_pipeline *const table = redco_user_pipeline_of(c->file);
     c->run.steps = steps;
-    return table->report != NULL ? table->report(&c->run) : NULL;
+    return redco_user_pipeline_report(c->file, &c->run);
 }
 
 /* The calls of collect() */
@@ -261,7 +260,7 @@ bool redco_user_collector_predict(redco_user_collector *c, json_t *const *exampl
         st = no_memory(c->name, &c->error);
     } else {
         redco_error own = {.status = REDCO_OK};
-        st = redco_user_pipeline_of(c->file)->collate((const json_t *const *)examples, count, inputs, &own);
+        st = redco_user_pipeline_collate(c->file, (const json_t *const *)examples, count, inputs, &own);
         if (st != REDCO_OK) {
             (void)redco_fail(&c->error, REDCO_EVALUE, c->name, "collate() refuses what collect() wants predicted: %s",
                              own.text);

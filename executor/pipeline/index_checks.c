@@ -3,6 +3,7 @@
 #include "costmodel/graph/transform.h"
 #include "executor/backend/evaluate.h"
 #include "executor/backend/host/host.h"
+#include "executor/pipeline/user_pipeline_calls.h"
 
 #include <stdlib.h>
 #include <string.h>

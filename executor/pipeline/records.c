@@ -2,6 +2,7 @@
 
 #include "executor/data/record_file.h"
 #include "executor/pipeline/index_checks.h"
+#include "executor/pipeline/user_pipeline_calls.h"
 
 #include <assert.h>
 #include <math.h>
@@ -65,7 +66,7 @@ static redco_status collate_guarded(const redco_records *r, json_t *const *examp
         memset((unsigned char *)data[i] + bytes, GUARD, GUARD_BYTES);
     }
     const redco_status st =
-        redco_user_pipeline_of(r->pipeline)->collate((const json_t *const *)examples, count, data, &own);
+        redco_user_pipeline_collate(r->pipeline, (const json_t *const *)examples, count, data, &own);
     if (st == REDCO_OK) { return check_guards(r, data, count, err); }
     if (own.text[0] == '\0') { return redco_fail(err, st, "", "collate() refuses it and does not say why"); }
     const bool keyed = own.place[0] != '\0'; /* the place that it gave is a key of the example */
@@ -89,7 +90,7 @@ static redco_status try(const redco_records *r, uint64_t index, bool predicted, 
     if (st == REDCO_OK && missing != NULL) {
         st = redco_fail(&own, REDCO_EVALUE, "", "\"%.100s\" is missing, which is what is learned", missing);
     }
-    if (st == REDCO_OK && table->weight != NULL) { *weight_out = table->weight(object); }
+    if (st == REDCO_OK && table->weight != NULL) { *weight_out = redco_user_pipeline_weigh(r->pipeline, object); }
     json_decref(object);
     (void)redco_record_file_place(r->file, index, place);
     if (st == REDCO_OK && !(*weight_out >= 0.0 && *weight_out < HUGE_VAL)) {
@@ -255,7 +256,7 @@ redco_status redco_records_collate(const redco_records *r, const uint64_t *recor
     }
     for (size_t i = 0; i < r->task.input_count; i++) { memset(data[i], 0, bytes_of(&r->task.inputs[i], count)); }
     if (st == REDCO_OK) {
-        st = redco_user_pipeline_of(r->pipeline)->collate((const json_t *const *)examples, count, data, &own);
+        st = redco_user_pipeline_collate(r->pipeline, (const json_t *const *)examples, count, data, &own);
         if (st != REDCO_OK) {
             (void)redco_record_file_place(r->file, r->good[records_of[0]], place);
             st = redco_fail(err, REDCO_EVALUE, place, "and the %u examples beside it: %s", count - 1,

@@ -1,8 +1,6 @@
 #include "executor/pipeline/collector.h"
 
-#include "costmodel/graph/names.h"
-#include "costmodel/graph/transform.h"
-#include "executor/pipeline/pipeline_models.h"
+#include "executor/pipeline/user_pipeline_internal.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -11,63 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PARAMETERS_MAX = 100000, INPUTS_MAX = 64, TARGETS_MAX = 64, NAME_MAX_BYTES = 200 };
+enum { PARAMETERS_MAX = 100000, INPUTS_MAX = 64, TARGETS_MAX = REDCOI_TARGETS_MAX, NAME_MAX_BYTES = 200 };
 #define SYMBOL "redco_user_pipeline_table"
-/* All of it is one layer: the model's (costmodel/models/user_pipeline.c). */
-static char layer_name[] = "block.0";
+static char layer_name[] = REDCOI_PIPELINE_LAYER;
 
 struct redco_user_pipeline_shape {
     redco_user_pipeline_file *file;
     redco_error error; /* the first */
 };
-
-struct redco_user_pipeline_file {
-    char *path;
-    void *library; /* or NULL */
-    const redco_user_pipeline *table;
-    redco_task_parameter *parameters;
-    size_t parameter_count, parameter_room;
-    redco_task_input *inputs; /* dim[0] is 0 until there is a batch */
-    size_t input_count;
-    char *targets[TARGETS_MAX];
-    size_t target_count;
-    redcoi_pipeline_models models;
-    struct guard *guard; /* NULL: nobody is told of exit() */
-};
-
-/* An open library to exit(), which has it to the end of the process: it cannot be taken back. */
-struct guard {
-    redco_user_pipeline_left *left; /* NULL: closed, it may end */
-    pid_t process;
-    char path[];
-};
-
-static void tell_exit(int code, void *context)
-{
-    const struct guard *const guard = context;
-    if (guard->left != NULL && getpid() == guard->process) { guard->left(guard->path, code); }
-}
-
-static redco_status arm(const char *path, redco_user_pipeline_left *left, struct guard **guard_out, redco_error *err)
-{
-    const size_t size = strlen(path) + 1;
-    if (left == NULL) { return REDCO_OK; }
-    struct guard *const guard = malloc(sizeof *guard + size);
-    if (guard == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
-    *guard = (struct guard){left, getpid()};
-    memcpy(guard->path, path, size);
-    if (on_exit(tell_exit, guard) != 0) {
-        free(guard);
-        return redco_fail(err, REDCO_ENOMEM, path, "out of memory");
-    }
-    *guard_out = guard;
-    return REDCO_OK;
-}
-
-static void disarm(struct guard *guard)
-{
-    if (guard != NULL) { guard->left = NULL; }
-}
 
 static void refuse(redco_user_pipeline_shape *shape, const char *name, const char *why)
 {
@@ -422,7 +371,8 @@ static redco_status check_table(const redco_user_pipeline *table, const char *pa
 }
 
 redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, const char *name,
-                                          redco_user_pipeline_file **file_out, redco_error *err)
+                                          redco_user_pipeline_call *call, redco_user_pipeline_file **file_out,
+                                          redco_error *err)
 {
     redco_status st = check_table(table, name, err);
     if (st != REDCO_OK) { return st; }
@@ -431,12 +381,16 @@ redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, cons
     f->table = table;
     f->path = strdup(name);
     f->inputs = calloc(INPUTS_MAX, sizeof *f->inputs);
+    f->calls = calloc(1, sizeof *f->calls);
     redco_user_pipeline_shape shape = {.file = f};
-    if (f->path == NULL || f->inputs == NULL) {
+    if (f->path == NULL || f->inputs == NULL || f->calls == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, name, "out of memory");
         goto out;
     }
+    f->calls->call = call;
+    const char *const before = redcoi_enter(f->calls, "describe()");
     table->describe(&shape);
+    redcoi_leave(f->calls, before);
     if (!sort_parameters(f)) {
         st = redco_fail(err, REDCO_ENOMEM, name, "out of memory");
         goto out;
@@ -462,40 +416,32 @@ out:
     return st;
 }
 
-static redco_status load(const char *path, redco_user_pipeline_file **file_out, redco_error *err)
+redco_status redco_user_pipeline_open(const char *path, redco_user_pipeline_call *call,
+                                      redco_user_pipeline_file **file_out, redco_error *err)
 {
+    const redcoi_calls loading = {.call = call};
+    if (call != NULL) { call->process = (int)getpid(); }
     /* Without a slash, dlopen() would look elsewhere. */
     const size_t size = strlen(path) + 3;
     char *const here = malloc(size);
     if (here == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
     (void)snprintf(here, size, "%s%s", strchr(path, '/') == NULL ? "./" : "", path);
-    void *const library = dlopen(here, RTLD_NOW | RTLD_LOCAL);
+    /* It stays in memory when it is closed: threads of it may still run, and what it gave to atexit(). */
+    const char *const before = redcoi_enter(&loading, "a constructor");
+    void *const library = dlopen(here, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    redcoi_leave(&loading, before);
     free(here);
     if (library == NULL) { return redco_fail(err, REDCO_EIO, path, "cannot be loaded: %s", dlerror()); }
     const redco_user_pipeline *const table = dlsym(library, SYMBOL);
     const redco_status st = table == NULL
                                 ? redco_fail(err, REDCO_EVALUE, path, "has no symbol " SYMBOL ": it is no pipeline")
-                                : redco_user_pipeline_describe(table, path, file_out, err);
+                                : redco_user_pipeline_describe(table, path, call, file_out, err);
     if (st != REDCO_OK) {
         (void)dlclose(library);
         return st;
     }
     (*file_out)->library = library;
     return REDCO_OK;
-}
-
-redco_status redco_user_pipeline_open(const char *path, redco_user_pipeline_left *left,
-                                      redco_user_pipeline_file **file_out, redco_error *err)
-{
-    struct guard *guard = NULL;
-    redco_status st = arm(path, left, &guard, err);
-    if (st == REDCO_OK) { st = load(path, file_out, err); }
-    if (st == REDCO_OK) {
-        (*file_out)->guard = guard;
-    } else {
-        disarm(guard);
-    }
-    return st;
 }
 
 void redco_user_pipeline_close(redco_user_pipeline_file *f)
@@ -509,7 +455,8 @@ void redco_user_pipeline_close(redco_user_pipeline_file *f)
     free(f->path);
     redcoi_pipeline_models_free(&f->models);
     if (f->library != NULL) { (void)dlclose(f->library); }
-    disarm(f->guard);
+    if (f->calls != NULL) { free(f->calls->built); }
+    free(f->calls);
     free(f);
 }
 
@@ -518,53 +465,9 @@ const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file
     return f->table;
 }
 
-/* All operators are the one layer's product, which the simulator has. */
-static void begin(const redco_user_pipeline_file *f, redco_scope *scope, const char *function)
-{
-    char builder[100];
-    (void)snprintf(builder, sizeof builder, "%.80s: %s()", f->table->name, function);
-    scope->owner = f;
-    redco_graph_set_builder(scope->graph, builder);
-    redco_graph_set_layer(scope->graph, layer_name);
-    redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
-    redco_graph_hold_label(scope->graph, true); /* a language model sets labels, too */
-}
-
-static void end(redco_scope *scope)
-{
-    redco_graph_hold_label(scope->graph, false);
-    redco_graph_set_builder(scope->graph, "");
-}
-
-static redco_value loss_of(redco_scope *scope, const void *context)
-{
-    const redco_user_pipeline_file *const f = context;
-    begin(f, scope, "loss");
-    const redco_value loss = f->table->loss(scope, NULL);
-    end(scope);
-    return loss;
-}
-
-redco_value redco_user_pipeline_predict(const redco_user_pipeline_file *f, redco_scope *scope)
-{
-    begin(f, scope, "predict");
-    const redco_value predicted = f->table->predict(scope);
-    end(scope);
-    return predicted;
-}
-
 const redco_language_model *redco_user_pipeline_generator(const redco_user_pipeline_file *f)
 {
     return f->table->generates != NULL ? redcoi_pipeline_models_find(&f->models, f->table->generates) : NULL;
-}
-
-static redco_value step_of(redco_scope *scope, const void *context)
-{
-    const redco_user_pipeline_file *const f = context;
-    begin(f, scope, "step");
-    const redco_value loss = f->table->step(scope, NULL);
-    end(scope);
-    return loss;
 }
 
 redco_status redco_user_pipeline_task(const redco_user_pipeline_file *f, uint32_t examples, redco_task *task_out,
@@ -580,8 +483,8 @@ redco_status redco_user_pipeline_task(const redco_user_pipeline_file *f, uint32_
                              .parameter_count = f->parameter_count,
                              .inputs = inputs,
                              .input_count = f->input_count,
-                             .loss = f->table->loss != NULL ? loss_of : NULL,
-                             .step = f->table->step != NULL ? step_of : NULL,
+                             .loss = f->table->loss != NULL ? redcoi_pipeline_loss : NULL,
+                             .step = f->table->step != NULL ? redcoi_pipeline_step : NULL,
                              .context = f};
     return REDCO_OK;
 }
@@ -613,20 +516,16 @@ redco_status redco_user_pipeline_check_gradients(const redco_user_pipeline_file 
 
 redco_status redco_user_pipeline_try(const redco_user_pipeline_file *f, uint32_t examples, redco_error *err)
 {
+    enum { TRIES = 8 }; /* as often as a training may call it before its first step */
     const redco_task_options options = {REDCO_F32, REDCO_F32, true, true, 1};
     redco_task task = {.name = NULL};
-    redco_task_graph built = {.graph = NULL}, again = {.graph = NULL};
     redco_status st = redco_user_pipeline_task(f, examples, &task, err);
-    if (st == REDCO_OK) { st = redco_task_build(&task, &options, &built, err); }
-    if (st == REDCO_OK) { st = redco_user_pipeline_check_gradients(f, &built, err); }
-    if (st == REDCO_OK) { st = redco_task_build(&task, &options, &again, err); }
-    if (st == REDCO_OK && redco_graph_digest(built.graph) != redco_graph_digest(again.graph)) {
-        st = redco_fail(err, REDCO_EVALUE, f->path,
-                        "its functions built another graph when they were called again; what they build must depend on "
-                        "their arguments alone");
+    for (int i = 0; i < TRIES && st == REDCO_OK; i++) {
+        redco_task_graph built = {.graph = NULL};
+        st = redco_task_build(&task, &options, &built, err);
+        if (st == REDCO_OK && i == 0) { st = redco_user_pipeline_check_gradients(f, &built, err); }
+        redco_task_graph_free(&built);
     }
-    redco_task_graph_free(&built);
-    redco_task_graph_free(&again);
     redco_user_pipeline_task_free(&task);
     return st;
 }

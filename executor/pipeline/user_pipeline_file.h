@@ -1,5 +1,5 @@
-/** @file pipeline_file.h  Opens a pipeline's shared library, and what redco makes of it: a task to train, a model to
- * plan, examples to collate. */
+/** @file user_pipeline_file.h  Opens a pipeline's shared library, and what redco makes of it: a task to train, a model
+ * to plan, examples to collate. */
 #ifndef REDCO_USER_PIPELINE_FILE_H
 #define REDCO_USER_PIPELINE_FILE_H
 
@@ -13,20 +13,26 @@ extern "C" {
 
 typedef struct redco_user_pipeline_file redco_user_pipeline_file;
 
-/** A function of the library called exit() in the process that opened it, which ends in any case; that of the tool says
- *  so and ends with a code that is not 0. @param path  of the library */
-typedef void redco_user_pipeline_left(const char *path, int code);
+/** The function that a process is in: user_pipeline_calls.h. All zero at first. */
+typedef struct redco_user_pipeline_call {
+    const char *function;
+    uint64_t number;
+    int process; /**< calls of others, which were forked from it, are not told */
+} redco_user_pipeline_call;
 
-/** Loads it and calls describe().
- *  @param left  told of exit() from here to redco_user_pipeline_close(); processes that this one starts have their own
- *               way to say so. NULL: nobody is
+/** Loads it and calls describe(). What the library does to this process, it does: it may end it, or not return.
+ *  @param call  is told of every call, also where another process looks; NULL: nobody does. Borrowed until the file is
+ *               closed
  *  @return REDCO_EIO if it cannot be loaded; REDCO_EVALUE for another ABI version, a table that lacks something, or
  *          parameters and inputs that cannot be */
-redco_status redco_user_pipeline_open(const char *path, redco_user_pipeline_left *left,
+redco_status redco_user_pipeline_open(const char *path, redco_user_pipeline_call *call,
                                       redco_user_pipeline_file **file_out, redco_error *err);
 /** The same of a table in memory, which is borrowed. @param name  stands for the file in errors */
 redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, const char *name,
-                                          redco_user_pipeline_file **file_out, redco_error *err);
+                                          redco_user_pipeline_call *call, redco_user_pipeline_file **file_out,
+                                          redco_error *err);
+/** Tells another one from here on: that of a process which this one became. */
+void redco_user_pipeline_watch(redco_user_pipeline_file *file, redco_user_pipeline_call *call);
 void redco_user_pipeline_close(redco_user_pipeline_file *file); /**< NULL is accepted */
 
 const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file *file);
@@ -34,8 +40,6 @@ const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file
 /** The first target that an example lacks; NULL: it has all. Borrowed. */
 const char *redco_user_pipeline_missing(const redco_user_pipeline_file *file, const json_t *example);
 
-/** Adds what predict() builds, which the table has. */
-redco_value redco_user_pipeline_predict(const redco_user_pipeline_file *file, redco_scope *scope);
 /** The language model that continues prompts; NULL: none does. Borrowed. */
 const redco_language_model *redco_user_pipeline_generator(const redco_user_pipeline_file *file);
 
@@ -49,7 +53,8 @@ void redco_user_pipeline_task_free(redco_task *task); /**< an all-zero one is ac
 /** @return REDCO_EVALUE if a trained parameter has a gradient of zeros, whatever the examples are */
 redco_status redco_user_pipeline_check_gradients(const redco_user_pipeline_file *file, const redco_task_graph *built,
                                                  redco_error *err);
-/** Builds loss and gradients twice, which must be the same: the first place where a loss function's errors are seen. */
+/** Builds loss and gradients several times, which must be the same: the first place where a loss function's errors are
+ * seen. */
 redco_status redco_user_pipeline_try(const redco_user_pipeline_file *file, uint32_t examples, redco_error *err);
 const char *redco_user_pipeline_path(const redco_user_pipeline_file *file); /**< as it was opened */
 /** Checks that a plan's model is this pipeline's. @param place  path of the plan, for errors */

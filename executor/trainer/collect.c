@@ -5,6 +5,7 @@
 #include "executor/backend/evaluate.h"
 #include "executor/backend/host/host.h"
 #include "executor/backend/host/kernels.h"
+#include "executor/pipeline/user_pipeline_calls.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* Loss and predictions of a pipeline over all records of a file. */
 #include "costmodel/graph/transform.h"
 #include "executor/backend/host/kernels.h"
+#include "executor/pipeline/user_pipeline_calls.h"
 #include "executor/trainer/forward.h"
 #include "executor/trainer/predict.h"
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <libgen.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,7 @@ int cli_parse(const struct argp *argp, int argc, char **argv, struct cli *cli)
     /* hwloc explains odd machines in many lines on standard error; this is its only switch. The user's own setting
      * wins. */
     (void)setenv("HWLOC_HIDE_ERRORS", "2", 0);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write, as a full disk is */
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0 ||
             strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-V") == 0) {
@@ -187,12 +189,9 @@ int cli_fail(const struct cli *cli, const redco_error *err)
     return CLI_SYSTEM;
 }
 
-void cli_left(const char *library, int code)
+FILE *cli_output(const struct cli *cli)
 {
-    const struct cli cli = {.program = program_invocation_short_name};
-    redco_error err = {.status = REDCO_OK};
-    (void)redco_fail(&err, REDCO_ESYSTEM, library, "a function called exit(%d)", code);
-    _exit(cli_fail(&cli, &err));
+    return cli->output != NULL ? cli->output : stdout;
 }
 
 void cli_warn(const struct cli *cli, const char *text)
@@ -230,14 +229,15 @@ int cli_print_json(const struct cli *cli, const json_t *json)
         (void)fprintf(stderr, "%s: out of memory\n", cli->program);
         return CLI_SYSTEM;
     }
-    (void)fwrite(text, 1, size, stdout);
+    (void)fwrite(text, 1, size, cli_output(cli));
     free(text);
     return cli_finish(cli, CLI_DONE);
 }
 
 int cli_finish(const struct cli *cli, int code)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout)) { return code; }
+    FILE *const results = cli_output(cli);
+    if (fflush(stdout) == 0 && fflush(results) == 0 && !ferror(stdout) && !ferror(results)) { return code; }
     (void)fprintf(stderr, "%s: standard output: cannot write: %s\n", cli->program, strerror(errno));
     return CLI_SYSTEM;
 }

@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { CLI_DONE = 0, CLI_NO = 1, CLI_USAGE = 2, CLI_SYSTEM = 3, CLI_RUN = -1 };
 
@@ -16,6 +17,7 @@ struct cli {
     const char *program;
     const struct argp_option *options; /**< options of the tool */
     bool quiet, json;
+    FILE *output;    /**< for results; NULL: stdout */
     int json_digits; /**< digits of numbers in JSON; 0: 10 */
     redco_error err; /**< filled by option parsers */
 };
@@ -54,15 +56,14 @@ const char *cli_option_of(const char *quantity);
 const char *cli_place(const struct cli *cli, const char *place);
 /** Prints the error as one line on standard error, with its cli_place(). @return the exit code its status asks for */
 int cli_fail(const struct cli *cli, const redco_error *err);
-/** A function of a library called exit(): ends this process with one line and CLI_SYSTEM, whatever its code. Tools give
- *  it to whoever opens a library. @param library  its path */
-void cli_left(const char *library, int code);
+/** The stream of results: predictions, a JSON document. */
+FILE *cli_output(const struct cli *cli);
 enum { CLI_CRASH_BYTES = 400 };
 
-/** From here on, a function of a pipeline that crashes in this process is told in one line on standard error, with the
- * command that says where. The process ends by the signal as before. */
+/** From here on, cli_crash() knows of a function of a pipeline that crashes in this process or one that it started, which
+ *  ends by the signal as before. */
 void cli_tell_crashes(void);
-/** That command, of a process that this one started: "addr2line -fe my.so 0x11a9 says where"; "": none crashed in a
+/** The command that says where, of a process that this one started: "addr2line -fe my.so 0x11a9 says where"; "": none crashed in a
  *  pipeline. */
 const char *cli_crash(void);
 /** "PROGRAM: warning: TEXT" on standard error unless --quiet. */

@@ -3,7 +3,6 @@
 #include "tools/cli/cli.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +16,6 @@ enum { STACK_BYTES = 256 << 10, WORD_BYTES = 64 << 10 };
 
 /* In front of the stack of the handler, which finds it there; processes that this one starts share it. */
 struct word {
-    pid_t process; /* that said cli_tell_crashes() */
     char text[CLI_CRASH_BYTES];
 };
 
@@ -49,20 +47,13 @@ static struct word *shared_word(void)
 
 static void tell_crash(int number)
 {
-    char text[CLI_CRASH_BYTES];
     struct place place = {.library = NULL};
-    struct word *const word = shared_word();
+    struct word *const word = shared_word(); /* other threads than the first have none */
     (void)signal(number, SIG_DFL);
-    (void)_Unwind_Backtrace(look, &place);
-    const int length = snprintf(text, sizeof text, "addr2line -fe %.250s %#zx says where",
-                                place.library != NULL ? place.library : "", (size_t)place.address);
-    if (place.library != NULL && word != NULL && word->process != getpid()) {
-        memcpy(word->text, text, (size_t)length + 1);
-    } else if (place.library != NULL) {
-        char line[2 * CLI_CRASH_BYTES];
-        const int size = snprintf(line, sizeof line, "%.40s: %.250s: a function crashed: signal %d (%.40s); %s\n",
-                                  program_invocation_short_name, place.library, number, strsignal(number), text);
-        (void)!write(STDERR_FILENO, line, (size_t)size);
+    if (word != NULL) { (void)_Unwind_Backtrace(look, &place); }
+    if (place.library != NULL) {
+        (void)snprintf(word->text, sizeof word->text, "addr2line -fe %.250s %#zx says where", place.library,
+                       (size_t)place.address);
     }
     (void)raise(number); /* ends the process, with its core */
 }
@@ -88,7 +79,6 @@ void cli_tell_crashes(void)
         all != MAP_FAILED && mmap(all, WORD_BYTES, pages, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
     if (has_own) {
         const stack_t own = {.ss_sp = all + WORD_BYTES, .ss_size = STACK_BYTES};
-        ((struct word *)(void *)all)->process = getpid();
         has_own = sigaltstack(&own, NULL) == 0;
     }
     set_handlers(SA_NODEFER | (has_own ? SA_ONSTACK : 0));

@@ -44,6 +44,7 @@ struct exec_args {
     bool skip_bad, bytes;
     struct exec_course course;
     redco_user_pipeline_file *pipeline;
+    redco_user_pipeline_call *call;                 /* is told of calls of its functions; NULL: nobody is */
     redco_records *records, *evaluated, *predicted; /* a pipeline's: --data, --evaluate, --predict */
     redco_examples *examples;                       /* a language model's --data, where it is no file of ids */
     const char *evaluate, *predict, *predictions;

@@ -4,6 +4,7 @@
 #define REDCO_TOOLS_EXEC_FAILURE_H
 
 #include "executor/comm/communicator.h"
+#include "executor/pipeline/user_pipeline_calls.h"
 #include "tools/cli/cli.h"
 
 #include <pthread.h>
@@ -22,9 +23,11 @@ struct exec_report {
 /** The present work of a rank, in memory that the process that started it sees. */
 struct exec_slot {
     _Atomic bool returned; /**< the rank came to its end; else a function called exit() */
+    int code;              /**< its exit code then: what a library does at the end of its process changes nothing */
     _Atomic uint64_t step;
     atomic_uint current; /**< number of the present one of the two texts */
     char what[2][112];   /**< the last communication that began */
+    redco_user_pipeline_call call;
 };
 
 /** A rank's connection with the process that started it. */

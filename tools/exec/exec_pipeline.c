@@ -117,13 +117,13 @@ static int add_options(const char *options, const char *asked, char **words, int
     return count;
 }
 
-char **exec_pipeline_words(int argc, char **argv, int *count_out)
+char **exec_pipeline_words(int argc, char **argv, redco_user_pipeline_call *call, int *count_out)
 {
     const char *const path = value_of(argc, argv, "--pipeline");
     redco_user_pipeline_file *file = NULL;
     char **words = NULL;
     int count = 0;
-    if (path == NULL || redco_user_pipeline_open(path, cli_left, &file, NULL) != REDCO_OK) { return NULL; }
+    if (path == NULL || redco_user_pipeline_open(path, call, &file, NULL) != REDCO_OK) { return NULL; }
     const char *const options = redco_user_pipeline_of(file)->options;
     if (options != NULL && check_options(file, path, NULL) == REDCO_OK) {
         words = (char **)calloc((size_t)argc + WORDS_MAX + 1, sizeof *words);
@@ -157,7 +157,7 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
                                         args->plan->model_name)
                            : REDCO_OK;
     }
-    redco_status st = redco_user_pipeline_open(args->pipeline_path, cli_left, &args->pipeline, err);
+    redco_status st = redco_user_pipeline_open(args->pipeline_path, args->call, &args->pipeline, err);
     if (st == REDCO_OK) { st = check_options(args->pipeline, args->pipeline_path, err); }
     if (st == REDCO_OK) {
         st = redco_user_pipeline_check_model(args->pipeline, args->plan->model_config, args->path, err);

@@ -9,7 +9,7 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err);
 void exec_pipeline_close(struct exec_args *args);
 /** The command line with the options that a pipeline's table has in front. @return to be freed with exec_words_free();
  *  NULL: as it is. What is wrong with a library or its options exec_pipeline_open() says. */
-char **exec_pipeline_words(int argc, char **argv, int *count_out);
+char **exec_pipeline_words(int argc, char **argv, redco_user_pipeline_call *call, int *count_out);
 void exec_words_free(char **words); /**< NULL is accepted */
 
 /** Writes the folder of a new pipeline. @return the exit code */

@@ -1,5 +1,7 @@
 #include "tools/exec/exec_predict.h"
 
+#include "executor/pipeline/user_pipeline_calls.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -156,7 +158,7 @@ static redco_status pipeline_output(const struct exec_args *args, const json_t *
     const double *const values = j->predictions + number * j->values;
     if (record == NULL) { return redco_fail(err, REDCO_ENOMEM, place, "no memory for predictions"); }
     if (table->output != NULL) {
-        *output_out = table->output(record, values, j->values);
+        *output_out = redco_user_pipeline_output(args->pipeline, record, values, j->values);
         return *output_out != NULL ? REDCO_OK
                                    : redco_fail(err, REDCO_EVALUE, place, "output() gave nothing for example %llu",
                                                 (unsigned long long)number + 1);
@@ -216,7 +218,7 @@ static redco_status write_lines(const struct lines *l, FILE *file, const char *n
 static redco_status write_predictions(const struct lines *l, const char *path, redco_error *err)
 {
     static const char ending[] = ".unfinished";
-    if (path == NULL) { return write_lines(l, stdout, "standard output", err); }
+    if (path == NULL) { return write_lines(l, cli_output(&l->args->cli), "standard output", err); }
     const size_t size = strlen(path) + sizeof ending;
     char *const temporary = malloc(size);
     if (temporary == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
@@ -281,7 +283,7 @@ static redco_status measure(const struct exec_args *args, const redco_judgement 
             json_decref(record);
             return st;
         }
-        sum += table->metric(record, output);
+        sum += redco_user_pipeline_judge(args->pipeline, record, output);
         json_decref(output);
         json_decref(record);
     }

@@ -23,6 +23,9 @@ struct child {
     bool left;                    /* a function of a pipeline ended it */
     int status;
     double stopped_s; /* since when; 0: it runs */
+    double call_s;    /* in the present call of a pipeline's function, while this process ran */
+    uint64_t call;    /* its number */
+    double over_s;    /* since it returned, likewise */
     struct exec_report report;
 };
 
@@ -36,7 +39,8 @@ struct run {
     struct child *children;
     double trouble_s; /* since when; 0: none */
     int signal;       /* that is to end this process */
-    int32_t hanging;  /* rank that stayed stopped; -1: none */
+    int32_t hanging;  /* rank that stayed stopped, or in a function; -1: none */
+    double looked_s;  /* at the clock */
 };
 
 static double now_s(void)
@@ -53,6 +57,7 @@ static redco_status open_run(struct run *r, uint32_t count, redco_error *err)
     sigset_t waited;
     (void)sigemptyset(&waited);
     (void)sigaddset(&waited, SIGCHLD);
+    (void)signal(SIGCHLD, SIG_DFL); /* a pipeline may have ignored it: no rank would ever be seen to end */
     for (size_t i = 0; i < sizeof enders / sizeof enders[0]; i++) {
         struct sigaction now;
         if (sigaction(enders[i], NULL, &now) == 0 && now.sa_handler == SIG_IGN) { continue; } /* nohup */
@@ -99,6 +104,8 @@ static _Noreturn void be_rank(struct run *r, const redco_world_options *options,
     }
     (void)pthread_mutex_destroy(&line.lock);
     redco_local_ranks_free(options->local);
+    line.slot->code = code;
+    (void)fflush(NULL);
     atomic_store(&line.slot->returned, true);
     exit(code); /* not _exit: sanitizers look for leaks here */
 }
@@ -159,7 +166,11 @@ static void take_children(struct run *r)
         }
         c->ended = true;
         c->status = status;
-        c->left = WIFEXITED(status) && !atomic_load(&r->slots[rank].returned);
+        const bool returned = atomic_load(&r->slots[rank].returned);
+        if (returned && (!WIFEXITED(status) || WEXITSTATUS(status) == CLI_DONE)) {
+            c->status = status = W_EXITCODE(r->slots[rank].code, 0);
+        }
+        c->left = WIFEXITED(status) && !returned;
         r->left--;
         if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && !c->killed && r->signal == 0) {
             r->signal = SIGPIPE; /* nobody reads what is printed: all end as one program would */
@@ -179,10 +190,32 @@ static bool all_stopped(const struct run *r)
     return true;
 }
 
+/* A function of a pipeline that does not return: nobody need wait for the rank that is in it. */
+static bool is_late(struct run *r, uint32_t rank, double passed_s)
+{
+    struct child *const c = &r->children[rank];
+    const redco_user_pipeline_call *const call = &r->slots[rank].call;
+    const uint64_t number = redco_user_pipeline_in_number(call);
+    c->call_s = redco_user_pipeline_in(call) != NULL && number == c->call ? c->call_s + passed_s : 0.0;
+    c->call = number;
+    return !c->ended && c->call_s >= r->timeout_s;
+}
+
 /* A rank that stays stopped is given up, even where nobody waits for it any more. */
 static void look_at_clock(struct run *r)
 {
-    const double now = now_s();
+    const double now = now_s(), most_s = 0.2; /* between two looks: this process may be stopped, too */
+    const double passed_s = now - r->looked_s < most_s ? now - r->looked_s : most_s;
+    r->looked_s = now;
+    for (uint32_t i = 0; i < r->count; i++) {
+        struct child *const c = &r->children[i];
+        if (!c->ended && atomic_load(&r->slots[i].returned) && (c->over_s += passed_s) > grace_s) {
+            (void)kill(c->pid, SIGKILL); /* a library does not let it end */
+        }
+        if (!is_late(r, i, passed_s) || r->hanging >= 0) { continue; }
+        r->hanging = (int32_t)i;
+        if (r->trouble_s == 0.0) { r->trouble_s = now - grace_s; }
+    }
     for (uint32_t i = 0; i < r->count && r->trouble_s == 0.0; i++) {
         const struct child *const c = &r->children[i];
         if (c->ended || c->stopped_s == 0.0 || now - c->stopped_s < r->timeout_s + grace_s) { continue; }
@@ -283,6 +316,11 @@ static int tell(const struct run *r)
     }
     rank = r->hanging >= 0 ? (uint32_t)r->hanging : first_of(r, silent_stopped);
     if (rank == r->count) { rank = first_of(r, silent); }
+    if (rank < r->count && r->children[rank].call_s >= r->timeout_s) {
+        (void)snprintf(what, sizeof what, "%s has not returned for %g s", redco_user_pipeline_in(&r->slots[rank].call),
+                       r->timeout_s);
+        return tell_of(r, rank, REDCO_ESYSTEM, what);
+    }
     if (rank < r->count) {
         (void)snprintf(what, sizeof what, "was not heard of for %g s%s", r->timeout_s,
                        r->children[rank].stopped_s > 0.0 ? ": it is stopped" : "");
@@ -335,7 +373,11 @@ int exec_start_ranks(const struct cli *cli, uint32_t count, double timeout_s, ex
     if ((code != CLI_DONE || r.signal != 0) && cleanup != NULL) { cleanup(context); }
     close_run(&r, count);
     if (r.signal != 0) { /* whoever sent it sees that it worked */
+        sigset_t one;
+        (void)sigemptyset(&one);
+        (void)sigaddset(&one, r.signal);
         (void)signal(r.signal, SIG_DFL);
+        (void)sigprocmask(SIG_UNBLOCK, &one, NULL);
         (void)raise(r.signal);
     }
     return code;

@@ -1,26 +1,13 @@
 #include "tools/plan/pipeline_question.h"
 
 #include "executor/pipeline/pipeline_work.h"
+#include "tools/apart/apart.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* The question reads models from files: this one is in memory until the program ends. */
-static redco_status keep(const json_t *config, const char **path_out, redco_error *err)
-{
-    static char path[40];
-    const int descriptor = memfd_create("pipeline", MFD_CLOEXEC);
-    if (descriptor < 0 || json_dumpfd(config, descriptor, JSON_COMPACT) != 0) {
-        if (descriptor >= 0) { (void)close(descriptor); }
-        return redco_fail(err, REDCO_ESYSTEM, "--pipeline", "cannot keep its model: %s", strerror(errno));
-    }
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-    *path_out = path;
-    return REDCO_OK;
-}
 
 enum { MOST_DEGREE = 8 };
 
@@ -53,13 +40,14 @@ static redco_status settle(struct plan_args *args, redco_error *err)
     return REDCO_OK;
 }
 
-static redco_status make_model(const struct plan_args *args, json_t **config_out, redco_error *err)
+static redco_status make_model(const struct plan_args *args, redco_user_pipeline_call *call, json_t **config_out,
+                               redco_error *err)
 {
     const redco_search_options *const o = &args->question.options;
     const bool given = o->tp != 0 && !redco_degree_is_free(o->tp);
     redco_user_pipeline_file *file = NULL;
     redco_user_rules *rules = NULL;
-    redco_status st = redco_user_pipeline_open(args->pipeline, cli_left, &file, err);
+    redco_status st = redco_user_pipeline_open(args->pipeline, call, &file, err);
     if (st == REDCO_OK && args->question.names.tp_rules != NULL) {
         st = redco_user_rules_read(args->question.names.tp_rules, &rules, err);
     }
@@ -83,13 +71,43 @@ static redco_status make_model(const struct plan_args *args, json_t **config_out
     return st;
 }
 
+/* The question reads models from files: this one is in memory until the program ends. */
+struct kept {
+    const struct plan_args *args;
+    int descriptor;
+};
+
+static redco_status cannot_keep(redco_error *err)
+{
+    return redco_fail(err, REDCO_ESYSTEM, "--pipeline", "cannot keep its model: %s", strerror(errno));
+}
+
+static int make_apart(void *context, struct apart *apart, FILE *output)
+{
+    const struct kept *const kept = context;
+    json_t *config = NULL;
+    (void)output;
+    redco_status st = make_model(kept->args, &apart->call, &config, &apart->err);
+    if (st == REDCO_OK && json_dumpfd(config, kept->descriptor, JSON_COMPACT) != 0) { st = cannot_keep(&apart->err); }
+    json_decref(config);
+    return st == REDCO_OK ? CLI_DONE : CLI_SYSTEM;
+}
+
 redco_status plan_pipeline_open(struct plan_args *args, redco_error *err)
 {
-    json_t *config = NULL;
+    static char path[40];
+    struct kept kept = {.args = args};
+    const struct apart_options options = {.library = args->pipeline, .timeout_s = 60.0, .err = err};
     if (args->pipeline == NULL) { return REDCO_OK; }
-    redco_status st = settle(args, err);
-    if (st == REDCO_OK) { st = make_model(args, &config, err); }
-    if (st == REDCO_OK) { st = keep(config, &args->question.names.model, err); }
-    json_decref(config);
-    return st;
+    const redco_status st = settle(args, err);
+    if (st != REDCO_OK) { return st; }
+    kept.descriptor = memfd_create("pipeline", MFD_CLOEXEC);
+    if (kept.descriptor < 0) { return cannot_keep(err); }
+    if (apart_run(&args->cli, &options, make_apart, &kept) != CLI_DONE) {
+        return err->status != REDCO_OK ? err->status
+                                       : redco_fail(err, REDCO_ESYSTEM, args->pipeline, "its process did not end well");
+    }
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", kept.descriptor);
+    args->question.names.model = path;
+    return REDCO_OK;
 }

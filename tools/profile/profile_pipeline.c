@@ -96,7 +96,7 @@ redco_status profile_pipeline_add(struct profile_pipelines *pipelines, const str
     source->next = pipelines->sources;
     source->pipelines = pipelines;
     pipelines->sources = source;
-    redco_status st = redco_user_pipeline_open(of->path, cli_left, &source->file, err);
+    redco_status st = redco_user_pipeline_open(of->path, of->call, &source->file, err);
     if (st == REDCO_OK && of->data != NULL) {
         st = redco_records_open(of->data, source->file, (redco_records_options){.skip_bad = false}, &source->records,
                                 err);

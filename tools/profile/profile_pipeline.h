@@ -3,6 +3,7 @@
 #define REDCO_TOOLS_PROFILE_PIPELINE_H
 
 #include "executor/measure/graph_passes.h"
+#include "executor/pipeline/user_pipeline_file.h"
 
 enum { PROFILE_BATCHES_MAX = 8 };
 
@@ -12,6 +13,7 @@ struct profile_pipeline {
     const uint32_t *micro_batches; /**< micro-batches of the plans that are meant; none: 8 and multiples */
     uint32_t micro_batch_count;
     uint32_t most_tp;
+    redco_user_pipeline_call *call; /**< is told of calls of its functions; NULL: nobody is */
 };
 
 /** Cases, and what they read while they are measured. */
