@@ -111,6 +111,7 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
                                      .learning_rate = args->learning_rate,
                                      .seed = args->seed,
                                      .data = args->data,
+                                     .data_sha256 = args->data_sha256[0] != '\0' ? args->data_sha256 : NULL,
                                      .examples = args->examples,
                                      .in_order = args->course.order != 0,
                                      .weights = args->weights,
@@ -333,6 +334,10 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
     if (st == REDCO_OK) { st = exec_course_resolve(args, err); }
     if (st == REDCO_OK && args->course.log != NULL) { st = exec_log_check(args->course.log, args->resume, err); }
     if (st == REDCO_OK && args->save_weights != NULL) { st = redco_weights_export_check(args->save_weights, err); }
+    args->makes_weights = args->save_weights != NULL && access(args->save_weights, F_OK) != 0;
+    if (st == REDCO_OK && args->folder != NULL && args->data != NULL) {
+        st = exec_digest_data(args->data, args->data_sha256, err);
+    }
     args->start.plan_s = exec_now_s() - args->start.began_s;
     return st == REDCO_OK && args->timeline != NULL ? cli_writable(args->timeline, err) : st;
 }
@@ -429,15 +434,23 @@ static redco_status check_memory(const struct exec_args *args, uint64_t ranks, r
         (unsigned long long)ranks, need_bytes / 1e9, have_bytes / 1e9);
 }
 
+static void clean_folders(const char *checkpoints, const char *weights, bool makes_weights)
+{
+    if (checkpoints != NULL && checkpoints[0] != '\0') { redco_checkpoints_clean(checkpoints); }
+    if (weights == NULL || weights[0] == '\0') { return; }
+    redco_weights_export_clean(weights);
+    if (makes_weights) { (void)rmdir(weights); } /* where nothing is in it */
+}
+
 static void clean(void *context)
 {
     const struct exec_args *const args = context;
-    if (args->folder != NULL) { redco_checkpoints_clean(args->folder); }
+    clean_folders(args->folder, args->save_weights, args->makes_weights);
 }
 
 static void clean_apart(const struct apart *apart)
 {
-    if (apart->unfinished[0][0] != '\0') { redco_checkpoints_clean(apart->unfinished[0]); }
+    clean_folders(apart->unfinished[0], apart->unfinished[1], false);
 }
 
 static int run_here(struct exec_args *args)
@@ -555,7 +568,6 @@ static int run(int argc, char **argv, bool rate_is_given, struct apart *apart, F
     int rc = exec_parse(argc, argv, &args);
     args.has_rate = args.has_rate && rate_is_given;
     (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* lines of several ranks do not mix */
-    (void)signal(SIGXFSZ, SIG_IGN);              /* a file that may not grow is an error of the write */
     if (rc == CLI_USAGE && find_launcher(&launch, &none) == REDCO_OK && launch.launched) {
         exec_tell_others(&launch.world, &args.cli.err);
     }
@@ -591,8 +603,10 @@ static int run(int argc, char **argv, bool rate_is_given, struct apart *apart, F
         cli_warn(&args.cli, text);
     }
     args.plan = plan;
-    if (apart != NULL && args.folder != NULL && strlen(args.folder) < APART_PATH_BYTES) {
-        (void)snprintf(apart->unfinished[0], sizeof apart->unfinished[0], "%s", args.folder);
+    const char *const unfinished[] = {args.folder, args.save_weights};
+    for (size_t i = 0; apart != NULL && i < 2; i++) {
+        if (unfinished[i] == NULL || strlen(unfinished[i]) >= APART_PATH_BYTES) { continue; }
+        (void)snprintf(apart->unfinished[i], APART_PATH_BYTES, "%s", unfinished[i]);
         apart->clean = clean_apart;
     }
     if (apart != NULL) { apart->ends = !launch.launched && !args.replay; } /* ranks are started here, and cleaned up */

@@ -295,8 +295,25 @@ static redco_status read_pipelines(const struct arguments *a, uint32_t ranks, re
     return st;
 }
 
-static int measure(const struct arguments *a, const redco_world_options *launched, redco_user_pipeline_call *call)
+struct giving_up {
+    const struct cli *cli;
+    struct apart *apart; /* NULL: without a pipeline */
+};
+
+static void give_up(void *context, const redco_error *err)
 {
+    const struct giving_up *const by = context;
+    const int code = cli_fail(by->cli, err);
+    if (by->apart != NULL) {
+        by->apart->code = code;
+        by->apart->done = true;
+    }
+    _exit(code);
+}
+
+static int measure(const struct arguments *a, const redco_world_options *launched, struct apart *apart)
+{
+    struct giving_up by = {&a->cli, apart};
     const uint32_t mpi = launched == NULL ? mpi_ranks() : launched->size; /* 0: ranks are started here */
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     const uint32_t here = processors > 2 ? (uint32_t)processors : 2;
@@ -314,12 +331,15 @@ static int measure(const struct arguments *a, const redco_world_options *launche
                               .collectives = a->collectives,
                               .largest_bytes = a->largest_bytes,
                               .seconds = (double)a->seconds,
-                              .progress = !a->cli.quiet && isatty(STDERR_FILENO)};
+                              .progress = !a->cli.quiet && isatty(STDERR_FILENO),
+                              .give_up = give_up,
+                              .context = &by};
     struct profile_result result = {0};
     json_t *profile = NULL;
     redco_error err = {0};
     bool leader = true;
-    redco_status st = read_pipelines(a, mpi > 0 ? mpi : job.ranks, call, &pipelines, &err);
+    redco_status st =
+        read_pipelines(a, mpi > 0 ? mpi : job.ranks, apart != NULL ? &apart->call : NULL, &pipelines, &err);
     job.ops = &pipelines.ops;
     if (mpi > 0 && a->ranks > 0 && a->ranks != mpi) {
         st = redco_fail(&err, REDCO_EVALUE, "--ranks", "is %llu, but the launcher's ranks are %u: leave it out",
@@ -359,7 +379,7 @@ static int measure_apart(void *context, struct apart *apart, FILE *output)
     const struct apart_measure *const m = context;
     m->arguments->cli.output = output;
     if (!m->arguments->cli.json) { apart_print(output); }
-    return measure(m->arguments, m->launched, &apart->call);
+    return measure(m->arguments, m->launched, apart);
 }
 
 int main(int argc, char **argv)

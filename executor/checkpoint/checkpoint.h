@@ -39,11 +39,12 @@ typedef struct redco_checkpoint_best {
 
 /** The facts in a checkpoint beside its tensors. */
 typedef struct redco_checkpoint_info {
-    uint64_t step;         /**< steps done */
-    uint64_t seed;         /**< seed of first weights and tokens */
-    uint64_t sequences;    /**< consumed so far: where in its data the run is */
-    uint64_t global_batch; /**< sequences of a step */
-    uint64_t data_windows; /**< sequences in the file of tokens; 0: they are made from the seed */
+    uint64_t step;           /**< steps done */
+    uint64_t seed;           /**< seed of first weights and tokens */
+    uint64_t sequences;      /**< consumed so far: where in its data the run is */
+    uint64_t global_batch;   /**< sequences of a step */
+    uint64_t data_windows;   /**< sequences in the file of tokens; 0: they are made from the seed */
+    const char *data_sha256; /**< digest of the data, as whoever trains makes it; NULL: not known */
     uint32_t seq_len;
     uint32_t ranks; /**< that wrote it */
     double learning_rate;

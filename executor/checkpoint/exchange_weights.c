@@ -139,6 +139,40 @@ static void remove_unfinished(const redco_checkpoint *c)
     (void)rmdir(c->path);
 }
 
+/* @return whether such a name is one of redco's */
+static bool is_weights(const char *name)
+{
+    static const char start[] = "model", *const ends[] = {".safetensors", ".safetensors.index.json"};
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const size_t end = strlen(ends[i]);
+        if (strncmp(name, start, sizeof start - 1) == 0 && length > end && strcmp(name + length - end, ends[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void remove_files(const char *folder, bool weights_alone)
+{
+    DIR *const open_folder = opendir(folder);
+    if (open_folder == NULL) { return; }
+    for (const struct dirent *e = readdir(open_folder); e != NULL; e = readdir(open_folder)) {
+        if (!weights_alone || is_weights(e->d_name)) { (void)unlinkat(dirfd(open_folder), e->d_name, 0); }
+    }
+    (void)closedir(open_folder);
+}
+
+void redco_weights_export_clean(const char *folder)
+{
+    char path[REDCOI_PATH_SIZE];
+    (void)snprintf(path, sizeof path, "%.3900s/config.json", folder);
+    if (access(path, F_OK) != 0) { remove_files(folder, true); }
+    (void)snprintf(path, sizeof path, "%.3900s/" UNFINISHED, folder);
+    remove_files(path, false);
+    (void)rmdir(path);
+}
+
 static redco_status begin(const redco_weights_export *o, const redco_checkpoint *c, redco_error *err)
 {
     redco_status st = redco_weights_export_check(o->folder, err);

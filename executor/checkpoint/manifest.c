@@ -50,6 +50,9 @@ static json_t *content_json(const redco_checkpoint *c)
         optimizer_words[i->optimizer], "model_name", i->model_name, "model_sha256", i->model_sha256, "plan_sha256",
         i->plan_sha256, "model_config", i->model_config, "files", files, "tensors", tensors);
     if (json != NULL && i->in_order) { (void)json_object_set_new(json, "data_order", json_string(order_word)); }
+    if (json != NULL && i->data_sha256 != NULL) {
+        (void)json_object_set_new(json, "data_sha256", json_string(i->data_sha256));
+    }
     if (json != NULL && i->best.step > 0) {
         (void)json_object_set_new(
             json, "best",
@@ -237,7 +240,7 @@ static redco_status read_optimizer(const redco_json_value *content, redco_optimi
     return redco_json_fail(content, "optimizer", err, "is \"%.20s\"; adamw, sgd and adafactor are known", word);
 }
 
-/* A checkpoint may have these: the order of its data, and the best one. */
+/* A checkpoint may have these: order and digest of its data, and the best one. */
 static redco_status read_optional(redco_checkpoint *c, const redco_json_value *content, redco_error *err)
 {
     redco_checkpoint_best *const best = &c->info.best;
@@ -250,6 +253,9 @@ static redco_status read_optional(redco_checkpoint *c, const redco_json_value *c
             st = redco_json_fail(content, "data_order", err, "is \"%.20s\"; %s is right", word, order_word);
         }
         c->info.in_order = true;
+    }
+    if (st == REDCO_OK && redco_json_has(content, "data_sha256")) {
+        st = read_sha256(content, "data_sha256", &c->info.data_sha256, err);
     }
     if (st != REDCO_OK || !redco_json_has(content, "best")) { return st; }
     st = redco_json_object(content, "best", &object, err);

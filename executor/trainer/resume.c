@@ -70,6 +70,7 @@ redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints
                                         .sequences = t->step * plan->global_batch,
                                         .global_batch = plan->global_batch,
                                         .data_windows = redcoi_subject_examples(&t->subject),
+                                        .data_sha256 = t->options.data_sha256,
                                         .seq_len = plan->seq_len,
                                         .ranks = redco_world_size(t->world),
                                         .learning_rate = t->options.learning_rate,
@@ -116,6 +117,11 @@ static redco_status check(const redco_trainer *t, const redco_checkpoint *checkp
         if (numbers[i].have == numbers[i].want) { continue; }
         return redco_fail(err, REDCO_EVALUE, path, "is of a run whose %s is %llu; here it is %llu", numbers[i].what,
                           (unsigned long long)numbers[i].have, (unsigned long long)numbers[i].want);
+    }
+    if (info->data_sha256 != NULL && t->options.data_sha256 != NULL &&
+        strcmp(info->data_sha256, t->options.data_sha256) != 0) {
+        return redco_fail(err, REDCO_EVALUE, path, "is of a run on other data, SHA-256 %.12s; here they have %.12s",
+                          info->data_sha256, t->options.data_sha256);
     }
     if (info->in_order != t->options.in_order) {
         return redco_fail(err, REDCO_EVALUE, path, "is of a run whose data are %s; here they are %s",

@@ -58,6 +58,7 @@ typedef struct redco_trainer_options {
     bool decay_matrices;          /**< weight decay is for parameters of two dimensions and more: no biases, no norms */
     uint64_t seed;                /**< seed of first weights and tokens */
     const char *data;             /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+    const char *data_sha256;      /**< digest of the data, for checkpoints; borrowed likewise. NULL: not known */
     /** Examples that a language model is trained on, in place of data; borrowed until the trainer is freed. Targets
      * that are not asked for count nowhere: a step's loss is the mean over those of its global batch that are. */
     const redco_examples *examples;

@@ -43,6 +43,8 @@ struct exec_args {
     uint32_t weights_part_count;
     bool skip_bad, bytes;
     struct exec_course course;
+    char data_sha256[65]; /* SHA-256 of --data where checkpoints are written; else "" */
+    bool makes_weights;   /* the folder of --save-weights was not there */
     redco_user_pipeline_file *pipeline;
     redco_user_pipeline_call *call;                 /* is told of calls of its functions; NULL: nobody is */
     redco_records *records, *evaluated, *predicted; /* a pipeline's: --data, --evaluate, --predict */

@@ -18,6 +18,15 @@ static void path_in(const char *folder, const char *name, char path[PATH_BYTES])
     (void)snprintf(path, PATH_BYTES, "%.4000s/%s", folder, name);
 }
 
+/* Opening a pipe would wait for whoever reads it. */
+static redco_status check_regular(const char *path, redco_error *err)
+{
+    struct stat info;
+    return stat(path, &info) != 0 || S_ISREG(info.st_mode)
+               ? REDCO_OK
+               : redco_fail(err, REDCO_EVALUE, path, "is no regular file, to which a log is added");
+}
+
 redco_status exec_log_check(const char *folder, bool resume, redco_error *err)
 {
     char path[PATH_BYTES];
@@ -26,7 +35,10 @@ redco_status exec_log_check(const char *folder, bool resume, redco_error *err)
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return redco_fail(err, REDCO_EIO, folder, "cannot make the folder: %s", strerror(errno));
     }
+    path_in(folder, "run.log", path);
+    if (check_regular(path, err) != REDCO_OK) { return err->status; }
     path_in(folder, METRICS, path);
+    if (check_regular(path, err) != REDCO_OK) { return err->status; }
     if (stat(path, &info) != 0) {
         path_in(folder, "run.log", path);
         return cli_writable(path, err);

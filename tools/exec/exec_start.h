@@ -19,6 +19,8 @@ __attribute__((format(printf, 3, 4))) void exec_fact(struct exec_facts *facts, c
 redco_status exec_facts_of_plan(struct exec_facts *facts, const char *path, const redco_plan *plan, redco_error *err);
 /** A file's size and digest: of 16 MiB all, of more 256 parts. @param path  NULL: there is none */
 redco_status exec_fact_of_file(struct exec_facts *facts, const char *name, const char *path, redco_error *err);
+/** A digest of data that are trained on: of 1 GiB all, of more 4,096 parts. "" where they are no regular file. */
+redco_status exec_digest_data(const char *path, char sha256_out[65], redco_error *err);
 
 /** Versions of libraries whose numbers a run depends on. */
 void exec_facts_of_libraries(struct exec_facts *facts);

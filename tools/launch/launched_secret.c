@@ -10,7 +10,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MADE_BYTES = 32, PATH_BYTES = 4096 };
+enum { MADE_BYTES = 32, PATH_BYTES = 4096, LEAST_DIFFERENT = 5 };
+
+/* A file of zeros, or of one word again and again, is no secret; 16 random digits have fewer once in 30 million. */
+static redco_status check_random(const void *secret, size_t size, const char *place, redco_error *err)
+{
+    const unsigned char *const bytes = secret;
+    bool seen[256] = {false};
+    int count = 0;
+    for (size_t i = 0; i < size; i++) {
+        count += !seen[bytes[i]];
+        seen[bytes[i]] = true;
+    }
+    if (count >= LEAST_DIFFERENT) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, place, "has %d different bytes; a secret is random, with at least %d", count,
+                      LEAST_DIFFERENT);
+}
 
 /* @param path  for errors */
 static redco_status read_secret(int descriptor, const char *path, struct launched_room *room, redco_error *err)
@@ -23,6 +38,10 @@ static redco_status read_secret(int descriptor, const char *path, struct launche
         return redco_fail(err, REDCO_EVALUE, path, "others may read or write it (mode %03o, owner %u): no secret",
                           (unsigned)info.st_mode & 0777, (unsigned)info.st_uid);
     }
+    if (info.st_size > REDCO_SECRET_MAX) {
+        return redco_fail(err, REDCO_EVALUE, path, "has %lld bytes; a secret has at most %d", (long long)info.st_size,
+                          REDCO_SECRET_MAX);
+    }
     size_t size = 0;
     for (ssize_t got = 1; got > 0 && size < sizeof room->secret; size += (size_t)got) {
         got = read(descriptor, room->secret + size, sizeof room->secret - size);
@@ -33,7 +52,7 @@ static redco_status read_secret(int descriptor, const char *path, struct launche
         return redco_fail(err, REDCO_EVALUE, path, "has %zu bytes; a secret has at least %d", size, REDCO_SECRET_MIN);
     }
     room->secret_bytes = size;
-    return REDCO_OK;
+    return check_random(room->secret, size, path, err);
 }
 
 static redco_status secret_of_file(const char *path, struct launched_room *room, redco_error *err)
@@ -105,5 +124,5 @@ redco_status launched_secret(struct launched_room *room, redco_error *err)
     }
     memcpy(room->secret, text, size);
     room->secret_bytes = size;
-    return REDCO_OK;
+    return check_random(text, size, "REDCO_SECRET", err);
 }

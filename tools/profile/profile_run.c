@@ -9,7 +9,9 @@
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -317,6 +319,42 @@ static _Noreturn void child(const struct profile_job *job, redco_world_options o
     _exit(st == REDCO_OK ? CLI_DONE : CLI_SYSTEM);
 }
 
+/* Ranks that this process started, which a thread looks at: rank 0 is this process, and measures alone for minutes. */
+struct ranks {
+    const struct profile_job *job;
+    const pid_t *processes; /* ranks 1, 2, ... */
+    uint32_t count;
+    atomic_bool over; /* rank 0 has done its work, or failed */
+};
+
+/* A rank that a signal ended has said nothing. */
+static void tell_ended(const struct ranks *ranks, uint32_t at, const siginfo_t *how)
+{
+    redco_error err = {0};
+    char place[32];
+    if (how->si_code != CLD_KILLED && how->si_code != CLD_DUMPED) { return; } /* it has, and rank 0 hears of it */
+    (void)snprintf(place, sizeof place, "rank %u", at + 1);
+    (void)redco_fail(&err, REDCO_ESYSTEM, place, "was ended by signal %d (%s)", how->si_status,
+                     strsignal(how->si_status));
+    for (uint32_t i = 0; i < ranks->count; i++) { (void)kill(ranks->processes[i], SIGKILL); }
+    ranks->job->give_up(ranks->job->context, &err);
+}
+
+static void *look_at_ranks(void *context)
+{
+    struct ranks *const ranks = context;
+    while (!atomic_load(&ranks->over)) {
+        for (uint32_t i = 0; i < ranks->count && !atomic_load(&ranks->over); i++) {
+            siginfo_t how = {.si_pid = 0};
+            if (waitid(P_PID, (id_t)ranks->processes[i], &how, WEXITED | WNOHANG | WNOWAIT) == 0 && how.si_pid != 0) {
+                tell_ended(ranks, i, &how);
+            }
+        }
+        (void)poll(NULL, 0, 100);
+    }
+    return NULL;
+}
+
 /* The rank that failed first says more than the others, whose connections broke. */
 static void ask_children(int why, redco_error *err)
 {
@@ -359,7 +397,12 @@ static redco_status run_processes(const struct profile_job *job, struct profile_
             children[started++] = pid;
         }
     }
+    struct ranks ranks = {.job = job, .processes = children, .count = started};
+    pthread_t looks;
+    const bool looked_at = st == REDCO_OK && pthread_create(&looks, NULL, look_at_ranks, &ranks) == 0;
     if (st == REDCO_OK) { st = run_rank(job, &options, result, leader_out, err); }
+    atomic_store(&ranks.over, true);
+    if (looked_at) { (void)pthread_join(looks, NULL); }
     if (st == REDCO_ESYSTEM && started > 0) { ask_children(why[0], err); }
     end_children(children, started, st != REDCO_OK);
     (void)close(why[0]);

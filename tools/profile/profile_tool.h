@@ -23,6 +23,9 @@ struct profile_job {
     double seconds;
     const redco_measure_ops *ops; /**< operators of pipelines, beside the usual ones; borrowed */
     bool progress;                /**< a line on standard error that is written over */
+    /** Prints the error and ends this process, from any thread: a rank that it started has ended. */
+    void (*give_up)(void *context, const redco_error *err);
+    void *context; /**< for give_up() */
 };
 
 enum { PROFILE_POWERS = 12 };

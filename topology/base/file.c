@@ -95,6 +95,17 @@ static bool write_all(int fd, const char *contents, size_t size)
     return true;
 }
 
+/* A path that cannot be is the user's; a disk that is full, or fails, is the system's. */
+static redco_status cannot_write(const char *path, int why, redco_error *err)
+{
+    static const int of_system[] = {ENOSPC, EDQUOT, EFBIG, EIO, ENOMEM, EMFILE, ENFILE, EPIPE};
+    redco_status st = REDCO_EIO;
+    for (size_t i = 0; i < sizeof of_system / sizeof of_system[0]; i++) {
+        if (why == of_system[i]) { st = REDCO_ESYSTEM; }
+    }
+    return redco_fail(err, st, path, "cannot write: %s", strerror(why));
+}
+
 static redco_status write_directly(const char *path, const char *contents, size_t size, redco_error *err)
 {
     const int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -102,7 +113,7 @@ static redco_status write_directly(const char *path, const char *contents, size_
     const bool ok = write_all(fd, contents, size);
     const int why = errno;
     (void)close(fd);
-    return ok ? REDCO_OK : redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(why));
+    return ok ? REDCO_OK : cannot_write(path, why, err);
 }
 
 /* The rename is only durable once the folder is. */
@@ -277,7 +288,7 @@ static redco_status write_by_rename(const char *path, const char *shown, const c
     const int why = errno;
     release_signals(&before);
     free(temporary);
-    if (done != 1) { return redco_fail(err, REDCO_EIO, shown, "cannot write: %s", strerror(why)); }
+    if (done != 1) { return cannot_write(shown, why, err); }
     sync_folder_of(path);
     return REDCO_OK;
 }
@@ -294,9 +305,7 @@ redco_status redco_file_write(const char *path, const char *contents, size_t siz
     struct stat info;
     const int open_already = redco_file_descriptor(path);
     if (open_already >= 0) { /* behind what was written before, and not by another file of its name */
-        return write_all(open_already, contents, size)
-                   ? REDCO_OK
-                   : redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(errno));
+        return write_all(open_already, contents, size) ? REDCO_OK : cannot_write(path, errno, err);
     }
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) { return write_directly(path, contents, size, err); }
     if (redco_file_is_kept(path)) { return redco_fail(err, REDCO_EIO, path, "cannot write: it is read-only"); }

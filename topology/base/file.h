@@ -21,7 +21,8 @@ redco_status redco_file_read(const char *path, size_t max_bytes, char **contents
 
 /** Writes the file whole or not at all: a file without a name in the same folder, or with a temporary one, fsync,
  * rename; signals leave nothing behind. A symbolic link stays one: the file that it leads to is written. A device, a
- * pipe and what is open already ("/dev/stdout") are written directly. A file that is read-only stays as it is. */
+ * pipe and what is open already ("/dev/stdout") are written directly. A file that is read-only stays as it is.
+ *  @return REDCO_ESYSTEM where the disk is full or fails, REDCO_EIO where the path is none to write to */
 redco_status redco_file_write(const char *path, const char *contents, size_t size, redco_error *err);
 
 /** Says whether it is a file that must not be written: its mode forbids it, to its owner as well. */
