@@ -8,7 +8,7 @@ set -u
 compiler=$3
 cd "$scratch" || exit 2
 pipelines=$scratch
-for name in grpo clip diffusion; do compile "$name" "$tests/data/pipelines/$name.c" ''; done
+for name in grpo clip diffusion balance; do compile "$name" "$tests/data/pipelines/$name.c" ''; done
 python3 - <<'END'
 import json, math, random
 random.seed(1)
@@ -67,4 +67,13 @@ for how in 'one --batch 1' 'one --batch 7' 'tp --batch 16' 'zero3 --batch 3'; do
     is 'all(abs(a - b) < 1e-4 for x, y in zip(*lines) for a, b in zip(x["prediction"], y["prediction"]))' wide out ||
         bad "diffusion: $how samples otherwise"
 done
+# A product of two means over the micro-batch, and negatives in it: said at the start, by numbers. What is a mean is not.
+example_plans balance 32 8 one
+warned() { # NAME DATA: its last run
+    run redco-exec "$1_one.json" --pipeline "$1.so" --data "$2" --steps 3
+    grep -q "warning: the loss of $1 is no mean over examples: of 8 it is .*, the mean of both halves " err
+}
+warned balance line.jsonl || bad 'balance: no warning'
+warned clip pairs.jsonl || bad 'clip: no warning'
+warned diffusion points.jsonl && bad 'diffusion: a warning'
 finish

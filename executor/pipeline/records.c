@@ -223,6 +223,11 @@ void redco_records_close(redco_records *r)
     free(r);
 }
 
+const redco_user_pipeline_file *redco_records_pipeline(const redco_records *r)
+{
+    return r->pipeline;
+}
+
 uint64_t redco_records_count(const redco_records *r)
 {
     return r->count;

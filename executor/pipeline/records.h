@@ -25,6 +25,7 @@ redco_status redco_records_open(const char *path, const redco_user_pipeline_file
                                 redco_records_options options, redco_records **records_out, redco_error *err);
 void redco_records_close(redco_records *records); /**< NULL is accepted */
 
+const redco_user_pipeline_file *redco_records_pipeline(const redco_records *records);
 uint64_t redco_records_count(const redco_records *records); /**< at least 1 */
 /** The pipeline's weight() of one; 1 without. */
 double redco_records_weight(const redco_records *records, uint64_t index);

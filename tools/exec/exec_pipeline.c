@@ -1,5 +1,6 @@
 #include "tools/exec/exec_pipeline.h"
 
+#include "executor/pipeline/mean_check.h"
 #include "tools/exec/exec_predict.h"
 
 #include <stdio.h>
@@ -144,6 +145,22 @@ char **exec_pipeline_words(int argc, char **argv, redco_user_pipeline_call *call
     return words;
 }
 
+/* Losses are the same on any plan as long as they are means over examples. */
+static redco_status check_mean(const struct exec_args *args, redco_error *err)
+{
+    redco_mean_check check;
+    char text[500];
+    const redco_status st = redco_records_check_mean(args->records, &check, err);
+    if (st != REDCO_OK || !check.differs) { return st; }
+    (void)snprintf(
+        text, sizeof text,
+        "the loss of %.80s is no mean over examples: of %u it is %.9g, the mean of both halves %.9g; it changes "
+        "with the micro-batch, %u in this plan: keep to one with redco-plan --micro-batch",
+        args->plan->model_name, check.examples, check.whole, check.halves, args->plan->micro_batch);
+    cli_warn(&args->cli, text);
+    return REDCO_OK;
+}
+
 redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
 {
     static const char type[] = "pipeline";
@@ -182,6 +199,7 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
         st = redco_fail(err, REDCO_EVALUE, "--max-new-tokens and its kin", "are for language models");
     }
     if (st == REDCO_OK) { st = open_records(args, args->data, false, &args->records, err); }
+    if (st == REDCO_OK && args->records != NULL && !args->follows) { st = check_mean(args, err); }
     if (st == REDCO_OK) { st = open_records(args, args->evaluate, false, &args->evaluated, err); }
     return st == REDCO_OK && !continues ? open_records(args, args->predict, true, &args->predicted, err) : st;
 }
