@@ -67,4 +67,37 @@ unknown '{"rope_scaling": {"rope_type": "linear", "factor": 2.0}}'
 refuse 2 '"*rope_scaling.*stands beside "rope_parameters"' redco-exec plan.json --weights "$folder" --evaluate "$folder/examples.jsonl"
 unknown '{"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}}'
 refuse 2 'has "full_attention", rotary positions of some layers' redco-exec plan.json --weights "$folder" --evaluate "$folder/examples.jsonl"
+# A tied table that a file has twice, the same or not; weights that are a pickle; what stands beside weights.
+folder=transformers-5.24.0/gemma-base
+redco-plan --gpus 1 --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$folder/config.json" --seq 16 \
+    --global-batch 2 --micro-batch 1 --precision fp32 -o plan.json >out 2>err
+cat >copy.py <<'END'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header, body = json.loads(data[8:8 + size]), data[8 + size:]
+table = header["model.embed_tokens.weight"]
+begin, end = table["data_offsets"]
+copy = bytearray(body[begin:end])
+copy[5] ^= int(sys.argv[3])
+header["lm_head.weight"] = {**table, "data_offsets": [len(body), len(body) + len(copy)]}
+text = json.dumps(header).encode()
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + body + copy)
+END
+mkdir -p same other pickle
+python3 copy.py "$folder/model.safetensors" same/model.safetensors 0
+python3 copy.py "$folder/model.safetensors" other/model.safetensors 64
+run redco-exec plan.json --weights same --evaluate "$folder/examples.jsonl"
+refuse 2 'lm_head.weight is not model.embed_tokens.weight, though the config ties them: element 2 is' \
+    redco-exec plan.json --weights other --evaluate "$folder/examples.jsonl"
+: >pickle/pytorch_model.bin
+for what in pickle pickle/pytorch_model.bin; do
+    refuse 2 "$what: has weights as torch.save() writes them .*; convert them: python3 -c" redco-exec plan.json --weights $what --steps 1
+done
+for file in tokenizer.json generation_config.json merges.txt; do echo "{\"$file\": 1}" >same/$file; done
+for from in same same/model.safetensors; do
+    rm -rf kept && run redco-exec plan.json --weights $from --steps 1 --save-weights kept
+    for file in tokenizer.json generation_config.json merges.txt; do cmp same/$file kept/$file || bad "$file is not copied"; done
+    run redco-exec plan.json --weights kept --evaluate "$folder/examples.jsonl"
+done
 finish

@@ -2,6 +2,7 @@
 #include "executor/checkpoint/exchange_weights.h"
 #include "executor/comm/nccl/nccl.h"
 #include "executor/comm/replay.h"
+#include "executor/data/weights_beside.h"
 #include "executor/trainer/devices.h"
 #include "tools/apart/apart.h"
 #include "tools/exec/exec_args.h"
@@ -307,6 +308,9 @@ static redco_status train(struct rank_run *r, redco_error *err)
     }
     if (st == REDCO_OK && args->save_weights != NULL && r->late.status == REDCO_OK) {
         (void)redco_trainer_export(r->trainer, args->save_weights, exec_save_dtype(args), &r->late);
+        if (leads && r->late.status == REDCO_OK && args->weights != NULL) {
+            (void)redco_weights_copy_beside(args->weights, args->save_weights, &r->late);
+        }
     }
     if (st == REDCO_OK) { exec_timeline_write(&r->timeline, &args->cli, &r->run, r->backend); }
     if (st == REDCO_OK) { r->run.reported = redco_trainer_report(r->trainer); }

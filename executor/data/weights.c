@@ -36,6 +36,7 @@ typedef struct source {
 static redco_status open_source(source *s, redco_error *err);
 static void close_source(source *s);
 static redco_status cut_off(const source *s, redco_error *err);
+static redco_status fetch(const source *s, uint64_t at_bytes, uint64_t size_bytes, void *out, redco_error *err);
 
 /* Wrappers of transformers' model classes, which some files leave out (costmodel/models/model.h). */
 static const char *const prefixes[] = {"model.", "transformer.", "gpt_neox."};
@@ -174,6 +175,68 @@ static redco_status check_sizes(const redco_weights *w, redco_error *err)
     return st;
 }
 
+/* The numbers of a tensor from one on. @param count  at most RUN_ELEMENTS */
+static redco_status read_numbers(source *s, uint64_t begin, uint64_t count, double *out, redco_error *err)
+{
+    unsigned char raw[RUN_ELEMENTS * sizeof(double)];
+    redco_dtype dtype = REDCO_F32;
+    if (!redco_tensor_file_dtype(s->tensor->dtype, &dtype) || !redco_dtype_is_float(dtype)) {
+        return redco_fail(err, REDCO_EVALUE, s->w->path, "%s is %s; F64, F32, BF16 and F16 can be read",
+                          s->tensor->name, s->tensor->dtype);
+    }
+    const uint64_t bytes = redco_dtype_bytes(dtype);
+    const redco_status st = fetch(s, s->tensor->offset_bytes + begin * bytes, count * bytes, raw, err);
+    if (st == REDCO_OK) { redcoi_load(dtype, raw, count, out); }
+    return st;
+}
+
+static redco_status compare_copy(const redco_weights *w, const redco_safetensor *copy, redco_error *err)
+{
+    const redco_task_parameter *const p = &w->task->parameters[0];
+    source table = {.w = w, .tensor = w->found[0], .descriptor = -1},
+           other = {.w = w, .tensor = copy, .descriptor = -1};
+    double a[RUN_ELEMENTS], b[RUN_ELEMENTS];
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < p->rank; i++) { count *= p->dim[i]; }
+    redco_status st = open_source(&table, err);
+    if (st == REDCO_OK) { st = open_source(&other, err); }
+    for (uint64_t at = 0; at < count && st == REDCO_OK; at += RUN_ELEMENTS) {
+        const uint64_t some = count - at < RUN_ELEMENTS ? count - at : RUN_ELEMENTS;
+        st = read_numbers(&table, at, some, a, err);
+        if (st == REDCO_OK) { st = read_numbers(&other, at, some, b, err); }
+        for (uint64_t i = 0; i < some && st == REDCO_OK; i++) {
+            if (a[i] >= b[i] && a[i] <= b[i]) { continue; }
+            st = redco_fail(err, REDCO_EVALUE, w->path,
+                            "%s is not %s, though the config ties them: element %llu is %.9g there, %.9g here; "
+                            "\"tie_word_embeddings\": false has both, and a file without the copy one of them",
+                            copy->name, w->found[0]->name, (unsigned long long)(at + i), a[i], b[i]);
+        }
+    }
+    close_source(&table);
+    close_source(&other);
+    return st;
+}
+
+/* A tied table under another name, which some programs save again: one of both would be lost without a word. */
+static redco_status check_tied(const redco_weights *w, const redco_model *model, redco_error *err)
+{
+    static const char *const names[] = {"lm_head.weight",
+                                        "embed_out.weight",
+                                        "output.weight",
+                                        "encoder.embed_tokens.weight",
+                                        "decoder.embed_tokens.weight",
+                                        "model.encoder.embed_tokens.weight",
+                                        "model.decoder.embed_tokens.weight"};
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && st == REDCO_OK; i++) {
+        const redco_safetensor *const copy = redco_safetensors_find(w->tensors, names[i]);
+        const bool tied = i < 3 ? dims->tied : dims->encoder_layers > 0;
+        if (tied && copy != NULL && copy != w->found[0] && copy->has_shape) { st = compare_copy(w, copy, err); }
+    }
+    return st;
+}
+
 /* A folder's index, or its one file. @return to be freed, NULL when out of memory */
 static char *file_of(const char *path)
 {
@@ -187,6 +250,28 @@ static char *file_of(const char *path)
         if (access(file, F_OK) == 0) { break; }
     }
     return file;
+}
+
+/* Weights that torch.save() wrote are a program to run, a pickle: said how to convert, where there are no others. */
+static redco_status refuse_pickle(const char *path, const char *file, redco_error *err)
+{
+    static const char *const names[] = {"", "/pytorch_model.bin", "/pytorch_model.bin.index.json"};
+    static const char ending[] = ".bin";
+    const size_t size = strlen(path) + 48, length = strlen(path);
+    char *const other = malloc(size);
+    redco_status st = other != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, path, "no memory to read it");
+    const bool is_bin = length >= sizeof ending && strcmp(path + length - (sizeof ending - 1), ending) == 0;
+    for (size_t i = is_bin ? 0 : 1; i < sizeof names / sizeof names[0] && st == REDCO_OK; i++) {
+        (void)snprintf(other, size, "%s%s", path, names[i]);
+        if (access(other, F_OK) != 0 || (!is_bin && access(file, F_OK) == 0)) { continue; }
+        st = redco_fail(
+            err, REDCO_EVALUE, path,
+            "has weights as torch.save() writes them (pytorch_model.bin), and redco reads safetensors; convert "
+            "them: python3 -c \"from transformers import AutoModelForCausalLM as M; "
+            "M.from_pretrained('FOLDER').save_pretrained('NEW')\"");
+    }
+    free(other);
+    return st;
 }
 
 static redco_status create(const char *name, const redco_task *task, redco_weights **weights_out, redco_error *err)
@@ -210,11 +295,13 @@ redco_status redco_weights_open(const char *path, const redco_task *task, const 
     redco_weights *w = NULL;
     char *const file = path[0] != '\0' ? file_of(path) : strdup(path);
     if (file == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "no memory to read it"); }
-    redco_status st = create(file, task, &w, err);
+    redco_status st = refuse_pickle(path, file, err);
+    if (st == REDCO_OK) { st = create(file, task, &w, err); }
     if (st == REDCO_OK && model != NULL) { st = redco_model_check_safetensors(model, file, err); }
     if (st == REDCO_OK) { st = redco_safetensors_open(file, &w->tensors, err); }
     if (st == REDCO_OK) { st = match(w, model != NULL, err); }
     if (st == REDCO_OK) { st = check_sizes(w, err); }
+    if (st == REDCO_OK && model != NULL) { st = check_tied(w, model, err); }
     if (st == REDCO_OK) {
         *weights_out = w;
         w = NULL;
@@ -255,7 +342,8 @@ static redco_status open_part(const redco_weights_part *part, const redco_task *
     redco_weights *w = NULL;
     char *const file = part->path[0] != '\0' ? file_of(part->path) : strdup(part->path);
     if (file == NULL) { return redco_fail(err, REDCO_ENOMEM, part->path, "no memory to read it"); }
-    redco_status st = create(file, task, &w, err);
+    redco_status st = refuse_pickle(part->path, file, err);
+    if (st == REDCO_OK) { st = create(file, task, &w, err); }
     free(file);
     if (st != REDCO_OK) { return st; }
     w->prefix = strlen(part->prefix);
