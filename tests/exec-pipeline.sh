@@ -14,7 +14,7 @@ cd "$scratch" || exit 2
 # A newcomer's three commands.
 redco-exec --new-pipeline first >out 2>err || bad 'new pipeline'
 if command -v cmake >/dev/null; then
-    cmake -S first -B first/build -DREDCO_INCLUDE="$tests/.." -DCMAKE_C_COMPILER="$compiler" >out 2>err &&
+    cmake -S first -B first/build -DCMAKE_C_COMPILER="$compiler" >out 2>err &&
         cmake --build first/build >out 2>err && ctest --test-dir first/build >out 2>err || bad 'the new pipeline does not learn'
 fi
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # tests/install/run.sh BUILD COMPILER [FLAG]: installs into a scratch folder, then builds and runs example.c the way a
 # stranger would, with pkg-config alone: its plans are those of redco-plan, byte for byte. Every installed tool answers
-# --version and has a man page.
+# --version and has a man page. A first pipeline finds the headers and tools of the prefix, and its two commands of
+# executor/pipeline/README.md, as they stand there, learn.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=$(mktemp -d)
@@ -27,3 +28,14 @@ for tool in usr/bin/*; do
     page=usr/share/man/man1/$(basename "$tool").1
     [ -f "$page" ] || { echo "no man page $page" && exit 1; }
 done
+[ -x usr/bin/redco-exec ] || exit 0
+work=$prefix/work && mkdir "$work" && cd "$work"
+"$prefix/usr/bin/redco-exec" --new-pipeline first >log
+# shellcheck disable=SC2015 # the report never runs after a success
+cmake -S first -B first/build -DCMAKE_C_COMPILER="$2" ${3:+"-DCMAKE_C_FLAGS=$3"} >log && cmake --build first/build >log &&
+    ctest --test-dir first/build >log || { cat log && exit 1; }
+PATH=$prefix/usr/bin:$PATH
+grep -E '^redco-(plan|exec) .*first/build/first.so' "$here/../../executor/pipeline/README.md" >commands
+[ "$(wc -l <commands)" -eq 2 ] || { echo 'the page has other commands' && exit 1; }
+sh -e ./commands >log || { cat log && exit 1; }
+tail -n 1 log | grep -E 'loss 0\.00' || { cat log && exit 1; }

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -59,15 +60,16 @@ static const char source[] =
 "                                                       .describe = describe,\n"
 "                                                       .collate = collate,\n"
 "                                                       .loss = loss,\n"
-"                                                       .predict = line};\n";
+"                                                       .predict = line,\n"
+"                                                       .options = \"--learning-rate 0.05 --weight-decay 0\"};\n";
 
 static const char cmake[] =
 "cmake_minimum_required(VERSION 3.20)\n"
 "project(%s C)\n"
-"# redco's headers: those that are installed, or a checkout given with -DREDCO_INCLUDE=PATH.\n"
-"find_path(REDCO_INCLUDE executor/pipeline/user_pipeline.h PATH_SUFFIXES redco)\n"
+"# redco's headers: those of the redco-exec that wrote this, or of another one with -DREDCO_INCLUDE=PATH.\n"
+"find_path(REDCO_INCLUDE executor/pipeline/user_pipeline.h HINTS \"%i\" PATH_SUFFIXES redco)\n"
 "if(NOT REDCO_INCLUDE)\n"
-"  message(FATAL_ERROR \"redco's headers are not installed: say where its checkout is with -DREDCO_INCLUDE=PATH\")\n"
+"  message(FATAL_ERROR \"redco's headers are not found: say where its checkout is with -DREDCO_INCLUDE=PATH\")\n"
 "endif()\n"
 "set(CMAKE_C_STANDARD 11)\n"
 "add_library(%s MODULE %s.c)\n"
@@ -75,7 +77,8 @@ static const char cmake[] =
 "target_include_directories(%s PRIVATE ${REDCO_INCLUDE})\n"
 "set_target_properties(%s PROPERTIES PREFIX \"\")\n"
 "enable_testing()\n"
-"add_test(NAME learns COMMAND ${CMAKE_SOURCE_DIR}/test.sh $<TARGET_FILE:%s>)\n";
+"add_test(NAME learns COMMAND ${CMAKE_SOURCE_DIR}/test.sh $<TARGET_FILE:%s>)\n"
+"set_tests_properties(learns PROPERTIES ENVIRONMENT \"PATH=%b:$ENV{PATH}\")\n";
 
 static const char test[] =
 "#!/bin/sh\n"
@@ -85,7 +88,7 @@ static const char test[] =
 "plan=$(mktemp)\n"
 "trap 'rm -f \"$plan\"' EXIT\n"
 "redco-plan --quiet --pipeline \"$1\" --gpus 2 --global-batch 6 --micro-batch 3 --precision fp32 -o \"$plan\" >/dev/null\n"
-"redco-exec \"$plan\" --pipeline \"$1\" --data train.jsonl --steps 300 --learning-rate 0.05 --evaluate train.jsonl |\n"
+"redco-exec \"$plan\" --pipeline \"$1\" --data train.jsonl --steps 300 --evaluate train.jsonl |\n"
 "    tail -n 1 | grep -E 'loss 0\\.0[0-9]+'\n";
 
 static const char data[] =
@@ -104,25 +107,57 @@ static bool good_name(const char *name)
     return true;
 }
 
-/* Replaces every %s by the name. */
-static bool write_with(FILE *file, const char *text, const char *name)
+/* Texts that %s, %i and %b stand for. */
+struct own {
+    const char *name;
+    char include[PATH_MAX], programs[PATH_MAX]; /* folders of this redco's headers and programs; "" */
+};
+
+/* Where this program is installed or built, whatever the prefix. Folders that CMake would read otherwise are left out.
+ */
+static void find_own(struct own *own)
+{
+    static const char *const places[] = {"/include/redco", "/include", ""};
+    char at[PATH_MAX], file[PATH_MAX + 64];
+    const ssize_t length = readlink("/proc/self/exe", at, sizeof at - 1);
+    own->include[0] = own->programs[0] = '\0';
+    if (length <= 0) { return; }
+    at[length] = '\0';
+    if (strpbrk(at, "\"\\$;%") != NULL) { return; }
+    for (char *slash = strrchr(at, '/'); slash != NULL && own->include[0] == '\0'; slash = strrchr(at, '/')) {
+        *slash = '\0';
+        if (own->programs[0] == '\0') { (void)snprintf(own->programs, sizeof own->programs, "%s", at); }
+        for (size_t i = 0; i < sizeof places / sizeof places[0] && own->include[0] == '\0'; i++) {
+            (void)snprintf(file, sizeof file, "%s%s/executor/pipeline/user_pipeline.h", at, places[i]);
+            if (access(file, R_OK) != 0) { continue; }
+            (void)snprintf(own->include, sizeof own->include, "%.4000s%s", at, places[i]);
+        }
+    }
+}
+
+/* Replaces %s by the name, %i and %b by this redco's folders. */
+static bool write_with(FILE *file, const char *text, const struct own *own)
 {
     bool good = true;
-    for (const char *at = text; *at != '\0' && good;) {
-        const char *const next = strstr(at, "%s");
-        const size_t length = next != NULL ? (size_t)(next - at) : strlen(at);
-        good = fwrite(at, 1, length, file) == length && (next == NULL || fputs(name, file) != EOF);
-        at += length + (next != NULL ? 2 : 0);
+    for (const char *at = text; *at != '\0' && good; at++) {
+        const char *const word = at[0] != '%'   ? NULL
+                                 : at[1] == 's' ? own->name
+                                 : at[1] == 'i' ? own->include
+                                 : at[1] == 'b' ? own->programs
+                                                : NULL;
+        good = word != NULL ? fputs(word, file) != EOF : fputc(*at, file) != EOF;
+        at += word != NULL ? 1 : 0;
     }
     return good;
 }
 
-static redco_status write_file(const char *folder, const char *file_name, const char *text, bool runs, redco_error *err)
+static redco_status write_file(const struct own *own, const char *file_name, const char *text, bool runs,
+                               redco_error *err)
 {
     char path[200];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, file_name);
+    (void)snprintf(path, sizeof path, "%s/%s", own->name, file_name);
     FILE *const file = fopen(path, "wxe");
-    bool good = file != NULL && write_with(file, text, folder);
+    bool good = file != NULL && write_with(file, text, own);
     if (good && runs) { good = fchmod(fileno(file), 0755) == 0; }
     if (file != NULL && fclose(file) != 0) { good = false; }
     return good ? REDCO_OK : redco_fail(err, REDCO_ESYSTEM, path, "cannot write: %s", strerror(errno));
@@ -131,7 +166,8 @@ static redco_status write_file(const char *folder, const char *file_name, const 
 int exec_new_pipeline(const struct cli *cli, const char *name)
 {
     redco_error err = {.status = REDCO_OK};
-    char own[80];
+    char file_name[80];
+    struct own own = {.name = name};
     if (!good_name(name)) {
         (void)redco_fail(&err, REDCO_EVALUE, "--new-pipeline",
                          "\"%.60s\" is no name of up to 60 letters, digits and underscores that begins with a letter",
@@ -143,11 +179,12 @@ int exec_new_pipeline(const struct cli *cli, const char *name)
                          strerror(errno));
         return cli_fail(cli, &err);
     }
-    (void)snprintf(own, sizeof own, "%s.c", name);
-    redco_status st = write_file(name, own, source, false, &err);
-    if (st == REDCO_OK) { st = write_file(name, "CMakeLists.txt", cmake, false, &err); }
-    if (st == REDCO_OK) { st = write_file(name, "test.sh", test, true, &err); }
-    if (st == REDCO_OK) { st = write_file(name, "train.jsonl", data, false, &err); }
+    find_own(&own);
+    (void)snprintf(file_name, sizeof file_name, "%s.c", name);
+    redco_status st = write_file(&own, file_name, source, false, &err);
+    if (st == REDCO_OK) { st = write_file(&own, "CMakeLists.txt", cmake, false, &err); }
+    if (st == REDCO_OK) { st = write_file(&own, "test.sh", test, true, &err); }
+    if (st == REDCO_OK) { st = write_file(&own, "train.jsonl", data, false, &err); }
     if (st != REDCO_OK) { return cli_fail(cli, &err); }
     if (!cli->quiet) {
         (void)printf("wrote %s/%s.c, CMakeLists.txt, test.sh and train.jsonl; now\n"
