@@ -4,9 +4,13 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* More micro-batches than this many for each stage only repeat the middle. */
 enum { ROUNDS = 6 };
+
+/* Times of a schedule that are asked for together: alone, with transfers, with all blocks recomputed. */
+enum { ALONE, WHOLE, AGAIN, SETS };
 
 bool redcoi_pace_needed(const redco_parallelism *parallelism)
 {
@@ -49,19 +53,27 @@ static void deal(const redco_costs *costs, const redco_parallelism *parallelism,
 }
 
 /* A step of many micro-batches grows by the same with every round of them. */
-redco_status redcoi_span_of(redco_pipeline p, const redco_position_times *times, double send_s, double *span_s_out)
+static redco_status spans_of(redco_pipeline p, const redco_span_times *sets, uint32_t count, double *span_s_out)
 {
+    double less_s[SETS] = {0.0};
     const uint32_t m = p.micro_batches;
     const uint32_t round = p.kind == REDCO_PIPELINE_INTERLEAVED ? p.group : 2 * p.stages;
     const bool grows = p.kind != REDCO_PIPELINE_GPIPE && m / ROUNDS > round;
-    double less_s = 0.0;
-    if (!grows) { return redco_pipeline_span_s(&p, times, send_s, span_s_out, NULL); }
+    if (!grows) { return redco_pipeline_spans_s(&p, sets, count, span_s_out, NULL); }
     p.micro_batches = (ROUNDS - 2) * round + m % round;
-    redco_status st = redco_pipeline_span_s(&p, times, send_s, &less_s, NULL);
+    redco_status st = redco_pipeline_spans_s(&p, sets, count, less_s, NULL);
     p.micro_batches += round;
-    if (st == REDCO_OK) { st = redco_pipeline_span_s(&p, times, send_s, span_s_out, NULL); }
-    *span_s_out += (double)((m - p.micro_batches) / round) * (*span_s_out - less_s);
+    if (st == REDCO_OK) { st = redco_pipeline_spans_s(&p, sets, count, span_s_out, NULL); }
+    for (uint32_t k = 0; k < count; k++) {
+        span_s_out[k] += (double)((m - p.micro_batches) / round) * (span_s_out[k] - less_s[k]);
+    }
     return st;
+}
+
+redco_status redcoi_span_of(redco_pipeline p, const redco_position_times *times, double send_s, double *span_s_out)
+{
+    const redco_span_times set = {times, send_s};
+    return spans_of(p, &set, 1, span_s_out);
 }
 
 /* The stage that works the longest, and how often it goes through a layer of each class. */
@@ -90,33 +102,35 @@ static bool fill(redco_costs *costs, const redco_parallelism *parallelism, const
 {
     const redco_pipeline p = pace->pipeline;
     const uint32_t positions = redco_pipeline_positions(p.kind, p.stages, p.chunks);
-    redco_position_times *const times = calloc(positions, sizeof *times);
+    redco_position_times *const times = calloc(2 * (size_t)positions, sizeof *times);
+    redco_position_times *const again = times != NULL ? &times[positions] : NULL; /* with all blocks recomputed */
     uint32_t *const layers = calloc((size_t)positions * costs->class_count, sizeof *layers);
-    const double send_s = redcoi_stage_transfer_s(costs, parallelism, NULL, NULL);
-    double alone_s = 0.0, whole_s = 0.0, again_s = 0.0, blocks_s = 0.0, repeated_s = 0.0;
-    bool done = times != NULL && layers != NULL;
+    double span_s[SETS] = {0.0}, blocks_s = 0.0, repeated_s = 0.0;
+    bool done = again != NULL && layers != NULL;
     if (done) {
         deal(costs, parallelism, rank, positions, times, layers);
-        done = redcoi_span_of(p, times, 0.0, &alone_s) == REDCO_OK &&
-               redcoi_span_of(p, times, send_s, &whole_s) == REDCO_OK;
-    }
-    if (done) {
-        const double idle_s = fmax(0.0, alone_s - slowest(costs, &p, times, layers, pace));
+        memcpy(again, times, positions * sizeof *times);
         for (uint32_t c = 0; c < costs->class_count; c++) {
             const redcoi_times *const t = &rank->classes[c];
             if (!redco_class_is_block(costs->classes[c].kind)) { continue; }
             blocks_s += costs->classes[c].layers * (t->forward_s + t->backward_s);
             repeated_s += costs->classes[c].layers * t->recompute_s[REDCO_RECOMPUTE_FULL];
             for (uint32_t i = 0; i < positions; i++) {
-                times[i].backward_s += layers[i * costs->class_count + c] * t->recompute_s[REDCO_RECOMPUTE_FULL];
+                again[i].backward_s += layers[i * costs->class_count + c] * t->recompute_s[REDCO_RECOMPUTE_FULL];
             }
         }
+        const redco_span_times sets[SETS] = {[ALONE] = {times, 0.0},
+                                             [WHOLE] = {times, redcoi_stage_transfer_s(costs, parallelism, NULL, NULL)},
+                                             [AGAIN] = {again, 0.0}};
+        done = spans_of(p, sets, SETS, span_s) == REDCO_OK;
+    }
+    if (done) {
+        const double idle_s = fmax(0.0, span_s[ALONE] - slowest(costs, &p, times, layers, pace));
         for (uint32_t c = 0; c < costs->class_count && blocks_s > 0.0; c++) {
             if (redco_class_is_block(costs->classes[c].kind)) { pace->repeat[c] += idle_s / blocks_s; }
         }
-        pace->transfers_s = whole_s - alone_s;
-        done = redcoi_span_of(p, times, 0.0, &again_s) == REDCO_OK;
-        pace->again = repeated_s > 0.0 ? (again_s - alone_s) / repeated_s : 0.0;
+        pace->transfers_s = span_s[WHOLE] - span_s[ALONE];
+        pace->again = repeated_s > 0.0 ? (span_s[AGAIN] - span_s[ALONE]) / repeated_s : 0.0;
     }
     free(times);
     free(layers);

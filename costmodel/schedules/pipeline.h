@@ -23,7 +23,7 @@
  *  table 2, and github.com/deepseek-ai/DualPipe (README, dualpipe.py, dualpipev.py). Its F&B, a forward and a backward
  *  pass at once, is F+B here.
  *
- *  Pure functions of plain values: no state; redco_pipeline_span_s() alone allocates, for the call. */
+ *  Pure functions of plain values: no state; redco_pipeline_spans_s() alone allocates, for the call. */
 #ifndef REDCO_PIPELINE_H
 #define REDCO_PIPELINE_H
 
@@ -124,6 +124,14 @@ typedef struct redco_position_times {
  *  @return REDCO_ENOMEM */
 redco_status redco_pipeline_span_s(const redco_pipeline *pipeline, const redco_position_times *times, double send_s,
                                    double *span_s_out, redco_error *err);
+typedef struct redco_span_times {
+    const redco_position_times *times;
+    double send_s;
+} redco_span_times;
+
+/** The same for several sets of times at once. @param span_s_out  one for each */
+redco_status redco_pipeline_spans_s(const redco_pipeline *pipeline, const redco_span_times *sets, uint32_t set_count,
+                                    double *span_s_out, redco_error *err);
 /** @return whether backward is cut in two. */
 bool redco_pipeline_splits_backward(redco_pipeline_kind kind);
 
