@@ -32,7 +32,7 @@ equal=0 named=0
 for folder in transformers-*/*; do
     name=${folder#*/}
     case $size:$name in full:* | few:llama-base | few:gpt_neox-base | few:qwen?-window | few:phi3-part | few:t5 | few:t5-untied | \
-        few:llama-ends | few:llama-yarn | few:mt5 | few:mpt-clipped | few:gemma-base) ;;
+        few:llama-ends | few:bart-forced | few:llama-yarn | few:mt5 | few:mpt-clipped | few:gemma-base) ;;
     *) continue ;; esac
     key=$(sed -n "s/^$name //p" refused)
     redco-plan --gpus 1 --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$folder/config.json" --seq 16 \
@@ -100,4 +100,8 @@ for from in same same/model.safetensors; do
     for file in tokenizer.json generation_config.json merges.txt; do cmp same/$file kept/$file || bad "$file is not copied"; done
     run redco-exec plan.json --weights kept --evaluate "$folder/examples.jsonl"
 done
+# What transformers would do otherwise when it generates.
+echo '{"num_beams": 4, "repetition_penalty": 1.0, "suppress_tokens": [3], "no_repeat_ngram_size": null}' >same/generation_config.json
+run redco-exec plan.json --weights same --predict "$folder/prompts.jsonl"
+grep -q 'warning: the settings of generation .*: num_beams, suppress_tokens$' err || bad 'settings of generation are not named'
 finish

@@ -46,6 +46,10 @@ same_losses grpo 4 'one tp'
 run redco-exec grpo_one.json --pipeline grpo.so --steps 60 --json
 is 'lines[0][0]["reported"]["worth"] > 0.8' out || bad 'grpo: the policy does not learn'
 
+compile keyed "$tests/data/pipelines/grpo.c" 's/"n_positions/"softcap\\": 30, \\"n_positions/'
+refuse 2 'keyed.so: model "policy.": its config has keys that redco does not know: "softcap": 30' \
+    redco-plan --pipeline keyed.so --gpus 1
+
 # CLIP: the micro-batch is a part of the loss, which is the same on plans that have the same one.
 example_plans clip 32 16 one tp
 same_losses clip 4 'one tp' --data pairs.jsonl

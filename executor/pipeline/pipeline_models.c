@@ -15,7 +15,11 @@ static redco_status open_model(struct redcoi_pipeline_model *m, const char *text
     }
     const redco_json_value value = redco_json_wrap(config, place);
     redco_status st = redco_model_from_json(&value, NULL, &m->model, err);
-    json_decref(config); /* the model has it */
+    json_decref(config);                                                /* the model has it */
+    if (st == REDCO_OK && redco_model_unknown_keys(m->model) != NULL) { /* nobody would read a warning */
+        st = redco_fail(err, REDCO_EVALUE, place, "its config has keys that redco does not know: %.400s",
+                        redco_model_unknown_keys(m->model));
+    }
     /* Graphs have the sizes of the tokens that they are given. */
     if (st == REDCO_OK) { st = redco_language_model_create(m->model, 1, 1, &m->lm, err); }
     return st == REDCO_OK ? redco_language_model_rename(m->lm, m->prefix, err) : st;

@@ -144,7 +144,9 @@ static redco_status choose(struct generation *g, const struct step *s, uint64_t 
             st = redco_fail(err, REDCO_EINFEASIBLE, "prediction", "example %llu: a logit is not a number",
                             (unsigned long long)example + 1);
         }
-        g->chosen[row] = token;
+        g->chosen[row] = g->o->forces_first && g->encoder_decoder && place == 0             ? g->o->first
+                         : g->o->forces_last && token >= 0 && place + 1 == g->o->max_tokens ? g->o->last
+                                                                                            : token;
     }
     if (st == REDCO_OK && g->t->mesh.tp > 1) {
         st = redco_broadcast(g->t->tp_host, REDCO_I32, g->chosen, g->rounds.batch, 0, "prediction", err);
@@ -316,6 +318,10 @@ redco_status redco_trainer_generate(redco_trainer *t, const redco_examples *exam
                            .vocabulary = dims->vocab,
                            .out = &made};
     redco_status st = redco_sampling_check(&o->sampling, err);
+    if (st == REDCO_OK && ((o->forces_first && (o->first < 0 || (uint64_t)o->first >= g.vocabulary)) ||
+                           (o->forces_last && (o->last < 0 || (uint64_t)o->last >= g.vocabulary)))) {
+        st = redco_fail(err, REDCO_EVALUE, "prediction", "a forced token is none of the vocabulary");
+    }
     if (st == REDCO_OK && o->max_tokens == 0) {
         st = redco_fail(err, REDCO_EVALUE, "prediction", "0 tokens; at least 1 is generated");
     }

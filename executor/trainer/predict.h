@@ -57,6 +57,10 @@ typedef struct redco_generation_options {
     redco_sampling sampling;
     const int32_t *ends; /**< tokens that end a sequence: the config's "eos_token_id" */
     uint32_t end_count;
+    /** Tokens that a config forces, where it does: the first of an encoder-decoder model, and the last where the room
+     * of a sequence ends. */
+    bool forces_first, forces_last;
+    int32_t first, last;
 } redco_generation_options;
 
 /** The generated tokens, by example. */

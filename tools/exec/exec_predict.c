@@ -90,30 +90,79 @@ static redco_status open_generation_config(const char *weights, redco_json **doc
     return st;
 }
 
-/* "eos_token_id", a number or a list of them, of generation_config.json beside the weights, or of the config. */
-static redco_status read_ends(const struct exec_args *args, const redco_language_model *lm, int32_t ends[ENDS_MAX],
-                              uint32_t *count_out, redco_error *err)
+/* Settings of generation, of generation_config.json beside the weights, or of the config. */
+struct settings {
+    const json_t *given, *config; /* NULL: there is none */
+};
+
+static const json_t *setting(const struct settings *s, const char *key)
 {
-    static const char key[] = "eos_token_id";
-    redco_json *document = NULL;
+    const json_t *const value = json_object_get(s->given, key);
+    return value != NULL && !json_is_null(value) ? value : json_object_get(s->config, key);
+}
+
+/* What transformers would do, and redco-exec does not, changes what is generated: named, once. */
+static void warn_of_settings(const struct exec_args *args, const struct settings *s)
+{
+    static const struct {
+        const char *key;
+        double without; /* the number that asks for nothing; of a list: any */
+    } keys[] = {{"num_beams", 1.0},
+                {"repetition_penalty", 1.0},
+                {"encoder_repetition_penalty", 1.0},
+                {"no_repeat_ngram_size", 0.0},
+                {"encoder_no_repeat_ngram_size", 0.0},
+                {"min_length", 0.0},
+                {"min_new_tokens", 0.0},
+                {"bad_words_ids", 0.0},
+                {"suppress_tokens", 0.0},
+                {"begin_suppress_tokens", 0.0},
+                {"exponential_decay_length_penalty", 0.0},
+                {"sequence_bias", 0.0}};
+    char text[500] = "the settings of generation beside the weights ask for what redco-exec does not do:";
+    size_t used = strlen(text);
+    bool any = false;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const json_t *const value = setting(s, keys[i].key);
+        const double number = json_number_value(value);
+        const bool asks = json_is_number(value) ? number < keys[i].without || number > keys[i].without
+                                                : json_array_size(value) > 0 || json_object_size(value) > 0;
+        if (!asks || used >= sizeof text) { continue; }
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s", any ? "," : "", keys[i].key);
+        any = true;
+    }
+    if (any) { cli_warn(&args->cli, text); }
+}
+
+/* "eos_token_id", a number or a list of them, and the tokens that are forced. */
+static void read_settings(const struct settings *s, int32_t ends[ENDS_MAX], redco_generation_options *o)
+{
+    const json_t *const value = setting(s, "eos_token_id");
+    const json_t *const first = setting(s, "forced_bos_token_id"), *const last = setting(s, "forced_eos_token_id");
+    o->ends = ends;
+    if (json_is_integer(value)) { ends[o->end_count++] = (int32_t)json_integer_value(value); }
+    for (size_t i = 0; i < json_array_size(value) && o->end_count < ENDS_MAX; i++) {
+        ends[o->end_count++] = (int32_t)json_integer_value(json_array_get(value, i));
+    }
+    o->forces_first = json_is_integer(first);
+    o->forces_last = json_is_integer(last);
+    o->first = (int32_t)json_integer_value(first);
+    o->last = (int32_t)json_integer_value(last);
+}
+
+/* @param document_out  to be closed: the settings are in it */
+static redco_status open_settings(const struct exec_args *args, const redco_language_model *lm,
+                                  struct settings *settings_out, redco_json **document_out, redco_error *err)
+{
     const char *weights = args->weights;
     for (uint32_t i = 0; i < args->weights_part_count && args->pipeline != NULL; i++) {
         const char *const generates = redco_user_pipeline_of(args->pipeline)->generates;
         if (strcmp(args->weights_parts[i].prefix, generates) == 0) { weights = args->weights_parts[i].path; }
     }
-    redco_status st = open_generation_config(weights, &document, err);
-    if (st != REDCO_OK) { return st; }
-    const json_t *value = document != NULL ? json_object_get(redco_json_root(document).json, key) : NULL;
-    if (value == NULL || json_is_null(value)) {
-        value = json_object_get(redco_model_config(redco_language_model_of(lm)), key);
-    }
-    *count_out = 0;
-    if (json_is_integer(value)) { ends[(*count_out)++] = (int32_t)json_integer_value(value); }
-    for (size_t i = 0; i < json_array_size(value) && *count_out < ENDS_MAX; i++) {
-        ends[(*count_out)++] = (int32_t)json_integer_value(json_array_get(value, i));
-    }
-    redco_json_close(document);
-    return REDCO_OK;
+    const redco_status st = open_generation_config(weights, document_out, err);
+    *settings_out = (struct settings){*document_out != NULL ? redco_json_root(*document_out).json : NULL,
+                                      redco_model_config(redco_language_model_of(lm))};
+    return st;
 }
 
 /* Ids as bytes, where the example is a text and all are bytes; NULL else. */
@@ -246,14 +295,16 @@ static redco_status predict(const struct exec_args *args, const struct exec_file
                             enum exec_predicting what, struct exec_use *use, redco_error *err)
 {
     int32_t ends[ENDS_MAX];
-    uint32_t count = 0;
-    redco_status st = read_ends(args, redco_trainer_generator(trainer), ends, &count, err);
+    struct settings settings;
+    redco_json *document = NULL;
+    redco_generation_options options = {.batch = (uint32_t)args->batch,
+                                        .max_tokens = (uint32_t)args->max_new_tokens,
+                                        .sampling = {args->temperature, args->top_k, args->top_p, args->seed}};
+    redco_status st = open_settings(args, redco_trainer_generator(trainer), &settings, &document, err);
     if (st != REDCO_OK) { return st; }
-    const redco_generation_options options = {.batch = (uint32_t)args->batch,
-                                              .max_tokens = (uint32_t)args->max_new_tokens,
-                                              .sampling = {args->temperature, args->top_k, args->top_p, args->seed},
-                                              .ends = ends,
-                                              .end_count = count};
+    read_settings(&settings, ends, &options);
+    if (what == EXEC_PREDICT_WRITE) { warn_of_settings(args, &settings); }
+    redco_json_close(document);
     redco_predictions p = {.tokens = NULL};
     const double begin_s = exec_now_s();
     st = redco_trainer_generate(trainer, files->prompts, &options, &p, err);

@@ -110,6 +110,7 @@ models = {
     "t5-silu": ("T5", {**t5, "feed_forward_proj": "gated-silu"}),
     "mt5": ("MT5", t5), "mt5-tied": ("MT5", {**t5, "tie_word_embeddings": True}),
     "bart": ("Bart", bart), "bart-scaled": ("Bart", {**bart, "scale_embedding": True}),
+    "bart-forced": ("Bart", {**bart, "forced_eos_token_id": 2, "forced_bos_token_id": 4}),
     "bart-relu": ("Bart", {**bart, "activation_function": "relu"}),
 }
 if modern:  # 4.48's Phi-3 has this key and does not run with it; its Qwen2 has windows with flash attention alone
