@@ -43,10 +43,12 @@ redco_fixed_cost redco_cost_fixed_memory(redco_costs *costs, const redco_paralle
         bucket_bytes = gradients < costs->workload.bucket_bytes ? gradients : costs->workload.bucket_bytes;
     }
     const uint64_t nccl_bytes = redcoi_nccl_outer_bytes(costs, parallelism);
+    const uint64_t logits_bytes = redcoi_rank_find(costs, parallelism)->logits_bytes;
     return (redco_fixed_cost){.overhead_s = c->step_overhead_s,
                               .scale = 1.0 + c->scale_ratio * log2((double)costs->machine.nodes),
-                              .fixed_bytes = redcoi_rank_find(costs, parallelism)->logits_bytes + bucket_bytes +
+                              .fixed_bytes = logits_bytes + bucket_bytes +
                                              redco_reserve_bytes(&costs->machine.gpu, c) + nccl_bytes,
+                              .logits_bytes = logits_bytes,
                               .nccl_bytes = nccl_bytes,
                               .capacity_bytes = redco_usable_memory_bytes(&costs->machine.gpu, c),
                               .window_hidden_factor = least_contention + redcoi_hidden_residue_ratio,

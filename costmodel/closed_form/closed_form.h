@@ -114,6 +114,7 @@ typedef struct redco_fixed_cost {
     double overhead_s;            /**< t_0 */
     double scale;                 /**< 1 + varsigma log2(nodes) */
     uint64_t fixed_bytes;         /**< logits, workspace, reserve, nccl_bytes */
+    uint64_t logits_bytes;        /**< those of them that a stage without the head does not have */
     uint64_t nccl_bytes;          /**< NCCL's buffers for communicators of tensor, context and pipeline parallelism */
     uint64_t capacity_bytes;      /**< the most a plan may use */
     double window_hidden_factor;  /**< 0.03 and the least contention that any traffic has */

@@ -1,6 +1,7 @@
 #include "planner/answer/priced.h"
 
 #include "costmodel/evaluation/request.h"
+#include "planner/answer/explain.h"
 #include "planner/search/gaps.h"
 #include "planner/search/search_space.h"
 
@@ -19,10 +20,6 @@ enum {
     BEST_FEW = 16,     /* ranked by the closed form where several answers are asked for, beyond these */
 };
 static const uint64_t least_margin_bytes = 64000000;
-/* The search adds the most that each class takes at its own fullest moment, of pipelines as if one stage had embedding,
- * head and the most micro-batches in flight: more than any stage takes at once. Layouts that are too large so by up to
- * this share of a GPU's memory are listed by what their fullest stage holds. */
-static const double slack_ratio = 0.2;
 /* Limits of what is simulated: no further layout that would bring the operators laid out above these, at most or unless
  * it is likely to be faster (some 10 ms, and a second). Counts, so that answers do not depend on the clock. */
 static const struct effort {
@@ -37,6 +34,8 @@ static const struct effort {
  * are asked for, those no further above the last, and in a brief search, where nothing else is simulated. */
 static const double likely_ratio = 0.01, listed_ratio = 0.025;
 static const double look_ratio = 0.04;
+/* A layout that is expected to be no more than this above the memory may fit. */
+static const double chance_ratio = 2e-3;
 /* The share by which no other layout shall be faster: layouts that may be are simulated while there are operators left.
  */
 static const double aim_ratio = 0.015;
@@ -181,6 +180,38 @@ static redco_status price_one(struct pricing *p, redco_candidate *candidate, boo
         return REDCO_OK;
     }
     return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
+}
+
+/* Layouts whose buffers come and go alike: the closed form counts about the same too much of their memory. */
+static bool same_buffers(const redco_candidate *a, const redco_candidate *b)
+{
+    const redco_parallelism *const x = &a->parallelism, *const y = &b->parallelism;
+    const redco_shards *const s = &redco_main_assignment(a)->config.shards;
+    const redco_shards *const t = &redco_main_assignment(b)->config.shards;
+    return x->tp == y->tp && x->pp == y->pp && x->cp == y->cp && x->sequence_parallel == y->sequence_parallel &&
+           x->micro_batch == y->micro_batch && x->schedule == y->schedule && x->chunks == y->chunks &&
+           x->group == y->group && (x->secondary.gpus > 0) == (y->secondary.gpus > 0) &&
+           (redco_mesh_ranks(s->parameters) > 1) == (redco_mesh_ranks(t->parameters) > 1) &&
+           (redco_mesh_ranks(s->gradients) > 1) == (redco_mesh_ranks(t->gradients) > 1);
+}
+
+typedef enum odds { LIKELY, UNKNOWN, UNLIKELY } odds;
+
+/* Tells from simulated layouts like it whether a layout will fit. */
+static odds chance_to_fit(const struct pricing *p, const redco_candidate *candidate)
+{
+    const double closed = (double)candidate->closed_form.total_bytes;
+    const double capacity = (double)candidate->closed_form.capacity_bytes;
+    double nearest = (double)INFINITY, expected = closed;
+    for (uint32_t i = 0; i < p->result->ranked_count; i++) {
+        const redco_candidate *const seen = &p->result->ranked[i];
+        const double distance = fabs((double)seen->closed_form.total_bytes - closed);
+        if (distance >= nearest || !same_buffers(seen, candidate)) { continue; }
+        nearest = distance;
+        expected = closed - ((double)seen->closed_form.total_bytes - (double)seen->prediction.total_bytes);
+    }
+    if (isinf(nearest)) { return closed <= capacity ? LIKELY : UNKNOWN; }
+    return expected <= capacity * (1.0 + chance_ratio) ? LIKELY : UNLIKELY;
 }
 
 /* The slowest of the answers that are wanted, among those priced; INFINITY: there are too few. */
@@ -410,7 +441,7 @@ static uint32_t next_doubtful(const struct pricing *p, uint32_t count, double le
     const struct effort *const effort = &efforts[p->options->brief ? 1 : 0];
     uint32_t next = p->waiting_count, doubtful = 0;
     for (uint32_t i = p->waiting_count; i-- > 0;) {
-        if (!(p->waiting[i].least_s < least_s)) { continue; }
+        if (!(p->waiting[i].least_s < least_s) || chance_to_fit(p, &p->waiting[i].candidate) != LIKELY) { continue; }
         next = i;
         doubtful++;
     }
@@ -419,6 +450,20 @@ static uint32_t next_doubtful(const struct pricing *p, uint32_t count, double le
     const bool all =
         count + doubtful <= p->asked + effort->simulated && p->operators + doubtful * each <= effort->few_operators;
     return all ? next : p->waiting_count;
+}
+
+/* The first that is likely to be faster and to fit, else the first that is faster and may fit. @return waiting_count:
+ * none */
+static uint32_t next_likely(const struct pricing *p, double last_s, double near_ratio)
+{
+    uint32_t unknown = p->waiting_count;
+    for (uint32_t i = 0; i < p->waiting_count && !(p->waiting[i].paced_s > last_s * (1.0 + near_ratio)); i++) {
+        const odds odds_here = chance_to_fit(p, &p->waiting[i].candidate);
+        if (odds_here == LIKELY) { return i; }
+        const bool faster = !(p->waiting[i].paced_s > last_s);
+        if (odds_here == UNKNOWN && faster && unknown == p->waiting_count) { unknown = i; }
+    }
+    return unknown;
 }
 
 /* Which layout to simulate next, the likeliest first: the search's own, then what is likely to be faster than the
@@ -437,8 +482,9 @@ static uint32_t next_of(const struct pricing *p, uint32_t count)
     }
     const bool few = !too_much(p, count, effort->few_operators);
     const double near_ratio = p->asked > 1 || p->options->brief ? listed_ratio : likely_ratio;
-    if (!(p->waiting[0].paced_s > last_s * (1.0 + near_ratio)) && (count < p->asked + effort->likely || few)) {
-        return 0;
+    if (count < p->asked + effort->likely || few) {
+        const uint32_t next = next_likely(p, last_s, near_ratio);
+        if (next < p->waiting_count) { return next; }
     }
     return p->asked > 1 || isfinite(limit_s) ? p->waiting_count : next_doubtful(p, count, last_s * (1.0 - aim_ratio));
 }
@@ -467,7 +513,10 @@ static redco_status price_waiting(struct pricing *p, const redco_search_options 
         }
         if (own && large && st == REDCO_OK && tries++ < TRIES) { st = add_leaner(p, &leaner, &c, err); }
     }
-    for (uint32_t i = 0; i < p->waiting_count; i++) { p->unlisted_s = fmin(p->unlisted_s, p->waiting[i].least_s); }
+    for (uint32_t i = 0; i < p->waiting_count; i++) {
+        if (chance_to_fit(p, &p->waiting[i].candidate) == UNLIKELY) { continue; }
+        p->unlisted_s = fmin(p->unlisted_s, p->waiting[i].least_s);
+    }
     return st;
 }
 
@@ -608,7 +657,6 @@ static redco_search_options listing(const struct pricing *p)
         o.others_alone = o.limit_s > 0.0;
         o.look_ratio = look_ratio;
         o.aim_ratio = aim_ratio;
-        o.slack_bytes = (uint64_t)(slack_ratio * (double)p->inputs->machine.gpu.memory_bytes);
     }
     return o;
 }

@@ -90,28 +90,34 @@ static bool is_crowded_out(redcoi_others *others, const redcoi_configuration *co
 bool redcoi_others_may_fit(const redcoi_others *others, const redcoi_configuration *configuration)
 {
     const redco_search_options *const o = &others->space->options;
-    const uint64_t room = configuration->capacity_bytes + o->slack_bytes;
-    return o->others > 0 && configuration->least_bytes <= room && o->margin_bytes <= room - configuration->least_bytes;
+    const double ratio = 1.0 + fmax(redco_memory_ratio, o->roomier_ratio);
+    const uint64_t room = (uint64_t)(ratio * (double)configuration->capacity_bytes);
+    return o->others > 0 && configuration->stage_least_bytes <= room &&
+           o->margin_bytes <= room - configuration->stage_least_bytes;
 }
 
-/* Compositions whose fullest stage holds no more than the capacity, with more memory, with the tolerance and without.
- * The problem counts more than that: what a composition is too large by is what the next one must do without. */
+/* Compositions whose fullest stage holds no more than the capacity, with what the closed form may count too much (or
+ * the memory that the caller thinks of), with less of that and without: the simulator says which is the fastest that
+ * fits. The problem counts more than that: what a composition is too large
+ * by is what the next one must do without. */
 static redco_status list_by_stages(redcoi_others *others, const redcoi_configuration *configuration, uint32_t group,
                                    double limit_s, redcoi_point *point, bool *ranked_out, redco_error *err)
 {
     redcoi_problem *const problem = configuration->pareto;
     const redco_search_options *const o = &others->space->options;
     const uint64_t capacity_bytes = configuration->capacity_bytes;
-    const double ratios[] = {o->roomier_ratio, redco_memory_ratio, 0.0};
-    enum { ROOMY, TOLERATED, WITHIN, CEILINGS };
+    const double most = fmax(redco_memory_ratio, o->roomier_ratio);
+    const double ratios[] = {most, 0.6 * redco_memory_ratio, 0.35 * redco_memory_ratio, 0.15 * redco_memory_ratio, 0.0};
+    enum { CEILINGS = sizeof ratios / sizeof ratios[0] };
     uint64_t ceilings[CEILINGS];
     redco_status st = REDCO_OK;
     bool found = true;
-    int k = others->roomier.capacity > 0 ? ROOMY : TOLERATED;
-    for (int i = 0; i < CEILINGS; i++) {
+    size_t first = 0, last = 0, k = 0;
+    for (size_t i = 0; i < CEILINGS; i++) {
         ceilings[i] = capacity_bytes + (uint64_t)(ratios[i] * (double)capacity_bytes);
     }
-    problem->budget_bytes = configuration->roomy_bytes;
+    redcoi_problem_group(problem, group, &first, &last);
+    problem->budget_bytes = redcoi_space_roomy_bytes(others->space, configuration, problem, first, last);
     for (int i = 0; i < STAGE_TRIES && k < CEILINGS; i++) {
         st = redcoi_solve_group(others->space, configuration, group, limit_s, point, &found, err);
         if (st != REDCO_OK || !found) { break; }
@@ -123,9 +129,8 @@ static redco_status list_by_stages(redcoi_others *others, const redcoi_configura
         }
         const uint64_t bytes = redcoi_space_bytes(others->space, configuration, &point->answer);
         if (bytes <= o->above_bytes) { break; }
-        if (bytes <= ceilings[k] && bytes <= ceilings[TOLERATED]) {
-            list_one(others, point, bytes <= capacity_bytes);
-        } else if (bytes <= ceilings[k]) {
+        if (bytes <= ceilings[k]) { list_one(others, point, bytes <= capacity_bytes); }
+        if (bytes <= ceilings[k] && bytes > capacity_bytes && others->roomier.capacity > 0) {
             redcoi_ranking_add(&others->roomier, point);
         }
         while (k < CEILINGS && bytes <= ceilings[k]) { k++; }

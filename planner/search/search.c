@@ -18,7 +18,7 @@ static const double tie_ratio = 1e-3;
 
 enum { UNIFORM_NODES = 20000 };
 
-const double redco_memory_ratio = 0.02;
+const double redco_memory_ratio = 0.12;
 
 struct search {
     redcoi_space *space;

@@ -158,6 +158,15 @@ static void group_layers(const redcoi_space *space, redcoi_configuration *config
     }
 }
 
+/* The share of a stage's blocks by which the stage that has most of them and the one that keeps most may differ: two
+ * of them, where they do not. */
+static double unequal_ratio(const redcoi_space *space, const redcoi_configuration *configuration)
+{
+    const redco_parallelism *const s = &configuration->parallelism;
+    if (s->pp <= 1 || (s->split == NULL && space->blocks % stages_of(s) == 0)) { return 0.0; }
+    return fmin(1.0, 2.0 * s->pp / space->blocks);
+}
+
 /* One layer of each stage. */
 static void times_layers(redcoi_option *option, uint32_t layers)
 {
@@ -284,7 +293,32 @@ static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_confi
     return problem;
 }
 
-static redco_status bound_groups(redcoi_configuration *configuration, const double *least_s, redco_error *err)
+uint64_t redcoi_space_roomy_bytes(const redcoi_space *space, const redcoi_configuration *configuration,
+                                  const redcoi_problem *problem, size_t first, size_t last)
+{
+    uint64_t edges = 0, blocks = 0, transient[REDCO_TRANSIENT_COUNT] = {0};
+    if (configuration->parallelism.pp <= 1) { return configuration->roomy_bytes; }
+    for (size_t i = first; i < last; i++) {
+        const redcoi_option *const option = &problem->options[i];
+        const uint64_t layers = problem->class_layers[option->class_index];
+        const uint64_t bytes =
+            option->resident_bytes <= (UINT64_MAX >> 8) / layers ? option->resident_bytes * layers : UINT64_MAX >> 8;
+        if (redco_class_is_block(space->classes[option->class_index].kind)) {
+            blocks = bytes > blocks ? bytes : blocks;
+            continue;
+        }
+        edges += bytes; /* they have one option each */
+        for (int k = 0; k < REDCO_TRANSIENT_COUNT; k++) {
+            if (option->transient_bytes[k] > transient[k]) { transient[k] = option->transient_bytes[k]; }
+        }
+    }
+    for (int k = 0; k < REDCO_TRANSIENT_COUNT; k++) { edges += transient[k]; }
+    /* The stage with most layers and the one that keeps most activations are two where stages are unequal. */
+    return configuration->roomy_bytes + edges + (uint64_t)(unequal_ratio(space, configuration) * (double)blocks);
+}
+
+static redco_status bound_groups(const redcoi_space *space, redcoi_configuration *configuration, const double *least_s,
+                                 redco_error *err)
 {
     configuration->pareto = redcoi_problem_copy(configuration->objective, NULL);
     configuration->bounds_s = malloc(configuration->group_count * sizeof *configuration->bounds_s);
@@ -298,6 +332,8 @@ static redco_status bound_groups(redcoi_configuration *configuration, const doub
         while (last < configuration->pareto->option_count && configuration->pareto->options[last].group == g) {
             last++;
         }
+        configuration->pareto->budget_bytes =
+            redcoi_space_roomy_bytes(space, configuration, configuration->pareto, first, last);
         configuration->bounds_s[g] =
             last > first ? redcoi_bound_best(configuration->pareto, first, last).value_s : least_s[g];
         first = last;
@@ -344,6 +380,7 @@ static void bound_meshes(redcoi_space *space, redcoi_configuration *configuratio
                 noted = true;
             }
         }
+        least.budget_bytes = redcoi_space_roomy_bytes(space, configuration, &least, 0, least.option_count);
         least_s[g] = redcoi_bound_best(&least, 0, least.option_count).value_s;
         if (further) { configuration->loads[g].ratio = (double)INFINITY; }
     }
@@ -407,10 +444,10 @@ static redco_status price_groups(redcoi_space *space, redcoi_configuration *conf
         configuration->objective->constant_s = 0.0;
         if ((st = redcoi_problem_check(configuration->objective, err)) != REDCO_OK) { return st; }
     }
-    return bound_groups(configuration, least_s, err);
+    return bound_groups(space, configuration, least_s, err);
 }
 
-/* Fixed bytes and, of every class, the policy that keeps least. */
+/* Fixed bytes and, of every class, the policy that keeps least; of a stage those of its blocks. */
 void redcoi_space_bound_memory(redcoi_space *space, redcoi_configuration *configuration)
 {
     if (configuration->capacity_bytes > 0) { return; }
@@ -418,6 +455,7 @@ void redcoi_space_bound_memory(redcoi_space *space, redcoi_configuration *config
     configuration->fixed_bytes = fixed.fixed_bytes;
     configuration->capacity_bytes = fixed.capacity_bytes;
     configuration->least_bytes = fixed.fixed_bytes;
+    configuration->stage_least_bytes = fixed.fixed_bytes - fixed.logits_bytes;
     for (uint32_t c = 0; c < space->class_count; c++) {
         uint64_t least = UINT64_MAX;
         for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
@@ -429,19 +467,23 @@ void redcoi_space_bound_memory(redcoi_space *space, redcoi_configuration *config
         const uint64_t layers = space->classes[c].layers;
         const uint64_t room = (UINT64_MAX - configuration->least_bytes) / layers;
         configuration->least_bytes = least <= room ? configuration->least_bytes + layers * least : UINT64_MAX;
+        if (!redco_class_is_block(space->classes[c].kind) || least > room) { continue; }
+        configuration->stage_least_bytes +=
+            (uint64_t)((1.0 - unequal_ratio(space, configuration)) * (double)(layers * least));
     }
+    if (configuration->parallelism.pp <= 1) { configuration->stage_least_bytes = configuration->least_bytes; }
 }
 
-/* Other points may have more: a slack that stages share, or, without stages, how far the closed form of the memory may
- * be above the simulated one. */
-static void set_budgets(const redcoi_space *space, redcoi_configuration *configuration)
+/* Where nothing is listed beside the ranked points, these are all. */
+static void set_budgets(const redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed)
 {
     const redco_search_options *const o = &space->options;
     const uint64_t taken = configuration->fixed_bytes + o->margin_bytes, capacity = configuration->capacity_bytes;
-    const uint64_t near = (uint64_t)(fmax(redco_memory_ratio, o->roomier_ratio) * (double)capacity);
-    const uint64_t slack = configuration->parallelism.pp > 1 || o->slack_bytes < near ? o->slack_bytes : near;
+    const double ratio = o->others > 0 ? fmax(redco_memory_ratio, o->roomier_ratio) : 0.0;
+    const uint64_t room = capacity + (uint64_t)(ratio * (double)capacity) +
+                          (configuration->parallelism.pp > 1 ? fixed->logits_bytes : 0);
     configuration->budget_bytes = capacity > taken ? capacity - taken : 0;
-    configuration->roomy_bytes = capacity + slack > taken ? capacity + slack - taken : 0;
+    configuration->roomy_bytes = room > taken ? room - taken : 0;
 }
 
 redco_status redcoi_space_price(redcoi_space *space, redcoi_configuration *configuration, const redcoi_limits *limits,
@@ -455,7 +497,7 @@ redco_status redcoi_space_price(redcoi_space *space, redcoi_configuration *confi
     const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &configuration->parallelism);
     redco_status st = REDCO_OK;
     redcoi_space_bound_memory(space, configuration);
-    set_budgets(space, configuration);
+    set_budgets(space, configuration, &fixed);
     group_layers(space, configuration);
     double *least_s = calloc(configuration->group_count, sizeof *least_s);
     if (configuration->loads == NULL) {

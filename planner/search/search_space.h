@@ -20,8 +20,10 @@ typedef struct redcoi_configuration {
     uint32_t first_module_group; /**< from here on the same triples, all blocks with REDCO_RECOMPUTE_MLP */
     uint32_t group_count;
     uint64_t fixed_bytes, capacity_bytes;     /**< 0: not asked for yet */
-    uint64_t budget_bytes, roomy_bytes;       /**< budgets of the problems: as is, and with the slack of other points */
-    uint64_t least_bytes;                     /**< no strategy of it needs less, fixed bytes included; set with them */
+    uint64_t budget_bytes;                    /**< of the problems: resident bytes that fit */
+    uint64_t roomy_bytes; /**< the same of other points (redcoi_space_roomy_bytes()), but for what stages do not share */
+    uint64_t least_bytes; /**< by the problems, no strategy of it needs less, fixed bytes included; set with them */
+    uint64_t stage_least_bytes; /**< no stage of any strategy of it needs less */
     uint32_t layers_each[REDCOI_MAX_CLASSES]; /**< a layer of the problems stands for so many of a class */
     redcoi_problem *steps;                    /**< step time; NULL until priced */
     redcoi_problem *objective; /**< the objective, same options in the same order; equals steps unless it is T_comm */
@@ -89,6 +91,12 @@ redco_status redcoi_space_price(redcoi_space *space, redcoi_configuration *confi
 /** An answer of configuration->steps or ->objective as a candidate: assignments and prediction. @return REDCO_ENOMEM */
 redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_configuration *configuration,
                                     const redcoi_answer *answer, redco_candidate *candidate_out, redco_error *err);
+
+/** The budget of other points of a group: the memory, with what the closed form may count too much of it, and what the
+ *  problem counts that the fullest stage of a pipeline does not hold. @p problem  the objective's, its options [first,
+ *  last) are the group's */
+uint64_t redcoi_space_roomy_bytes(const redcoi_space *space, const redcoi_configuration *configuration,
+                                  const redcoi_problem *problem, size_t first, size_t last);
 
 /** Bytes of the fullest stage of an answer of configuration->steps, by the closed form. */
 uint64_t redcoi_space_bytes(redcoi_space *space, const redcoi_configuration *configuration,
