@@ -369,6 +369,53 @@ static uint32_t divisor_of_both(uint32_t a, uint32_t b)
     return a;
 }
 
+static uint64_t gpus_of(const redco_machine *machine)
+{
+    return (uint64_t)machine->nodes * machine->gpus_per_node;
+}
+
+/* @return whether measured rows hold context parallelism like this. */
+static bool is_measured_context(const struct lister *list, const redco_parallelism *parallelism)
+{
+    const redco_workload *const w = &list->space->options.workload;
+    const redco_machine *const machine = list->inputs->machine;
+    const uint64_t tokens = (uint64_t)parallelism->micro_batch * w->seq_len / parallelism->cp;
+    const uint64_t ranks = (uint64_t)parallelism->tp * parallelism->cp;
+    const bool scarce = w->global_batch < gpus_of(machine);
+    return parallelism->cp == 1 || (tokens >= (scarce ? SCARCE_TOKENS : MEASURED_TOKENS) &&
+                                    (tokens >= MEASURED_WIDE_TOKENS || ranks <= MEASURED_NODES * machine->gpus_per_node));
+}
+
+/* @return whether the batch divides over the data-parallel ranks of these degrees, in such micro-batches. */
+static bool divides(const struct lister *list, const redco_parallelism *parallelism)
+{
+    const uint64_t each = (uint64_t)parallelism->tp * parallelism->cp * parallelism->pp;
+    const uint64_t gpus = gpus_of(list->inputs->machine);
+    return gpus % each == 0 && list->space->options.workload.global_batch % (gpus / each * parallelism->micro_batch) == 0;
+}
+
+/* Degrees that no measured row has are tried where none of those that rows have would do in their place. It depends on
+ * machine and batch alone, so that what is fixed only takes layouts away. */
+static bool replaces_context(const struct lister *list, redco_parallelism parallelism)
+{
+    for (parallelism.cp = 1; parallelism.cp <= LARGEST_CONTEXT; parallelism.cp++) {
+        if (list->space->options.workload.seq_len % parallelism.cp == 0 && is_measured_context(list, &parallelism) &&
+            divides(list, &parallelism)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool keeps_depth(const struct lister *list, redco_parallelism parallelism)
+{
+    if (list->space->options.pp != REDCO_DEGREE_MEASURED || parallelism.pp <= MEASURED_STAGES) { return true; }
+    for (parallelism.pp = 1; parallelism.pp <= MEASURED_STAGES; parallelism.pp++) {
+        if (divides(list, &parallelism)) { return false; }
+    }
+    return true;
+}
+
 /* @return whether measured rows hold context parallelism like this, and no layout with less of it is as good: (cp, b)
  * has the tokens a rank, the micro-batches and, over data- and context-parallel ranks together, the meshes of (cp/g,
  * b/g), with more traffic of keys and values, where g divides both. */
@@ -376,14 +423,7 @@ static bool keeps_context(const struct lister *list, const redco_parallelism *pa
 {
     const redco_search_options *o = &list->space->options;
     if (o->cp != REDCO_DEGREE_MEASURED || parallelism->cp == 1) { return true; }
-    const uint64_t tokens = (uint64_t)parallelism->micro_batch * o->workload.seq_len / parallelism->cp;
-    const uint64_t ranks = (uint64_t)parallelism->tp * parallelism->cp, gpus = list->inputs->machine->gpus_per_node;
-    const redco_machine *const machine = list->inputs->machine;
-    const bool scarce = o->workload.global_batch < (uint64_t)machine->nodes * machine->gpus_per_node;
-    if (tokens < (scarce ? SCARCE_TOKENS : MEASURED_TOKENS) ||
-        (tokens < MEASURED_WIDE_TOKENS && ranks > MEASURED_NODES * gpus)) {
-        return false;
-    }
+    if (!is_measured_context(list, parallelism)) { return replaces_context(list, *parallelism); }
     redco_parallelism less = *parallelism;
     const uint32_t both = o->micro_batch == 0 ? divisor_of_both(parallelism->cp, parallelism->micro_batch) : 1;
     less.cp /= both;
@@ -440,7 +480,7 @@ static redco_status add_degrees(struct lister *list, redco_parallelism paralleli
         if (per_rank % b != 0) { continue; }
         parallelism.micro_batch = (uint32_t)b;
         parallelism.micro_batches = per_rank / b;
-        if (!keeps_context(list, &parallelism)) { continue; }
+        if (!keeps_context(list, &parallelism) || !keeps_depth(list, parallelism)) { continue; }
         if ((st = add_cp_types(list, parallelism, &any)) != REDCO_OK) { return st; }
     }
     return any ? REDCO_OK : REDCO_EVALUE;
@@ -453,9 +493,9 @@ static redco_status add_depths(struct lister *list, redco_parallelism parallelis
     const redco_machine *const machine = list->inputs->machine;
     const uint64_t world = (uint64_t)machine->nodes * machine->gpus_per_node;
     const uint64_t ranks = world / ((uint64_t)parallelism.tp * parallelism.cp);
-    const bool any = redco_degree_is_free(given), narrow = given == REDCO_DEGREE_MEASURED;
+    const bool any = redco_degree_is_free(given);
     const uint64_t blocks = list->space->blocks < ranks ? list->space->blocks : ranks;
-    const uint64_t most = !any ? given : narrow && blocks > MEASURED_STAGES ? MEASURED_STAGES : blocks;
+    const uint64_t most = any ? blocks : given;
     for (uint32_t pp = any ? 1 : given; pp <= most || pp == 1; pp++) {
         if (any && pp > 1 && ranks % pp != 0) { continue; }
         parallelism.pp = pp;

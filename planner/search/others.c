@@ -13,7 +13,7 @@ redco_status redcoi_others_create(redcoi_space *space, redcoi_others *others_out
     const redco_search_options *const o = &space->options;
     redcoi_others made = {.space = space,
                           .near = {.capacity = o->others},
-                          .doubtful = {.capacity = (o->others + 2) / 3},
+                          .doubtful = {.capacity = space->comm ? 0 : (o->others + 2) / 3},
                           .roomier = {.capacity = o->roomier_ratio > 0.0 && o->others > 0 ? REDCO_ROOMIER_MAX : 0},
                           .best_s = o->limit_s > 0.0 ? o->limit_s : (double)INFINITY,
                           .dropped_s = (double)INFINITY};
@@ -56,6 +56,7 @@ static const redcoi_point *add_or_drop(redcoi_ranking *ranking, const redcoi_poi
 static void list_doubtful(redcoi_others *others, const redcoi_point *point, redcoi_point *dropped)
 {
     redcoi_point by_least = *point;
+    if (others->doubtful.capacity == 0) { return; }
     by_least.value_s = redcoi_least_simulated_s(point->configuration, point->group, point->value_s);
     if (add_or_drop(&others->doubtful, &by_least, dropped) != NULL) {
         others->dropped_s = fmin(others->dropped_s, dropped->value_s);
@@ -79,6 +80,7 @@ static bool is_crowded_out(redcoi_others *others, const redcoi_configuration *co
 {
     const redcoi_ranking *const doubtful = &others->doubtful;
     const double least_s = redcoi_least_simulated_s(configuration, group, bound_s);
+    if (bound_s > near_s(others) && doubtful->capacity == 0) { return true; }
     if (bound_s <= near_s(others) || doubtful->count < doubtful->capacity ||
         least_s < doubtful->points[doubtful->count - 1].value_s) {
         return false;

@@ -42,8 +42,8 @@ enum { REDCO_RANKED_MAX = 1000, REDCO_ROOMIER_MAX = 16 };
 
 /** A degree that the search chooses although its default is 1. */
 #define REDCO_DEGREE_AUTO UINT32_MAX
-/** The same among degrees that measured rows hold (configurations.c); all where the batch divides over none of these.
- */
+/** The same among degrees that measured rows hold (configurations.c), and others where the batch divides over none of
+ *  these in their place. */
 #define REDCO_DEGREE_MEASURED (UINT32_MAX - 1)
 /** @return whether the search chooses a degree. */
 static inline bool redco_degree_is_free(uint32_t degree)

@@ -42,17 +42,17 @@ void redcoi_space_free(redcoi_space *space)
     free(space);
 }
 
-/* Where the batch divides over no layout without them, stages and context parallelism that nobody fixed are tried.
- * @return whether that is more than before */
+/* Where the batch divides over no layout without them, stages and context parallelism that nobody fixed are tried: of
+ * named strategies, say. @return whether that is more than before */
 static bool widen(redco_search_options *o, const redco_search_options *asked, bool comm)
 {
     const uint32_t has = asked->dimensions != 0 ? asked->dimensions : ~0U;
     const redco_search_options before = *o;
     if ((asked->pp == 0 || asked->pp == REDCO_DEGREE_MEASURED) && !comm && (has & REDCO_HAS_PP) != 0) {
-        o->pp = REDCO_DEGREE_AUTO;
+        o->pp = REDCO_DEGREE_MEASURED;
     }
     if ((asked->cp == 0 || asked->cp == REDCO_DEGREE_MEASURED) && !comm && (has & REDCO_HAS_CP) != 0) {
-        o->cp = REDCO_DEGREE_AUTO;
+        o->cp = REDCO_DEGREE_MEASURED;
     }
     return o->pp != before.pp || o->cp != before.cp;
 }

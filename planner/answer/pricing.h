@@ -1,0 +1,66 @@
+/** @file pricing.h  Internal: one question whose layouts are simulated. The search lists layouts, the shortlist says which
+ *  of them to simulate (shortlist.c), and priced.c makes answers of those. */
+#ifndef REDCO_PRICING_H
+#define REDCO_PRICING_H
+
+#include "planner/assemble/inputs.h"
+#include "planner/search/search.h"
+
+/** Answers that are simulated for several that are asked for, beyond these. */
+enum { REDCOI_BEST_FEW = 16 };
+
+/** A layout that is not simulated yet. */
+typedef struct redcoi_waiting {
+    redco_candidate candidate;
+    double paced_s; /**< its recurrence: it is likely to take that; the objective, where the simulator does not order */
+    double least_s; /**< it takes no less, at its gap */
+} redcoi_waiting;
+
+/** One question, its answers so far, and what was learnt of them. */
+typedef struct redcoi_pricing {
+    redco_costs *costs;
+    const redco_inputs *inputs;
+    const redco_search_options *options;
+    redco_search_result *result; /**< its candidates are priced, in the order in which they were */
+    redcoi_waiting *waiting;     /**< by paced_s */
+    uint32_t waiting_count;
+    const redco_assignment *own; /**< the search's first, or the leaner one that took its place */
+    uint32_t asked;              /**< answers that are wanted by now, at least 1 */
+    bool simulates;              /**< the simulator orders answers; else the objective does, of those that fit by it */
+    double bound_s;              /**< no strategy has a smaller objective, by the closed form */
+    double unlisted_s;           /**< no layout that was not listed is faster by the simulator */
+    bool moved;                  /**< the first is not the search's own */
+    redco_error refused;         /**< why a layout could not be laid out */
+    uint64_t operators;          /**< that were simulated */
+    double roomier_s;            /**< the fastest that is too large, but not by more than options->roomier_ratio */
+} redcoi_pricing;
+
+/** The search's effort for one answer, or for one of many (options.brief). @return so many others to list */
+uint32_t redcoi_shortlist_others(bool brief);
+
+/** Takes over @p count candidates of a search, also on failure; those that are known are left out. */
+redco_status redcoi_shortlist_add(redcoi_pricing *p, const redco_candidate *candidates, uint32_t count,
+                                  redco_error *err);
+/** Simulates layouts while one is likely to be a better answer. @param searched  the options of the search that listed
+ *  them */
+redco_status redcoi_shortlist_price(redcoi_pricing *p, const redco_search_options *searched, redco_error *err);
+/** No layout that is still waiting, and likely to fit, is faster than this. */
+double redcoi_shortlist_least_s(const redcoi_pricing *p);
+void redcoi_shortlist_free(redcoi_pricing *p);
+
+/** The price of a candidate. @param priced_out  false: it cannot be laid out, which is no failure */
+redco_status redcoi_price_one(redcoi_pricing *p, redco_candidate *candidate, bool *priced_out, redco_error *err);
+/** By the closed form: what the search's proof is about. */
+double redcoi_value_of(const redcoi_pricing *p, const redco_candidate *candidate);
+void redcoi_candidates_free(redco_candidate *candidates, uint32_t count);
+/** A layout that is too large may need no more than the memory that the caller thinks of. */
+void redcoi_note_roomier(redcoi_pricing *p, const redco_candidate *candidate);
+bool redcoi_fits(const redco_candidate *candidate);
+redco_status redcoi_expect(redcoi_pricing *p, const redco_candidate *c, redco_paced *paced_out, redco_error *err);
+redco_status redcoi_search_again(redcoi_pricing *p, const redco_search_options *options,
+                                 redco_search_result **again_out, redco_error *err);
+void redcoi_counts_add(redco_search_counts *to, const redco_search_counts *from);
+/** Takes over a candidate. */
+redco_status redcoi_result_append(redco_search_result *result, const redco_candidate *candidate, redco_error *err);
+
+#endif
