@@ -35,6 +35,7 @@ redco_status redco_advise(const redco_request *request, const redco_comm *comm, 
                            .machine = request->machine,
                            .calibration = request->calibration,
                            .engine_named = true,
+                           .engine_limits = true,
                            .comm = (redco_comm *)comm};
     redco_status st = redco_engine_file_read(request->workload.engine.name, &inputs.engine, err);
     if (st != REDCO_OK) { return st; }

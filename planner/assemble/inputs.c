@@ -115,12 +115,12 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
     (void)snprintf(name, sizeof name, "%.*s", (int)length, length > 0 ? names->engine : "");
     const bool framework = strcmp(name, any) == 0;
     if (names->engine != NULL && !framework) {
-        inputs->engine_named = true;
+        inputs->engine_named = inputs->engine_limits = true;
         (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "--engine");
         return read_engine(name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
     }
     redco_default_engine engine;
-    redco_cluster_engine(inputs->cluster, &inputs->machine.gpu, &engine);
+    inputs->engine_of_cluster = redco_cluster_engine(inputs->cluster, &inputs->machine.gpu, &engine);
     if (framework && host) { engine = (redco_default_engine){"fsdp", "--engine framework"}; }
     if (!framework && names->calibration != NULL && inputs->calibration.planned_memory) {
         engine = (redco_default_engine){"redco-exec", "the calibration is of its steps"};
@@ -130,7 +130,9 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
         engine = (redco_default_engine){"redco-exec", "the profile is of its operators"};
     }
     (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "%s", engine.reason);
-    inputs->engine_named = strcmp(engine.name, own) == 0 && !framework; /* only what it can run is of use */
+    /* Of redco-exec only what it can run is of use. */
+    inputs->engine_named = strcmp(engine.name, own) == 0 && !framework;
+    inputs->engine_limits = inputs->engine_named || inputs->engine_of_cluster;
     return read_engine(engine.name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
 }
 
@@ -243,12 +245,12 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     /* redco-exec, whose memory is planned, runs what is planned for it, and CPUs have nothing else: its limits hold
      * also where nobody named it. */
     const bool by_us = w->engine.planned_memory || redco_gpu_is_host(&inputs->machine.gpu);
-    options->dimensions = inputs->engine_named ? file->dimensions : by_us ? REDCO_HAS_TP | REDCO_HAS_SP : 0;
+    options->dimensions = inputs->engine_limits ? file->dimensions : by_us ? REDCO_HAS_TP | REDCO_HAS_SP : 0;
     options->unequal_stages = (file->dimensions & REDCO_HAS_STAGES) != 0;
     /* GPipe takes as long as 1F1B and keeps more. */
     options->schedules =
         file->schedules & ~(1U << REDCO_PIPELINE_1F1B | 1U << REDCO_PIPELINE_INTERLEAVED | 1U << REDCO_PIPELINE_GPIPE);
-    options->states = inputs->engine_named ? file->states : 0;
+    options->states = inputs->engine_limits ? file->states : 0;
     if (!options->tp_placement_fixed) {
         options->tp_placement = w->engine.tp_layout == REDCO_ENGINE_PAIRED ? REDCO_TP_PAIRED : REDCO_TP_RULES;
     }

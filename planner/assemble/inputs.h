@@ -38,6 +38,8 @@ typedef struct redco_inputs {
     redco_engine_file engine;   /**< the engine whose steps are planned */
     redco_engine_choice choice; /**< its traits, and what names->engine states otherwise */
     bool engine_named;          /**< by the user */
+    bool engine_of_cluster;     /**< the cluster's file names it */
+    bool engine_limits;         /**< plans keep to what the engine has; else it is priced as if it had everything */
     char engine_reason[256];    /**< why that one, for people */
     redco_comm *comm;
     redco_user_rules *tp_rules; /**< NULL: RedCoast's alone */
@@ -49,7 +51,7 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
 /** Another number of GPUs of the same cluster; on failure @p inputs stays as it was. */
 redco_status redco_inputs_resize(redco_inputs *inputs, const redco_input_names *names, uint64_t gpus, redco_error *err);
 /** Puts the engine into @p options: its traits at their precision, what it overlaps and in which schemes, unless given,
- *  and, where the user named it, what it can run. Precision and recomputation of options->workload stay.
+ *  and, where engine_limits is set, what it can run. Precision and recomputation of options->workload stay.
  */
 void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options);
 void redco_inputs_free(redco_inputs *inputs);

@@ -346,7 +346,7 @@ static void warn_of_engine(const struct plan_args *args, const redco_inputs *inp
         {"sequence parallelism", parallelism->sequence_parallel && o->sequence_parallel != REDCO_ON, REDCO_HAS_SP}};
     char list[120] = "", text[400];
     size_t used = 0;
-    if (inputs->engine_named) { return; }
+    if (inputs->engine_limits) { return; }
     for (size_t i = 0; i < sizeof dimensions / sizeof dimensions[0] && used < sizeof list; i++) {
         if (!dimensions[i].used || (inputs->engine.dimensions & dimensions[i].bit) != 0) { continue; }
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "", dimensions[i].what);

@@ -30,13 +30,12 @@ const redco_node *redco_cluster_node(const redco_cluster *cluster)
     return cluster->node;
 }
 
-void redco_cluster_engine(const redco_cluster *cluster, const redco_gpu *gpu, redco_default_engine *engine_out)
+bool redco_cluster_engine(const redco_cluster *cluster, const redco_gpu *gpu, redco_default_engine *engine_out)
 {
-    if (cluster->engine.name[0] != '\0' && !redco_gpu_is_host(gpu)) {
-        *engine_out = cluster->engine;
-    } else {
-        redco_gpu_engine(gpu, engine_out);
-    }
+    const bool own = cluster->engine.name[0] != '\0' && !redco_gpu_is_host(gpu);
+    redco_gpu_engine(gpu, engine_out);
+    if (own) { *engine_out = cluster->engine; }
+    return own;
 }
 
 uint32_t redco_cluster_nodes(const redco_cluster *cluster)

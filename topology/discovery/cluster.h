@@ -45,8 +45,9 @@ void redco_cluster_free(redco_cluster *cluster);
 
 const char *redco_cluster_name(const redco_cluster *cluster);
 const redco_node *redco_cluster_node(const redco_cluster *cluster);
-/** The engine whose steps are planned there unless the user says: the cluster file's, else its GPU's. */
-void redco_cluster_engine(const redco_cluster *cluster, const redco_gpu *gpu, redco_default_engine *engine_out);
+/** The engine whose steps are planned there unless the user says: the cluster file's, else its GPU's.
+ *  @return whether the cluster's file names it */
+bool redco_cluster_engine(const redco_cluster *cluster, const redco_gpu *gpu, redco_default_engine *engine_out);
 /** Nodes that exist (with a free host, where a host list was given); 0 = as many as asked for (presets). */
 uint32_t redco_cluster_nodes(const redco_cluster *cluster);
 /** Named leaves; 0 where the cluster knows only counts (then redco_machine's nodes_per_leaf says all there is). */
