@@ -51,10 +51,13 @@ static int answer(struct plan_args *args, redco_inputs *inputs)
     redco_engine_pick pick;
     redco_error err = {0};
     if (args->compare_engines) { return answer_engines(args, inputs); } /* each takes the options as they were given */
+    if (args->question.size_count > 0) {                                /* and so does each size */
+        if (inputs->engine_named) { warn_lacks(args, inputs); }
+        return answer_sweep(args, inputs);
+    }
     if (redco_question_settle(&args->question, inputs, &pick, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
     note_engine(&args->cli, &pick, inputs, args->engine_note, sizeof args->engine_note);
     warn_lacks(args, inputs);
-    if (args->question.size_count > 0) { return answer_sweep(args, inputs); }
     return args->compare ? answer_compare(args, inputs) : answer_plan(args, inputs);
 }
 

@@ -44,7 +44,7 @@ redco_status redco_advise(const redco_request *request, const redco_comm *comm, 
     inputs.choice.bucket_bytes = request->workload.bucket_bytes;
     redco_search_options options = options_of(request, &inputs);
     redco_advice advice = {.best = NULL};
-    if ((st = redco_search_grains(&inputs, &options, &advice.result, err)) != REDCO_OK) { return st; }
+    if ((st = redco_search_answer(&inputs, &options, &advice.result, err)) != REDCO_OK) { return st; }
     if (advice.result->ranked_count > 0) {
         advice.best = &advice.result->ranked[0];
         advice.gain_ratio = advice.best->prediction.tokens_per_s_per_gpu / given->tokens_per_s_per_gpu - 1.0;

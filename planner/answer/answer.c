@@ -5,17 +5,9 @@
 
 #include <math.h>
 
-/* Differences below this are not worth a word. */
 static bool fits(const redco_search_result *result)
 {
     return result->ranked_count > 0;
-}
-
-static void take(redco_answer *answer, const redco_search_options *options, redco_search_result *found)
-{
-    redco_search_result_free(answer->result);
-    answer->result = found;
-    answer->options = *options;
 }
 
 /* Asks again. @param found_out  NULL where machine or model rule that out: the sequence does not divide, say */
@@ -25,36 +17,9 @@ static redco_status ask_again(const redco_inputs *inputs, const redco_search_opt
     redco_error why = {0};
     redco_search_options asked = *options;
     *found_out = NULL;
-    const redco_status st = redco_search_grains(inputs, &asked, found_out, &why);
+    const redco_status st = redco_search_answer(inputs, &asked, found_out, &why);
     if (st == REDCO_OK || st == REDCO_EVALUE) { return REDCO_OK; }
     return redco_fail(err, st, why.place, "%s", why.text);
-}
-
-/* The objective is the figure that people are shown. */
-static double value_of(const redco_search_options *options, const redco_candidate *candidate)
-{
-    return options->objective == REDCO_OBJECTIVE_COMM ? candidate->objective : candidate->prediction.step_s;
-}
-
-static redco_status try_rules(const redco_inputs *inputs, redco_answer *answer, redco_error *err)
-{
-    const redco_search_options *const options = &answer->options;
-    redco_search_options ruled = *options;
-    redco_search_result *found = NULL;
-    if (options->tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
-    ruled.tp_placement = REDCO_TP_RULES;
-    const redco_status st = ask_again(inputs, &ruled, &found, err);
-    if (found == NULL) { return st; }
-    /* The gaps that both searches may leave are no difference. */
-    const double least_ratio = 1.0 - fmax(1e-9, options->gap_ratio);
-    if (!fits(found) || (fits(answer->result) && value_of(options, &found->ranked[0]) >=
-                                                     value_of(options, &answer->result->ranked[0]) * least_ratio)) {
-        redco_search_result_free(found);
-        return REDCO_OK;
-    }
-    take(answer, &ruled, found);
-    answer->rules_taken = true;
-    return REDCO_OK;
 }
 
 static double step_under(redco_costs *costs, const redco_inputs *inputs, const redco_candidate *best,
@@ -139,9 +104,10 @@ redco_status redco_answer_find(const redco_question *question, const redco_input
     redco_search_options options = question->options;
     *answer_out = (redco_answer){.inputs = inputs, .options = options};
     options.roomier_ratio = redco_help_ratio; /* whatever is wanted: the plan does not depend on what is shown */
-    redco_status st = redco_search_grains(inputs, &options, &answer_out->result, err);
+    redco_status st = redco_search_answer(inputs, &options, &answer_out->result, err);
     answer_out->options.workload = options.workload;
-    if (st == REDCO_OK) { st = try_rules(inputs, answer_out, err); }
+    answer_out->rules_taken = options.tp_placement != question->options.tp_placement;
+    answer_out->options.tp_placement = options.tp_placement;
     if (st != REDCO_OK || !fits(answer_out->result)) { return st; }
     if ((st = weigh(inputs, answer_out, err)) != REDCO_OK) { return st; }
     if ((st = explain(inputs, wants, answer_out, err)) != REDCO_OK) { return st; }

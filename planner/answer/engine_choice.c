@@ -113,7 +113,7 @@ static redco_status ask_engine(const redco_question *question, const char *name,
         if (limit_s > 0.0 && o->objective == REDCO_OBJECTIVE_STEP_TIME && o->strategy != REDCO_STRATEGY_AMSP) {
             o->limit_s = limit_s;
         }
-        st = redco_search_grains(&inputs, o, &found, &why);
+        st = redco_search_answer(&inputs, o, &found, &why);
         redco_inputs_free(&inputs);
     }
     if (st == REDCO_EVALUE) { return REDCO_OK; } /* machine or model rule it out */

@@ -1,5 +1,7 @@
-/* Recomputation at the grain that answers need: whole layers, or half of them. */
+/* What no single search chooses: the grain of recomputation, and who places tensors of tensor parallelism. */
 #include "planner/answer/priced.h"
+
+#include <math.h>
 
 /* Answers that differ by less are equally fast, as among layouts (priced.c). */
 static const double tie_ratio = 1e-3;
@@ -20,8 +22,8 @@ static bool recomputes_whole_layers(const redco_candidate *candidate)
     return false;
 }
 
-redco_status redco_search_grains(const redco_inputs *inputs, redco_search_options *options,
-                                 redco_search_result **result_out, redco_error *err)
+static redco_status search_grains(const redco_inputs *inputs, redco_search_options *options,
+                                  redco_search_result **result_out, redco_error *err)
 {
     redco_search_options halves = *options;
     redco_search_result *whole = NULL, *half = NULL;
@@ -44,5 +46,40 @@ redco_status redco_search_grains(const redco_inputs *inputs, redco_search_option
     if (!better) { return REDCO_OK; }
     *result_out = half;
     *options = halves;
+    return REDCO_OK;
+}
+
+/* The objective is the figure that people are shown. */
+static double value_of(const redco_search_options *options, const redco_search_result *result)
+{
+    const redco_candidate *const best = &result->ranked[0];
+    return options->objective == REDCO_OBJECTIVE_COMM ? best->objective : best->prediction.step_s;
+}
+
+redco_status redco_search_answer(const redco_inputs *inputs, redco_search_options *options,
+                                 redco_search_result **result_out, redco_error *err)
+{
+    redco_search_options ruled = *options;
+    redco_search_result *found = NULL;
+    redco_error why = {0};
+    redco_status st = search_grains(inputs, options, result_out, err);
+    if (st != REDCO_OK || options->tp_placement != REDCO_TP_MILP) { return st; }
+    ruled.tp_placement = REDCO_TP_RULES;
+    st = search_grains(inputs, &ruled, &found, &why);
+    if (st == REDCO_EVALUE) { return REDCO_OK; }
+    if (st != REDCO_OK) {
+        redco_search_result_free(*result_out);
+        return redco_fail(err, st, why.place, "%s", why.text);
+    }
+    /* The gaps that both searches may leave are no difference. */
+    const double least_ratio = 1.0 - fmax(1e-9, options->gap_ratio);
+    const bool fits = (*result_out)->ranked_count > 0;
+    const bool better = found->ranked_count > 0 &&
+                        (!fits || value_of(options, found) < value_of(options, *result_out) * least_ratio);
+    redco_search_result_free(better ? *result_out : found);
+    if (better) {
+        *result_out = found;
+        *options = ruled;
+    }
     return REDCO_OK;
 }

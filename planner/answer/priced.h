@@ -35,10 +35,12 @@ redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidat
  *    answer if the simulator says that it fits: a layout that is given is judged by the simulator alone. */
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,
                                  redco_search_result **result_out, redco_error *err);
-/** The same, and once more with half recomputation where the engine has both grains and the first answer recomputes
- *  layers as a whole, or there is none.
- *  @param options  in: of whole layers; out: those of the faster answer */
-redco_status redco_search_grains(const redco_inputs *inputs, redco_search_options *options,
+/** The answer to a question, whoever asks: redco_search_priced(), and again
+ *  - with half recomputation where the engine has both grains and the first answer recomputes layers as a whole, or there
+ *    is none;
+ *  - with the tensor-parallel layouts of the rules where GLPK places tensors layer by layer.
+ *  @param options  in: as asked; out: those of the best answer */
+redco_status redco_search_answer(const redco_inputs *inputs, redco_search_options *options,
                                  redco_search_result **result_out, redco_error *err);
 
 #ifdef __cplusplus

@@ -96,7 +96,7 @@ static redco_status answer_row(redco_answer_list *list, redco_answer_row *row, c
     redco_error why = {0};
     redco_assembler *own = NULL;
     const bool halves = row->options.workload.engine.partial_recompute;
-    redco_status st = redco_search_grains(inputs, &row->options, &row->result, &why);
+    redco_status st = redco_search_answer(inputs, &row->options, &row->result, &why);
     if (st == REDCO_EVALUE) {
         row->bad = why;
         return REDCO_OK;
@@ -145,31 +145,46 @@ redco_status redco_answer_strategies(const redco_question *question, const redco
     return finish(st, list, list_out);
 }
 
-static redco_status answer_size(const redco_question *question, redco_inputs *inputs, uint64_t gpus, bool plans,
-                                redco_answer_list *list, redco_error *err)
+/* Each size is a question of its own, whose engine is chosen for it. */
+static redco_status answer_size(const redco_question *question, uint64_t gpus, bool plans, redco_answer_list *list,
+                                redco_error *err)
 {
-    redco_error why = {0};
+    redco_question one = *question;
+    redco_engine_pick pick;
     redco_assembler *own = NULL;
     redco_answer_row *const row = append(list, redco_question_name(&question->options), gpus, &question->options);
-    redco_status st = redco_inputs_resize(inputs, &question->names, gpus, &why);
+    redco_inputs *const inputs = calloc(1, sizeof *inputs);
+    if (inputs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    one.gpus = gpus;
+    one.size_count = 0;
+    redco_error why = {0};
+    redco_status st = redco_question_read(&one, inputs, &why);
+    if (st != REDCO_OK) {
+        free(inputs);
+    } else {
+        row->inputs = inputs;
+        row->gpus = gpus_of(inputs);
+        st = redco_question_settle(&one, inputs, &pick, &why);
+    }
     if (st == REDCO_EVALUE) {
         row->bad = why;
         return REDCO_OK;
     }
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
-    row->gpus = gpus_of(inputs);
+    row->options = one.options;
     st = answer_row(list, row, inputs, redco_question_name(&row->options), plans ? &own : NULL, err);
+    row->options.split = NULL; /* the candidates have it */
     redco_assembler_free(own);
     return st;
 }
 
-redco_status redco_answer_sizes(const redco_question *question, redco_inputs *inputs, bool plans,
-                                redco_answer_list **list_out, redco_error *err)
+redco_status redco_answer_sizes(const redco_question *question, bool plans, redco_answer_list **list_out,
+                                redco_error *err)
 {
     redco_answer_list *list = NULL;
     redco_status st = list_new(REDCO_MOST_SIZES, &list, err);
     for (uint32_t i = 0; i < question->size_count && st == REDCO_OK; i++) {
-        st = answer_size(question, inputs, question->sizes[i], plans, list, err);
+        st = answer_size(question, question->sizes[i], plans, list, err);
     }
     return finish(st, list, list_out);
 }

@@ -14,7 +14,7 @@ extern "C" {
 typedef struct redco_answer_row {
     char name[REDCO_ENGINE_NAME]; /**< name of strategy or engine */
     uint64_t gpus;
-    redco_inputs *inputs;             /**< an engine's own; NULL: those that were given */
+    redco_inputs *inputs;             /**< an engine's or a size's own; NULL: those that were given, or bad */
     redco_search_options options;     /**< that were asked */
     redco_search_result *result;      /**< NULL: bad says why */
     const redco_candidate *best;      /**< NULL: does not fit, or bad */
@@ -37,9 +37,10 @@ typedef struct redco_answer_list {
 redco_status redco_answer_strategies(const redco_question *question, const redco_inputs *inputs, bool plans,
                                      redco_answer_list **list_out, redco_error *err);
 
-/** A row for each of question->sizes. @param inputs  resized; afterwards those of the last size that the cluster has */
-redco_status redco_answer_sizes(const redco_question *question, redco_inputs *inputs, bool plans,
-                                redco_answer_list **list_out, redco_error *err);
+/** A row for each of question->sizes: the answer that the size alone is given, with inputs and engine of its own.
+ *  @param question  not settled */
+redco_status redco_answer_sizes(const redco_question *question, bool plans, redco_answer_list **list_out,
+                                redco_error *err);
 
 /** The engine that is asked for first, its traits as they are stated, else the default; then those that were measured
  *  on this GPU. @param question  read, but not settled: each engine takes the options as they were given */

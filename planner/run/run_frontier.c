@@ -25,8 +25,7 @@ double redco_frontier_cost(const redco_frontier *frontier, const redco_frontier_
 }
 
 static redco_status price_row(const redco_frontier_question *asked, const redco_run_terms *terms,
-                              const redco_inputs *inputs, const redco_answer_row *answer, redco_frontier_row *row,
-                              redco_error *err)
+                              const redco_answer_row *answer, redco_frontier_row *row, redco_error *err)
 {
     const redco_workload *const w = &answer->options.workload;
     const double base = (double)asked->question->options.workload.global_batch * w->seq_len;
@@ -42,7 +41,7 @@ static redco_status price_row(const redco_frontier_question *asked, const redco_
         (void)snprintf(row->reason, sizeof row->reason, "%.390s", bad ? answer->bad.text : "does not fit in memory");
         return REDCO_OK;
     }
-    const redco_run_step step = redco_run_step_of(inputs, &answer->options, answer->best);
+    const redco_run_step step = redco_run_step_of(answer->inputs, &answer->options, answer->best);
     of.batch_like = base;
     const redco_status st = redco_run_estimate_of(&of, &step, &row->run, &why);
     if (st == REDCO_EINFEASIBLE) {
@@ -64,24 +63,21 @@ static redco_status price_row(const redco_frontier_question *asked, const redco_
 /* One batch and precision on one cluster, all sizes. Sizes that the machine gives another number of GPUs for than was
  * asked are left out where that number was asked, too. */
 static redco_status add_sizes(const redco_frontier_question *asked, const redco_question *question,
-                              const redco_run_terms *terms, uint32_t cluster_index, redco_inputs *inputs,
+                              const redco_run_terms *terms, uint32_t cluster_index, const redco_inputs *inputs,
                               redco_frontier *frontier, redco_error *err)
 {
     redco_question one = *question;
     one.size_count = 1;
-    one.options.brief = question->size_count > 1;
-    frontier->brief = frontier->brief || one.options.brief;
     for (uint32_t i = 0; i < question->size_count; i++) {
         redco_answer_list *list = NULL;
         one.sizes[0] = question->sizes[i];
-        /* One size at a time: the step is taken while the inputs are of that size. */
-        redco_status st = redco_answer_sizes(&one, inputs, false, &list, err);
+        redco_status st = redco_answer_sizes(&one, false, &list, err);
         if (st != REDCO_OK) { return st; }
         redco_frontier_row *const row = &frontier->rows[frontier->count++];
         row->cluster_index = cluster_index;
         (void)snprintf(row->cluster, sizeof row->cluster, "%s", redco_cluster_name(inputs->cluster));
         (void)snprintf(row->gpu, sizeof row->gpu, "%s", inputs->machine.gpu.name);
-        st = price_row(asked, terms, inputs, &list->rows[0], row, err);
+        st = price_row(asked, terms, &list->rows[0], row, err);
         redco_answer_list_free(list);
         if (st != REDCO_OK) { return st; }
     }
@@ -93,7 +89,6 @@ static redco_status add_cluster(const redco_frontier_question *asked, uint32_t i
 {
     redco_question question = *asked->question;
     redco_inputs inputs = {0};
-    redco_engine_pick pick;
     redco_run_terms terms;
     bool known = true;
     if (asked->cluster_count > 0) { question.names.cluster = asked->clusters[index]; }
@@ -114,7 +109,6 @@ static redco_status add_cluster(const redco_frontier_question *asked, uint32_t i
     const bool fp8 = asked->precisions && inputs.machine.gpu.fp8_flops_per_s > 0.0;
     for (uint32_t p = 0; p < (fp8 ? 2U : 1U) && st == REDCO_OK; p++) {
         if (p == 1) { question.options.workload.engine.gemm_format = REDCO_GEMM_FP8; }
-        st = redco_question_settle(&question, &inputs, &pick, err);
         for (uint32_t b = 0; b < batches && st == REDCO_OK; b++) {
             if (batches > 1 && b == 0 && batch % 2 != 0) { continue; }
             question.options.workload.global_batch = batches > 1 ? (batch << b) / 2 : batch;
@@ -271,8 +265,8 @@ json_t *redco_frontier_to_json(const redco_frontier *f)
 {
     json_t *const rows = json_array();
     for (uint32_t i = 0; i < f->count; i++) { (void)json_array_append_new(rows, row_json(&f->rows[i])); }
-    return json_pack("{s:s,s:i,s:s,s:b,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-frontier", "version", 1,
-                     "model", f->model, "brief", f->brief, "priced", f->priced, "currency", f->currency,
+    return json_pack("{s:s,s:i,s:s,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-frontier", "version", 1,
+                     "model", f->model, "priced", f->priced, "currency", f->currency,
                      "deadline_days", f->deadline_s > 0.0 ? json_real(f->deadline_s / 86400.0) : json_null(), "budget",
                      f->budget > 0.0 ? json_real(f->budget) : json_null(), "chosen", index_json(f->chosen), "cheapest",
                      index_json(f->cheapest), "fastest", index_json(f->fastest), "least_energy", index_json(f->leanest),

@@ -49,7 +49,6 @@ typedef struct redco_frontier {
     int chosen;                     /**< by the goal */
     double deadline_s, budget;      /**< as asked */
     bool priced;                    /**< money is known of all that fit; else GPU-hours count as money */
-    bool brief;                     /**< several sizes at a time: layouts were searched briefly */
     char currency[16];
     char model[96];
 } redco_frontier;

@@ -10,7 +10,7 @@ int answer_plan(const struct plan_args *given, const redco_inputs *inputs);
 int answer_compare(const struct plan_args *args, const redco_inputs *inputs);
 /** --compare engines: best first. */
 int answer_engines(const struct plan_args *args, const redco_inputs *inputs);
-int answer_sweep(const struct plan_args *args, redco_inputs *inputs);
+int answer_sweep(const struct plan_args *args, const redco_inputs *inputs);
 int answer_check(const struct plan_args *args);
 
 /** The ranks that a candidate's meshes divide: redco_shard_grid(). */

@@ -43,7 +43,7 @@ static void show_rows(struct list *list)
                                    .inputs = answer->inputs,
                                    .beyond = answer->beyond};
         if (answer->result == NULL) {
-            show_bad(&list->args->cli, &answer->bad, answer->inputs != NULL, row);
+            show_bad(&list->args->cli, &answer->bad, list->kind != REPORT_SIZES && answer->inputs != NULL, row);
         } else if (answer->best == NULL) {
             (void)report_reason(&answer->result->shortfall, row->reason, sizeof row->reason);
             row->short_bytes = answer->result->shortfall.short_bytes;
@@ -178,7 +178,22 @@ int answer_compare(const struct plan_args *args, const redco_inputs *inputs)
     return rc;
 }
 
-int answer_sweep(const struct plan_args *args, redco_inputs *inputs)
+/* Whose steps the rows are of. */
+static void print_engines(const redco_answer_list *answers)
+{
+    const char *last = "", *between = "engine    ";
+    for (uint32_t i = 0; i < answers->count; i++) {
+        const redco_answer_row *const row = &answers->rows[i];
+        const char *const name = row->best != NULL ? row->inputs->engine.engine.name : last;
+        if (strcmp(name, last) == 0) { continue; }
+        (void)printf("%s%s from %llu GPUs on", between, name, (unsigned long long)row->gpus);
+        last = name;
+        between = ", ";
+    }
+    if (last[0] != '\0') { (void)printf("\n"); }
+}
+
+int answer_sweep(const struct plan_args *args, const redco_inputs *inputs)
 {
     struct list list = {.args = args,
                         .inputs = inputs,
@@ -186,9 +201,10 @@ int answer_sweep(const struct plan_args *args, redco_inputs *inputs)
                         .column = "GPUs",
                         .kind = REPORT_SIZES};
     redco_error err = {0};
-    int rc = begin(&list, redco_answer_sizes(&args->question, inputs, args->cli.json, &list.answers, &err), &err);
+    int rc = begin(&list, redco_answer_sizes(&args->question, args->cli.json, &list.answers, &err), &err);
     if (rc == CLI_RUN) {
         rc = args->cli.json ? print_json(&list, false) : print_table(&list);
+        if (rc == CLI_DONE && !args->cli.json) { print_engines(list.answers); }
         rc = finish(&list, rc, CLI_DONE, list.answers->any_fits);
     }
     redco_answer_list_free(list.answers);

@@ -120,10 +120,6 @@ static bool print_frontier(const struct plan_args *args, const redco_frontier *f
     }
     (void)printf("%-9s o: no other choice is better in days and %s; * chosen\n", "marks",
                  f->priced ? "money" : "GPU-hours");
-    if (f->brief) {
-        (void)printf("%-9s each size briefly; the layout that one size alone is given can be some per cent faster\n",
-                     "searched");
-    }
     if (hidden > 0) {
         (void)printf("%-9s %u batches or precisions that another on the same GPUs beats are in --json alone\n",
                      "left out", hidden);
