@@ -14,7 +14,7 @@
 static void warn_lacks(const struct plan_args *args, const redco_inputs *inputs)
 {
     const char *lacks[REDCO_MOST_LACKS];
-    const size_t count = redco_question_lacks(&args->question, inputs, lacks);
+    const size_t count = redco_options_lack(&args->question.options, inputs, lacks);
     char text[200];
     for (size_t i = 0; i < count; i++) {
         (void)snprintf(text, sizeof text, "%s has no %s: priced as if it had", inputs->engine.engine.name, lacks[i]);

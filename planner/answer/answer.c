@@ -60,7 +60,6 @@ static redco_status compare_layouts(const redco_inputs *inputs, redco_answer *an
 static redco_status explain(const redco_inputs *inputs, uint32_t wants, redco_answer *answer, redco_error *err)
 {
     const redco_search_options *const options = &answer->options;
-    const redco_candidate *const best = &answer->result->ranked[0];
     redco_status st = REDCO_OK;
     if (redco_options_fixed(options)) {
         redco_search_options freed = redco_options_freed(options);
@@ -73,9 +72,6 @@ static redco_status explain(const redco_inputs *inputs, uint32_t wants, redco_an
     if ((wants & REDCO_ANSWER_HELP) != 0 && options->objective == REDCO_OBJECTIVE_STEP_TIME) {
         if ((st = redco_would_help(inputs, options, answer->result, answer->help, err)) != REDCO_OK) { return st; }
         answer->helped = true;
-    }
-    if ((wants & REDCO_ANSWER_NEIGHBOURS) != 0) {
-        st = redco_neighbours(inputs, options, best, answer->neighbours, &answer->neighbour_count, err);
     }
     return st;
 }
@@ -109,7 +105,12 @@ redco_status redco_answer_find(const redco_question *question, const redco_input
     answer_out->rules_taken = options.tp_placement != question->options.tp_placement;
     answer_out->options.tp_placement = options.tp_placement;
     if (st != REDCO_OK || !fits(answer_out->result)) { return st; }
-    if ((st = weigh(inputs, answer_out, err)) != REDCO_OK) { return st; }
+    if ((wants & REDCO_ANSWER_NEIGHBOURS) != 0) {
+        st = redco_neighbours(inputs, &answer_out->options, answer_out->result, answer_out->neighbours,
+                              &answer_out->neighbour_count, err);
+        answer_out->options.workload.engine.partial_recompute = answer_out->result->ranked[0].half;
+    }
+    if (st != REDCO_OK || (st = weigh(inputs, answer_out, err)) != REDCO_OK) { return st; }
     if ((st = explain(inputs, wants, answer_out, err)) != REDCO_OK) { return st; }
     st = redco_assembler_create(inputs, &answer_out->options, REDCO_VERSION, &answer_out->assembler, err);
     return st == REDCO_OK ? redco_answer_plan(answer_out, 0, &answer_out->plan, err) : st;

@@ -106,7 +106,7 @@ static redco_status ask_engine(const redco_question *question, const char *name,
     if (st == REDCO_OK) {
         redco_search_options *const o = &one.options;
         redco_inputs_use_engine(&inputs, o);
-        offer->lacks = redco_question_lacks(&one, &inputs, lacks);
+        offer->lacks = redco_options_lack(o, &inputs, lacks);
         o->verify = false;
         o->top = 1;
         o->brief = o->brief || limit_s > 0.0;
@@ -120,8 +120,7 @@ static redco_status ask_engine(const redco_question *question, const char *name,
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     if (found->ranked_count > 0) {
         const redco_candidate *const best = &found->ranked[0];
-        offer->objective =
-            one.options.objective == REDCO_OBJECTIVE_COMM ? best->objective : best->prediction.step_s;
+        offer->objective = one.options.objective == REDCO_OBJECTIVE_COMM ? best->objective : best->prediction.step_s;
     }
     redco_search_result_free(found);
     return REDCO_OK;

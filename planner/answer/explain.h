@@ -39,25 +39,26 @@ redco_status redco_would_help(const redco_inputs *inputs, const redco_search_opt
                               const redco_search_result *found, redco_help help_out[REDCO_HELP_COUNT],
                               redco_error *err);
 
-/** The best strategy with one thing moved to its next smaller or larger value. */
+/** The answer with one thing fixed at its next smaller or larger value, the rest as it was asked. */
 typedef struct redco_neighbour {
     char what[48]; /**< "parameters 2x1" (with a multiplication sign), "tp 2", "pp 4", "micro-batch 2", "recompute full"
                     */
+    bool given;    /**< it is not what was asked for: the question fixes what it moves */
     bool feasible;
     double cost_ratio; /**< redco_candidate_ratio() */
     redco_parallelism parallelism;
     redco_shards shards; /**< shards of most layers; feasible only */
     double step_s;
     uint64_t short_bytes; /**< when it does not fit */
-    char reason[160];     /**< when it cannot be: which rule forbids it */
+    char reason[160];     /**< when it cannot be: which rule forbids it, or that the engine does not have it */
 } redco_neighbour;
 
-/** Neighbours of @p best in the chains of parameters, gradients, optimizer, tp, pp, cp, micro-batch and
- *  recomputation. Degrees and micro-batch stay as they are except where they are what is moved; the micro-batch is
- *  chosen again when a degree moves.
- *  @param neighbours_out  room for REDCO_MOST_NEIGHBOURS */
+/** Neighbours of the first answer in the chains of parameters, gradients, optimizer, tp, pp, cp, micro-batch and
+ *  recomputation: what the option of that name gives.
+ *  @param answer          the answer to @p options; a neighbour that beats it leads it from then on
+ *  @param neighbours_out  room for REDCO_MOST_NEIGHBOURS; their costs are against what leads in the end */
 redco_status redco_neighbours(const redco_inputs *inputs, const redco_search_options *options,
-                              const redco_candidate *best, redco_neighbour *neighbours_out, size_t *count_out,
+                              redco_search_result *answer, redco_neighbour *neighbours_out, size_t *count_out,
                               redco_error *err);
 
 /** True when a degree, policy or name was given that the search would else choose. */

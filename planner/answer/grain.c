@@ -74,8 +74,8 @@ redco_status redco_search_answer(const redco_inputs *inputs, redco_search_option
     /* The gaps that both searches may leave are no difference. */
     const double least_ratio = 1.0 - fmax(1e-9, options->gap_ratio);
     const bool fits = (*result_out)->ranked_count > 0;
-    const bool better = found->ranked_count > 0 &&
-                        (!fits || value_of(options, found) < value_of(options, *result_out) * least_ratio);
+    const bool better =
+        found->ranked_count > 0 && (!fits || value_of(options, found) < value_of(options, *result_out) * least_ratio);
     redco_search_result_free(better ? *result_out : found);
     if (better) {
         *result_out = found;

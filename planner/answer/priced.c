@@ -145,11 +145,14 @@ redco_status redcoi_price_one(redcoi_pricing *p, redco_candidate *candidate, boo
     return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
 }
 
-/* By the closed form: what the search's proof is about. */
+static double value_of(const redco_search_options *options, const redco_candidate *candidate)
+{
+    return minimises_steps(options) ? candidate->closed_form.step_s : candidate->closed_form.amsp_total_s;
+}
+
 double redcoi_value_of(const redcoi_pricing *p, const redco_candidate *candidate)
 {
-    const bool comm = p->options->objective == REDCO_OBJECTIVE_COMM || p->options->strategy == REDCO_STRATEGY_AMSP;
-    return comm ? candidate->closed_form.amsp_total_s : candidate->closed_form.step_s;
+    return value_of(p->options, candidate);
 }
 
 redco_status redcoi_expect(redcoi_pricing *p, const redco_candidate *c, redco_paced *paced_out, redco_error *err)
@@ -465,27 +468,68 @@ static double objective_of(const redco_search_options *options, const redco_cand
     return minimises_steps(options) ? candidate->prediction.step_s : candidate->objective;
 }
 
-/* Layouts of the smaller space are layouts of the larger. @param uniform  emptied, where it leads */
-static void lead_with(const redco_search_options *options, redco_search_result *result, redco_search_result *uniform)
+redco_status redco_candidate_copy(const redco_candidate *from, redco_candidate *copy_out, redco_error *err)
+{
+    const redco_parallelism *const s = &from->parallelism;
+    const size_t bytes = from->assignment_count * sizeof *from->assignments;
+    const size_t split_bytes =
+        redco_pipeline_positions(s->schedule, s->pp, redco_parallelism_chunks(s)) * sizeof *s->split;
+    redco_assignment *const assignments = malloc(bytes + split_bytes + 1);
+    if (assignments == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    *copy_out = *from;
+    memcpy(assignments, from->assignments, bytes);
+    copy_out->assignments = assignments;
+    if (s->split != NULL) {
+        uint32_t *const split = (uint32_t *)&assignments[from->assignment_count];
+        memcpy(split, s->split, split_bytes);
+        copy_out->parallelism.split = split;
+    }
+    return REDCO_OK;
+}
+
+bool redco_answer_beaten(const redco_search_options *options, const redco_candidate *candidate,
+                         const redco_search_result *result)
+{
+    return result->ranked_count == 0 ||
+           objective_of(options, candidate) < objective_of(options, &result->ranked[0]) * (1.0 - tie_ratio);
+}
+
+redco_status redco_answer_adopt(const redco_search_options *options, const redco_candidate *candidate,
+                                redco_search_result *result, redco_error *err)
 {
     const bool fits = result->ranked_count > 0;
-    const redco_candidate first = uniform->ranked[0];
-    const double bound_s = fits ? result->ranked[0].closed_form.step_s * (1.0 - result->gap_ratio) : 0.0;
-    if (fits && objective_of(options, &first) >=
-                    objective_of(options, &result->ranked[0]) * (1.0 - rounding_ratio)) {
-        return;
+    const double bound_s = fits ? value_of(options, &result->ranked[0]) * (1.0 - result->gap_ratio) : 0.0;
+    const double value_s = value_of(options, candidate), before_s = fits ? result->ranked[0].prediction.step_s : 0.0;
+    redco_candidate copy;
+    redco_status st = redco_candidate_copy(candidate, &copy, err);
+    if (st != REDCO_OK) { return st; }
+    if ((st = redcoi_result_append(result, &copy, err)) != REDCO_OK) {
+        free(copy.assignments);
+        return st;
     }
-    redcoi_candidates_free(result->ranked, result->ranked_count);
-    free(result->ranked);
+    lead(result, result->ranked_count - 1);
     free(result->shortfall.leanest.assignments);
     result->shortfall = (redco_shortfall){.short_bytes = 0};
-    result->ranked = uniform->ranked;
-    result->ranked_count = uniform->ranked_count;
-    uniform->ranked = NULL;
-    uniform->ranked_count = 0;
     result->by_simulation = true;
-    result->gap_ratio = fmax(0.0, 1.0 - bound_s / first.closed_form.step_s);
+    result->gap_ratio = bound_s < value_s ? 1.0 - bound_s / value_s : 0.0;
     result->status = fits && result->gap_ratio <= options->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
+    if (result->within_ratio > 0.0) { /* the same step is not undercut, whatever leads */
+        const double least_s = before_s * (1.0 - result->within_ratio);
+        result->within_ratio = fmax(tie_ratio, 1.0 - least_s / result->ranked[0].prediction.step_s);
+    }
+    return REDCO_OK;
+}
+
+/* Layouts of the smaller space are layouts of the larger. */
+static redco_status lead_with_uniform(const redco_search_options *options, redco_search_result *result,
+                                      redco_search_result *uniform, redco_error *err)
+{
+    if (uniform->ranked_count == 0) { return REDCO_OK; }
+    if (result->ranked_count > 0 && objective_of(options, &uniform->ranked[0]) >=
+                                        objective_of(options, &result->ranked[0]) * (1.0 - rounding_ratio)) {
+        return REDCO_OK;
+    }
+    return redco_answer_adopt(options, &uniform->ranked[0], result, err);
 }
 
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,
@@ -503,9 +547,10 @@ redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_
     st = search_priced(inputs, &alike, &uniform, &why);
     if (st == REDCO_OK) {
         redcoi_counts_add(&result->counts, &uniform->counts);
-        if (uniform->ranked_count > 0) { lead_with(options, result, uniform); }
+        st = lead_with_uniform(options, result, uniform, &why);
         redco_search_result_free(uniform);
-    } else {
+    }
+    if (st != REDCO_OK) {
         redco_search_result_free(result);
         return redco_fail(err, st, why.place, "%s", why.text);
     }

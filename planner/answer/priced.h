@@ -35,9 +35,19 @@ redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidat
  *    answer if the simulator says that it fits: a layout that is given is judged by the simulator alone. */
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,
                                  redco_search_result **result_out, redco_error *err);
+/** @param copy_out  its assignments are freed with free(), and its split with them */
+redco_status redco_candidate_copy(const redco_candidate *from, redco_candidate *copy_out, redco_error *err);
+/** A layout that another search found leads @p result: one of a smaller space, a neighbour, a named strategy.
+ *  @param candidate  priced; copied
+ *  @return REDCO_ENOMEM */
+redco_status redco_answer_adopt(const redco_search_options *options, const redco_candidate *candidate,
+                                redco_search_result *result, redco_error *err);
+/** True if @p candidate beats the answer by more than layouts that are equally fast may differ. */
+bool redco_answer_beaten(const redco_search_options *options, const redco_candidate *candidate,
+                         const redco_search_result *result);
 /** The answer to a question, whoever asks: redco_search_priced(), and again
- *  - with half recomputation where the engine has both grains and the first answer recomputes layers as a whole, or there
- *    is none;
+ *  - with half recomputation where the engine has both grains and the first answer recomputes layers as a whole, or
+ * there is none;
  *  - with the tensor-parallel layouts of the rules where GLPK places tensors layer by layer.
  *  @param options  in: as asked; out: those of the best answer */
 redco_status redco_search_answer(const redco_inputs *inputs, redco_search_options *options,

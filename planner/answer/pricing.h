@@ -1,5 +1,5 @@
-/** @file pricing.h  Internal: one question whose layouts are simulated. The search lists layouts, the shortlist says which
- *  of them to simulate (shortlist.c), and priced.c makes answers of those. */
+/** @file pricing.h  Internal: one question whose layouts are simulated. The search lists layouts, the shortlist says
+ * which of them to simulate (shortlist.c), and priced.c makes answers of those. */
 #ifndef REDCO_PRICING_H
 #define REDCO_PRICING_H
 

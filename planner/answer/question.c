@@ -91,10 +91,10 @@ uint32_t redco_setting_dimensions(const redco_parallelism *parallelism)
            (parallelism->sequence_parallel ? REDCO_HAS_SP : 0U);
 }
 
-size_t redco_question_lacks(const redco_question *question, const redco_inputs *inputs,
-                            const char *lacks_out[REDCO_MOST_LACKS])
+size_t redco_options_lack(const redco_search_options *options, const redco_inputs *inputs,
+                          const char *lacks_out[REDCO_MOST_LACKS])
 {
-    const redco_search_options *const o = &question->options;
+    const redco_search_options *const o = options;
     const redco_engine_file *const file = &inputs->engine;
     const bool full = o->recompute == REDCO_RECOMPUTE_FULL, half = o->workload.engine.partial_recompute;
     const uint32_t overlap = o->overlap_fixed ? o->workload.overlap & ~file->overlap : 0;

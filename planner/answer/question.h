@@ -69,8 +69,8 @@ uint32_t redco_setting_dimensions(const redco_parallelism *parallelism);
 
 /** Lists given dimensions that the engine does not have: "pipeline stages", ...: it is priced as if the engine had it.
  *  @param lacks_out  static texts. @return their number */
-size_t redco_question_lacks(const redco_question *question, const redco_inputs *inputs,
-                            const char *lacks_out[REDCO_MOST_LACKS]);
+size_t redco_options_lack(const redco_search_options *options, const redco_inputs *inputs,
+                          const char *lacks_out[REDCO_MOST_LACKS]);
 
 /** The name of what the options ask for: "optimum", "fixed" or a named strategy. */
 const char *redco_question_name(const redco_search_options *options);

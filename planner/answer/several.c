@@ -95,7 +95,7 @@ static redco_status answer_row(redco_answer_list *list, redco_answer_row *row, c
 {
     redco_error why = {0};
     redco_assembler *own = NULL;
-    const bool halves = row->options.workload.engine.partial_recompute;
+    const redco_search_options asked = row->options;
     redco_status st = redco_search_answer(inputs, &row->options, &row->result, &why);
     if (st == REDCO_EVALUE) {
         row->bad = why;
@@ -106,7 +106,9 @@ static redco_status answer_row(redco_answer_list *list, redco_answer_row *row, c
     if (row->result->ranked_count == 0) { return REDCO_OK; }
     list->any_fits = true;
     row->best = &row->result->ranked[0];
-    redco_assembler **const used = row->options.workload.engine.partial_recompute == halves ? assembler : &own;
+    const bool same = row->options.workload.engine.partial_recompute == asked.workload.engine.partial_recompute &&
+                      row->options.tp_placement == asked.tp_placement;
+    redco_assembler **const used = same ? assembler : &own;
     if (assembler != NULL && *used == NULL) {
         st = redco_assembler_create(inputs, &row->options, REDCO_VERSION, used, err);
     }
@@ -128,6 +130,40 @@ static redco_status finish(redco_status st, redco_answer_list *list, redco_answe
     return st;
 }
 
+/* Named strategies that the engine has are points of the whole space: none of them beats the optimum. */
+static redco_status lead_with_best(redco_answer_list *list, const redco_inputs *inputs, redco_assembler **assembler,
+                                   redco_error *err)
+{
+    redco_answer_row *const first = &list->rows[0];
+    redco_strategy lacked[REDCO_STRATEGY_COUNT];
+    const uint32_t count = redco_strategies_lacked(&first->options, lacked);
+    redco_status st = REDCO_OK;
+    bool moved = false;
+    for (uint32_t i = 1; i < list->count && st == REDCO_OK && first->result != NULL; i++) {
+        const redco_answer_row *const row = &list->rows[i];
+        bool has = row->best != NULL && row->options.strategy != REDCO_STRATEGY_AMSP;
+        for (uint32_t k = 0; k < count && has; k++) { has = row->options.strategy != lacked[k]; }
+        if (!has || !redco_answer_beaten(&first->options, row->best, first->result)) { continue; }
+        st = redco_answer_adopt(&first->options, row->best, first->result, err);
+        first->options.workload = row->options.workload; /* recomputation may be of half layers */
+        first->best = st == REDCO_OK ? &first->result->ranked[0] : NULL;
+        moved = true;
+    }
+    if (st != REDCO_OK || !moved) { return st; }
+    list->any_fits = true;
+    redco_plan_free(first->plan);
+    first->plan = NULL;
+    if (assembler != NULL) {
+        redco_assembler_free(*assembler);
+        *assembler = NULL;
+        st = redco_assembler_create(inputs, &first->options, REDCO_VERSION, assembler, err);
+        if (st == REDCO_OK) {
+            st = redco_plan_assemble(*assembler, first->result, first->best, first->name, &first->plan, err);
+        }
+    }
+    return st == REDCO_OK ? weigh(first, inputs, err) : st;
+}
+
 redco_status redco_answer_strategies(const redco_question *question, const redco_inputs *inputs, bool plans,
                                      redco_answer_list **list_out, redco_error *err)
 {
@@ -141,6 +177,7 @@ redco_status redco_answer_strategies(const redco_question *question, const redco
         const char *const name = i == REDCO_STRATEGY_ANY ? "optimum" : redco_question_name(&options);
         st = answer_row(list, append(list, name, gpus_of(inputs), &options), inputs, name, plans ? &shared : NULL, err);
     }
+    if (st == REDCO_OK) { st = lead_with_best(list, inputs, plans ? &shared : NULL, err); }
     redco_assembler_free(shared);
     return finish(st, list, list_out);
 }

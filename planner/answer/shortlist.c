@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIES = 4 }; /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
+enum {
+    TRIES = 4
+}; /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
 static const uint64_t least_margin_bytes = 64000000;
 /* Sums of the same numbers in another order differ by less. */
 static const double rounding_ratio = 1e-9;

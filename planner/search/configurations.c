@@ -382,8 +382,9 @@ static bool is_measured_context(const struct lister *list, const redco_paralleli
     const uint64_t tokens = (uint64_t)parallelism->micro_batch * w->seq_len / parallelism->cp;
     const uint64_t ranks = (uint64_t)parallelism->tp * parallelism->cp;
     const bool scarce = w->global_batch < gpus_of(machine);
-    return parallelism->cp == 1 || (tokens >= (scarce ? SCARCE_TOKENS : MEASURED_TOKENS) &&
-                                    (tokens >= MEASURED_WIDE_TOKENS || ranks <= MEASURED_NODES * machine->gpus_per_node));
+    return parallelism->cp == 1 ||
+           (tokens >= (scarce ? SCARCE_TOKENS : MEASURED_TOKENS) &&
+            (tokens >= MEASURED_WIDE_TOKENS || ranks <= MEASURED_NODES * machine->gpus_per_node));
 }
 
 /* @return whether the batch divides over the data-parallel ranks of these degrees, in such micro-batches. */
@@ -391,7 +392,8 @@ static bool divides(const struct lister *list, const redco_parallelism *parallel
 {
     const uint64_t each = (uint64_t)parallelism->tp * parallelism->cp * parallelism->pp;
     const uint64_t gpus = gpus_of(list->inputs->machine);
-    return gpus % each == 0 && list->space->options.workload.global_batch % (gpus / each * parallelism->micro_batch) == 0;
+    return gpus % each == 0 &&
+           list->space->options.workload.global_batch % (gpus / each * parallelism->micro_batch) == 0;
 }
 
 /* Degrees that no measured row has are tried where none of those that rows have would do in their place. It depends on

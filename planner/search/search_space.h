@@ -19,11 +19,12 @@ typedef struct redcoi_configuration {
     redco_shards *groups; /**< mesh triples */
     uint32_t first_module_group; /**< from here on the same triples, all blocks with REDCO_RECOMPUTE_MLP */
     uint32_t group_count;
-    uint64_t fixed_bytes, capacity_bytes;     /**< 0: not asked for yet */
-    uint64_t budget_bytes;                    /**< of the problems: resident bytes that fit */
-    uint64_t roomy_bytes; /**< the same of other points (redcoi_space_roomy_bytes()), but for what stages do not share */
+    uint64_t fixed_bytes, capacity_bytes; /**< 0: not asked for yet */
+    uint64_t budget_bytes;                /**< of the problems: resident bytes that fit */
+    uint64_t
+        roomy_bytes; /**< the same of other points (redcoi_space_roomy_bytes()), but for what stages do not share */
     uint64_t least_bytes; /**< by the problems, no strategy of it needs less, fixed bytes included; set with them */
-    uint64_t stage_least_bytes; /**< no stage of any strategy of it needs less */
+    uint64_t stage_least_bytes;               /**< no stage of any strategy of it needs less */
     uint32_t layers_each[REDCOI_MAX_CLASSES]; /**< a layer of the problems stands for so many of a class */
     redcoi_problem *steps;                    /**< step time; NULL until priced */
     redcoi_problem *objective; /**< the objective, same options in the same order; equals steps unless it is T_comm */

@@ -140,7 +140,7 @@ static void no_neighbour_beats_the_optimum(void **state)
         read_inputs(questions[q].model, questions[q].gpus, &inputs);
         redco_search_result *result = search(&inputs, &options);
         assert_true(result->ranked_count > 0);
-        assert_int_equal(redco_neighbours(&inputs, &options, &result->ranked[0], neighbours, &count, &err), REDCO_OK);
+        assert_int_equal(redco_neighbours(&inputs, &options, result, neighbours, &count, &err), REDCO_OK);
         assert_true(count >= 4);
         for (size_t i = 0; i < count; i++) {
             if (!neighbours[i].feasible) {

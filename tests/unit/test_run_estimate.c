@@ -294,6 +294,7 @@ static void llama_405b_is_inside(void **state)
 {
     redco_run_words words = redco_run_words_default();
     redco_question question = redco_question_default();
+    question.names.engine = "megatron-bridge";
     redco_phases *phases = NULL;
     redco_phase_answer answers[8];
     redco_run_estimate total;

@@ -1,0 +1,232 @@
+/* What the neighbours of an answer would cost: each is the answer to the question with one more thing fixed. */
+#include "planner/answer/explain.h"
+#include "planner/answer/priced.h"
+#include "planner/answer/question.h"
+#include "planner/search/strategy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct explorer {
+    const redco_inputs *inputs;
+    const redco_search_options *options;
+    const redco_candidate *best; /**< whose neighbours these are */
+    redco_neighbour *out;
+    size_t count;
+    redco_search_result *answer;
+    redco_error *err;
+};
+
+/* Meshes that are given are priced whether the engine has them or not. */
+static bool has_shards(const struct explorer *explorer, const redco_candidate *found)
+{
+    const redco_search_options *const o = explorer->options;
+    const redco_mesh grid = redco_shard_grid(&explorer->inputs->machine, &o->workload.engine, &found->parallelism);
+    const bool given = o->fix.parameters.gpus > 0 || o->fix.gradients.gpus > 0 || o->fix.optimizer.gpus > 0 ||
+                       o->strategy != REDCO_STRATEGY_ANY;
+    for (uint32_t i = 0; i < found->assignment_count && o->states != 0 && !given; i++) {
+        if (!redco_strategy_runs(o->states, grid, found->parallelism.secondary, &found->assignments[i].config.shards)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* @param given  the question fixes what is moved */
+static redco_status try_one(struct explorer *explorer, const redco_search_options *options, const char *what,
+                            bool given)
+{
+    redco_search_options asked = *options;
+    redco_search_result *result = NULL;
+    redco_error why = {0};
+    const redco_inputs *inputs = explorer->inputs;
+    const char *lacks[REDCO_MOST_LACKS];
+    if (explorer->count == REDCO_MOST_NEIGHBOURS) { return REDCO_OK; }
+    redco_neighbour *neighbour = &explorer->out[explorer->count++];
+    *neighbour = (redco_neighbour){.given = given};
+    (void)snprintf(neighbour->what, sizeof neighbour->what, "%s", what);
+    const size_t own = redco_options_lack(explorer->options, inputs, lacks);
+    if (options->dimensions != 0 && redco_options_lack(options, inputs, lacks) > own) {
+        (void)snprintf(neighbour->reason, sizeof neighbour->reason, "%s does not have it", inputs->engine.engine.name);
+        return REDCO_OK;
+    }
+    redco_status st = redco_search_answer(inputs, &asked, &result, &why);
+    if (st == REDCO_EVALUE) {
+        (void)snprintf(neighbour->reason, sizeof neighbour->reason, "%.150s", why.text);
+        return REDCO_OK;
+    }
+    if (st != REDCO_OK) { return redco_fail(explorer->err, st, why.place, "%s", why.text); }
+    if (result->ranked_count == 0) {
+        neighbour->short_bytes = result->shortfall.short_bytes;
+    } else {
+        const redco_candidate *found = &result->ranked[0];
+        if (!has_shards(explorer, found)) {
+            (void)snprintf(neighbour->reason, sizeof neighbour->reason, "%s does not shard like this",
+                           inputs->engine.engine.name);
+            redco_search_result_free(result);
+            return REDCO_OK;
+        }
+        neighbour->feasible = true;
+        neighbour->cost_ratio = redco_candidate_ratio(explorer->options, found, explorer->best);
+        neighbour->parallelism = found->parallelism;
+        neighbour->shards = redco_main_assignment(found)->config.shards;
+        neighbour->step_s = found->prediction.step_s;
+        if (!given && redco_answer_beaten(explorer->options, found, explorer->answer)) {
+            st = redco_answer_adopt(explorer->options, found, explorer->answer, explorer->err);
+        }
+    }
+    redco_search_result_free(result);
+    return st;
+}
+
+/* The question as it was asked, but for the one thing that a caller fixes next. */
+static redco_search_options as_asked(const struct explorer *explorer)
+{
+    redco_search_options options = *explorer->options;
+    options.verify = false;
+    options.top = 1;
+    return options;
+}
+
+static redco_status try_meshes(struct explorer *explorer, size_t offset, const char *name)
+{
+    redco_mesh *chain = NULL;
+    size_t length = 0;
+    redco_mesh now;
+    memcpy(&now, (const char *)&redco_main_assignment(explorer->best)->config.shards + offset, sizeof now);
+    redco_status st = redco_mesh_options(
+        redco_shard_grid(&explorer->inputs->machine, &explorer->options->workload.engine, &explorer->best->parallelism),
+        &chain, &length, explorer->err);
+    if (st != REDCO_OK) { return st; }
+    size_t at = 0;
+    while (at < length && !redco_mesh_equal(chain[at], now)) { at++; }
+    for (int step = -1; step <= 1 && st == REDCO_OK && at < length; step += 2) {
+        char what[48];
+        if ((step < 0 && at == 0) || (step > 0 && at + 1 == length)) { continue; }
+        const redco_mesh moved = chain[step < 0 ? at - 1 : at + 1];
+        redco_search_options options = as_asked(explorer);
+        redco_mesh before;
+        memcpy(&before, (const char *)&options.fix + offset, sizeof before);
+        const bool given = before.gpus > 0 || options.strategy != REDCO_STRATEGY_ANY;
+        options.strategy = REDCO_STRATEGY_ANY;
+        memcpy((char *)&options.fix + offset, &moved, sizeof moved);
+        (void)snprintf(what, sizeof what, "%s %u\xc3\x97%u", name, moved.gpus, moved.nodes);
+        st = try_one(explorer, &options, what, given);
+    }
+    free(chain);
+    return st;
+}
+
+/* The next divisor of @p whole below or above @p now, 0 if there is none within a factor of 64. */
+static uint64_t next_divisor(uint64_t whole, uint64_t now, int step)
+{
+    const uint64_t least = step < 0 ? 1 : now;
+    const uint64_t most = step < 0 ? now : now * 64;
+    for (uint64_t d = step < 0 ? now - 1 : now + 1; d >= least && d <= most && d <= whole;
+         d = step < 0 ? d - 1 : d + 1) {
+        if (whole % d == 0) { return d; }
+    }
+    return 0;
+}
+
+/* One of the degrees moved to the next divisor of @p whole. @param offset  of the degree in redco_search_options */
+static redco_status try_degree(struct explorer *explorer, const char *name, size_t offset, uint64_t whole, uint32_t now,
+                               int step)
+{
+    char what[48];
+    const uint64_t moved = next_divisor(whole, now, step);
+    if (moved == 0 || moved > UINT32_MAX) { return REDCO_OK; }
+    const uint32_t degree = (uint32_t)moved;
+    uint32_t before = 0;
+    redco_search_options options = as_asked(explorer);
+    memcpy(&before, (const char *)&options + offset, sizeof before);
+    memcpy((char *)&options + offset, &degree, sizeof degree);
+    (void)snprintf(what, sizeof what, "%s %u", name, degree);
+    return try_one(explorer, &options, what, before != 0 && !redco_degree_is_free(before));
+}
+
+/* T_comm leaves the traffic of all three out. */
+static redco_status try_degrees(struct explorer *explorer)
+{
+    const redco_machine *machine = &explorer->inputs->machine;
+    const redco_parallelism *now = &explorer->best->parallelism;
+    const uint64_t ranks = (uint64_t)machine->nodes * machine->gpus_per_node / now->tp;
+    const bool comm = explorer->options->objective == REDCO_OBJECTIVE_COMM;
+    redco_status st = REDCO_OK;
+    for (int step = -1; step <= 1 && st == REDCO_OK; step += 2) {
+        st = try_degree(explorer, "tp", offsetof(redco_search_options, tp), machine->gpus_per_node, now->tp, step);
+    }
+    for (int step = -1; step <= 1 && st == REDCO_OK && !comm; step += 2) {
+        st = try_degree(explorer, "pp", offsetof(redco_search_options, pp), ranks / now->cp, now->pp, step);
+    }
+    for (int step = -1; step <= 1 && st == REDCO_OK && !comm; step += 2) {
+        st = try_degree(explorer, "cp", offsetof(redco_search_options, cp), ranks / now->pp, now->cp, step);
+    }
+    return st;
+}
+
+static redco_status try_micro_batch(struct explorer *explorer, int step)
+{
+    char what[48];
+    const redco_parallelism *parallelism = &explorer->best->parallelism;
+    const uint64_t replica = parallelism->micro_batches * parallelism->micro_batch;
+    const uint64_t moved = next_divisor(replica, parallelism->micro_batch, step);
+    if (moved == 0 || moved > UINT32_MAX) { return REDCO_OK; }
+    redco_search_options options = as_asked(explorer);
+    options.micro_batch = (uint32_t)moved;
+    (void)snprintf(what, sizeof what, "micro-batch %u", options.micro_batch);
+    return try_one(explorer, &options, what, explorer->options->micro_batch != 0);
+}
+
+static bool is_policy_of_all(const redco_candidate *candidate, redco_recompute policy)
+{
+    for (uint32_t i = 0; i < candidate->assignment_count; i++) {
+        if (candidate->assignments[i].layers > 0 && candidate->assignments[i].config.recompute != policy) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static redco_status try_recompute(struct explorer *explorer, redco_recompute policy, const char *word)
+{
+    char what[48];
+    if (is_policy_of_all(explorer->best, policy) || !redco_search_offers(explorer->options, policy)) {
+        return REDCO_OK;
+    }
+    redco_search_options options = as_asked(explorer);
+    options.recompute = policy;
+    (void)snprintf(what, sizeof what, "recompute %s", word);
+    const bool given = explorer->options->recompute != REDCO_RECOMPUTE_COUNT || explorer->options->modules;
+    return try_one(explorer, &options, what, given);
+}
+
+redco_status redco_neighbours(const redco_inputs *inputs, const redco_search_options *options,
+                              redco_search_result *answer, redco_neighbour *neighbours_out, size_t *count_out,
+                              redco_error *err)
+{
+    redco_candidate first;
+    redco_status st = redco_candidate_copy(&answer->ranked[0], &first, err); /* another may lead soon */
+    if (st != REDCO_OK) { return st; }
+    struct explorer explorer = {
+        .inputs = inputs, .options = options, .answer = answer, .best = &first, .out = neighbours_out, .err = err};
+    if ((st = try_meshes(&explorer, offsetof(redco_shards, parameters), "parameters")) == REDCO_OK &&
+        (st = try_meshes(&explorer, offsetof(redco_shards, gradients), "gradients")) == REDCO_OK &&
+        (st = try_meshes(&explorer, offsetof(redco_shards, optimizer), "optimizer")) == REDCO_OK &&
+        (st = try_degrees(&explorer)) == REDCO_OK && (st = try_micro_batch(&explorer, -1)) == REDCO_OK &&
+        (st = try_micro_batch(&explorer, 1)) == REDCO_OK &&
+        (st = try_recompute(&explorer, REDCO_RECOMPUTE_NONE, "none")) == REDCO_OK &&
+        (st = try_recompute(&explorer, REDCO_RECOMPUTE_SELECTIVE, "selective")) == REDCO_OK &&
+        (st = try_recompute(&explorer, REDCO_RECOMPUTE_MLP, "mlp")) == REDCO_OK) {
+        st = try_recompute(&explorer, REDCO_RECOMPUTE_FULL, "full");
+    }
+    const double ratio = redco_candidate_ratio(options, &answer->ranked[0], &first);
+    for (size_t i = 0; i < explorer.count && isfinite(ratio); i++) { /* against the one that leads in the end */
+        neighbours_out[i].cost_ratio = (1.0 + neighbours_out[i].cost_ratio) / (1.0 + ratio) - 1.0;
+    }
+    free(first.assignments);
+    *count_out = explorer.count;
+    return st;
+}
