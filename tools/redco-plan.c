@@ -22,41 +22,15 @@ static void warn_lacks(const struct plan_args *args, const redco_inputs *inputs)
     }
 }
 
-/* Result of --engine auto. */
-static void note_engine(const struct cli *cli, const redco_engine_pick *pick, const redco_inputs *inputs, char *note,
-                        size_t size)
-{
-    char reason[256];
-    if (!pick->tried) { return; }
-    if (pick->others == 0) {
-        (void)snprintf(note, size, "auto: no other engine was measured on this GPU; %.300s", inputs->engine_reason);
-    } else if (!pick->another) {
-        (void)snprintf(note, size, "auto: none of the %u others measured on this GPU is faster outside both bands",
-                       pick->others);
-    } else if (pick->usual_fits) {
-        (void)snprintf(note, size, "auto: %.1f %% faster than %s, outside both bands", 100.0 * pick->gain_ratio,
-                       pick->usual);
-    } else if (pick->usual_bad.status != REDCO_OK) {
-        (void)snprintf(note, size, "auto: %s has no plan: %.80s: %.170s", pick->usual,
-                       cli_place(cli, pick->usual_bad.place), pick->usual_bad.text);
-    } else {
-        const redco_shortfall shortfall = {.short_bytes = pick->usual_short_bytes, .largest = pick->usual_largest};
-        (void)snprintf(note, size, "auto: %s has no plan: %s", pick->usual,
-                       report_reason(&shortfall, reason, sizeof reason));
-    }
-}
-
 static int answer(struct plan_args *args, redco_inputs *inputs)
 {
-    redco_engine_pick pick;
     redco_error err = {0};
     if (args->compare_engines) { return answer_engines(args, inputs); } /* each takes the options as they were given */
     if (args->question.size_count > 0) {                                /* and so does each size */
         if (inputs->engine_named) { warn_lacks(args, inputs); }
         return answer_sweep(args, inputs);
     }
-    if (redco_question_settle(&args->question, inputs, &pick, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
-    note_engine(&args->cli, &pick, inputs, args->engine_note, sizeof args->engine_note);
+    if (redco_question_settle(&args->question, inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
     warn_lacks(args, inputs);
     return args->compare ? answer_compare(args, inputs) : answer_plan(args, inputs);
 }

@@ -9,6 +9,7 @@
 #include "costmodel/schedules/pipeline.h"
 #include "topology/base/json.h"
 #include "topology/base/sharding.h"
+#include "topology/discovery/topology.h"
 #include "traces/measured.h"
 
 #include <stdbool.h>
@@ -179,6 +180,8 @@ typedef struct redco_engine_file {
 
 /** @return whether runs of this engine on that GPU (the name of its file) were measured: traces/data. */
 bool redco_engine_measured_on(const redco_engine_file *file, const char *gpu);
+/** The same, or on a GPU preset of the same compute capability: A100 with other memory, H200 beside H100. */
+bool redco_engine_measured_like(const redco_engine_file *file, const redco_gpu *gpu);
 
 /** @param name_or_path  preset or file */
 redco_status redco_engine_file_read(const char *name_or_path, redco_engine_file *file_out, redco_error *err);

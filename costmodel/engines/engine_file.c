@@ -265,6 +265,19 @@ bool redco_engine_measured_on(const redco_engine_file *file, const char *gpu)
     return false;
 }
 
+bool redco_engine_measured_like(const redco_engine_file *file, const redco_gpu *gpu)
+{
+    redco_gpu measured;
+    if (redco_engine_measured_on(file, gpu->name)) { return true; }
+    for (uint32_t i = 0; i < file->measured_count && gpu->compute_capability > 0; i++) {
+        if (redco_gpu_find(file->measured_on[i], &measured, NULL) == REDCO_OK &&
+            measured.compute_capability == gpu->compute_capability) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Optional: 1F1B, and interleaved where stages hold several chunks. */
 static redco_status read_schedules(const redco_json_value *file, redco_engine_file *out, redco_error *err)
 {

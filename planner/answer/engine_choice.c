@@ -1,7 +1,6 @@
 /* Whose steps are planned where nobody names an engine, and with --engine auto. */
 #include "planner/answer/priced.h"
 #include "planner/answer/question.h"
-#include "planner/answer/several.h"
 #include "topology/base/preset.h"
 
 #include <math.h>
@@ -15,46 +14,6 @@ static const double brief_ratio = 0.05;
 /* Sums of the same numbers in another order differ by less. */
 static const double rounding_ratio = 1e-9;
 
-/* The fastest of those whose band lies above the default's. */
-static const redco_answer_row *pick_row(const redco_answer_list *list)
-{
-    const redco_answer_row *const usual = &list->rows[0];
-    const redco_answer_row *chosen = usual;
-    for (uint32_t i = 1; i < list->count; i++) {
-        const redco_answer_row *const other = &list->rows[i];
-        if (redco_answer_tokens(other) <= redco_answer_tokens(chosen)) { continue; }
-        const double band = other->inputs->calibration.band_ratio, usual_band = usual->inputs->calibration.band_ratio;
-        const double least = redco_answer_tokens(other) * (1.0 - band);
-        const double most = redco_answer_tokens(usual) * (1.0 + usual_band);
-        /* A set without a band tells nothing apart. */
-        const bool bands = band > 0.0 && usual_band > 0.0;
-        if (least > most && (bands || redco_answer_tokens(usual) <= 0.0)) { chosen = other; }
-    }
-    return chosen;
-}
-
-static redco_status pick_engine(redco_question *question, const redco_inputs *inputs, redco_engine_pick *pick,
-                                redco_error *err)
-{
-    redco_answer_list *list = NULL;
-    const redco_status st = redco_answer_engines(question, inputs, false, &list, err);
-    if (st != REDCO_OK) { return st; }
-    const redco_answer_row *const usual = &list->rows[0], *const chosen = pick_row(list);
-    const double usual_tokens = redco_answer_tokens(usual);
-    *pick = (redco_engine_pick){.tried = true, .others = list->count - 1, .another = chosen != usual};
-    (void)snprintf(pick->usual, sizeof pick->usual, "%s", usual->name);
-    pick->usual_fits = usual_tokens > 0.0;
-    if (pick->usual_fits) { pick->gain_ratio = redco_answer_tokens(chosen) / usual_tokens - 1.0; }
-    pick->usual_bad = usual->bad;
-    if (usual->result != NULL) {
-        pick->usual_short_bytes = usual->result->shortfall.short_bytes;
-        pick->usual_largest = usual->result->shortfall.largest;
-    }
-    if (pick->another) { question->names.engine = redco_preset_find("engines", chosen->name)->name; /* static */ }
-    redco_answer_list_free(list);
-    return REDCO_OK;
-}
-
 static redco_status read_again(redco_question *question, redco_inputs *inputs, redco_error *err)
 {
     redco_inputs other;
@@ -65,9 +24,10 @@ static redco_status read_again(redco_question *question, redco_inputs *inputs, r
     return REDCO_OK;
 }
 
-/* Lists the engines that may take the default's place: measured on the GPU, and with an exporter. */
-static redco_status list_rivals(const redco_inputs *inputs, const char *names_out[MOST_RIVALS], uint32_t *count_out,
-                                redco_error *err)
+/* Lists the engines that may take the default's place: measured on this GPU or its like, and with an exporter unless the
+ * user asks for any. */
+static redco_status list_rivals(const redco_question *question, const redco_inputs *inputs,
+                                const char *names_out[MOST_RIVALS], uint32_t *count_out, redco_error *err)
 {
     *count_out = 0;
     for (size_t i = 0; redco_preset_at("engines", i) != NULL && *count_out < MOST_RIVALS; i++) {
@@ -75,8 +35,8 @@ static redco_status list_rivals(const redco_inputs *inputs, const char *names_ou
         const char *const name = redco_preset_at("engines", i)->name;
         const redco_status st = redco_engine_file_read(name, &file, err);
         if (st != REDCO_OK) { return st; }
-        if (file.export_to[0] == '\0' || !redco_engine_measured_on(&file, inputs->machine.gpu.name) ||
-            strcmp(name, inputs->engine.engine.name) == 0) {
+        if ((file.export_to[0] == '\0' && !question->try_engines) ||
+            !redco_engine_measured_like(&file, &inputs->machine.gpu) || strcmp(name, inputs->engine.engine.name) == 0) {
             continue;
         }
         names_out[(*count_out)++] = name; /* static */
@@ -135,23 +95,41 @@ static bool is_better(const struct offer *offer, const struct offer *best)
     return offer->objective < best->objective * (1.0 - rounding_ratio);
 }
 
-/* The fastest plan decides, of equal ones the default. What is priced can be run: of several engines each keeps to what
- * it has. The default is asked in full, and so is an engine that may be about as fast as the best so far. */
-static redco_status choose_fastest(redco_question *question, redco_inputs *inputs, redco_engine_pick *pick,
-                                   redco_error *err)
+/* Says why another engine was taken. */
+static void give_reason(const struct offer *usual, const struct offer *best, bool asked, redco_inputs *inputs)
+{
+    char *const reason = inputs->engine_reason;
+    const size_t size = sizeof inputs->engine_reason;
+    const char *const by = asked ? "auto: " : "";
+    if (isinf(usual->objective)) {
+        (void)snprintf(reason, size, "%sthis GPU's default, %s, has no plan that fits", by, usual->name);
+    } else if (usual->lacks > best->lacks) {
+        (void)snprintf(reason, size, "%sthis GPU's default, %s, lacks what is asked for", by, usual->name);
+    } else {
+        (void)snprintf(reason, size, "%s%.1f %% faster than this GPU's default, %s", by,
+                       100.0 * (usual->objective / best->objective - 1.0), usual->name);
+    }
+}
+
+/* The fastest plan decides, of equal ones the default: each engine keeps to what it has, so that what is priced can be
+ * run. The default is asked in full, and so is an engine that may be about as fast as the best so far. */
+static redco_status choose_fastest(redco_question *question, redco_inputs *inputs, redco_error *err)
 {
     const char *rivals[MOST_RIVALS];
-    char usual_name[REDCO_ENGINE_NAME], reason[sizeof inputs->engine_reason];
     uint32_t count = 0;
     struct offer usual, best;
-    redco_status st = list_rivals(inputs, rivals, &count, err);
-    if (st != REDCO_OK || count == 0) { return st; }
-    (void)snprintf(usual_name, sizeof usual_name, "%s", inputs->engine.engine.name);
-    (void)snprintf(reason, sizeof reason, "%s", inputs->engine_reason);
-    const redco_preset *const preset = redco_preset_find("engines", usual_name);
-    if (preset == NULL) { return REDCO_OK; }
-    const char *const usual_preset = preset->name;
-    if ((st = ask_engine(question, usual_preset, 0.0, &usual, err)) != REDCO_OK) { return st; }
+    redco_status st = list_rivals(question, inputs, rivals, &count, err);
+    const redco_preset *const preset = redco_preset_find("engines", inputs->engine.engine.name);
+    if (st != REDCO_OK || preset == NULL) { return st; }
+    if (count == 0) {
+        if (question->try_engines) {
+            const size_t used = strlen(inputs->engine_reason);
+            (void)snprintf(inputs->engine_reason + used, sizeof inputs->engine_reason - used,
+                           "; auto: no other engine was measured on GPUs like this");
+        }
+        return REDCO_OK;
+    }
+    if ((st = ask_engine(question, preset->name, 0.0, &usual, err)) != REDCO_OK) { return st; }
     best = usual;
     for (uint32_t i = 0; i < count; i++) {
         struct offer offer;
@@ -163,35 +141,19 @@ static redco_status choose_fastest(redco_question *question, redco_inputs *input
         }
         if (is_better(&offer, &best)) { best = offer; }
     }
-    inputs->engine_limits = true;
-    if (best.name == usual_preset) { return REDCO_OK; }
+    if (best.name == preset->name) { return REDCO_OK; }
     question->names.engine = best.name;
     if ((st = read_again(question, inputs, err)) != REDCO_OK) { return st; }
-    pick->replaced = true;
-    (void)snprintf(pick->usual, sizeof pick->usual, "%s", usual_name);
-    if (isinf(usual.objective)) {
-        (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason,
-                       "measured on this GPU; its default, %s, has no plan that fits", usual_name);
-    } else if (usual.lacks > best.lacks) {
-        (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason,
-                       "measured on this GPU; its default, %s, lacks what is asked for", usual_name);
-    } else {
-        (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason,
-                       "%.1f %% faster than this GPU's default, %s", 100.0 * (usual.objective / best.objective - 1.0),
-                       usual_name);
-    }
+    inputs->engine_named = false;
+    give_reason(&usual, &best, question->try_engines, inputs);
     return REDCO_OK;
 }
 
-redco_status redco_question_settle(redco_question *question, redco_inputs *inputs, redco_engine_pick *pick_out,
-                                   redco_error *err)
+redco_status redco_question_settle(redco_question *question, redco_inputs *inputs, redco_error *err)
 {
-    const bool chosen = question->names.engine != NULL || question->names.calibration != NULL ||
-                        question->names.profile_count > 0 || inputs->engine_limits;
-    *pick_out = (redco_engine_pick){.tried = false};
-    redco_status st = question->try_engines ? pick_engine(question, inputs, pick_out, err) : REDCO_OK;
-    if (st == REDCO_OK && pick_out->another) { st = read_again(question, inputs, err); }
-    if (st == REDCO_OK && !question->try_engines && !chosen) { st = choose_fastest(question, inputs, pick_out, err); }
+    const bool chosen = question->names.engine != NULL || question->names.calibration != NULL || inputs->engine_named ||
+                        (inputs->engine_of_cluster && !question->try_engines);
+    const redco_status st = chosen ? REDCO_OK : choose_fastest(question, inputs, err);
     if (st == REDCO_OK) { redco_inputs_use_engine(inputs, &question->options); }
     return st;
 }

@@ -187,7 +187,6 @@ static redco_status answer_size(const redco_question *question, uint64_t gpus, b
                                 redco_error *err)
 {
     redco_question one = *question;
-    redco_engine_pick pick;
     redco_assembler *own = NULL;
     redco_answer_row *const row = append(list, redco_question_name(&question->options), gpus, &question->options);
     redco_inputs *const inputs = calloc(1, sizeof *inputs);
@@ -201,7 +200,7 @@ static redco_status answer_size(const redco_question *question, uint64_t gpus, b
     } else {
         row->inputs = inputs;
         row->gpus = gpus_of(inputs);
-        st = redco_question_settle(&one, inputs, &pick, &why);
+        st = redco_question_settle(&one, inputs, &why);
     }
     if (st == REDCO_EVALUE) {
         row->bad = why;
@@ -261,7 +260,7 @@ redco_status redco_answer_engines(const redco_question *question, const redco_in
         redco_engine_file file;
         if (strcmp(name, usual) == 0 || list->count == MOST_ENGINES) { continue; }
         st = redco_engine_file_read(name, &file, err);
-        if (st != REDCO_OK || !redco_engine_measured_on(&file, inputs->machine.gpu.name)) { continue; }
+        if (st != REDCO_OK || !redco_engine_measured_like(&file, &inputs->machine.gpu)) { continue; }
         st = answer_engine(question, name, name, gpus, plans, list, err);
     }
     return finish(st, list, list_out);

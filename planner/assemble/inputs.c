@@ -132,7 +132,7 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
     (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "%s", engine.reason);
     /* Of redco-exec only what it can run is of use. */
     inputs->engine_named = strcmp(engine.name, own) == 0 && !framework;
-    inputs->engine_limits = inputs->engine_named || inputs->engine_of_cluster;
+    inputs->engine_limits = names->calibration == NULL || inputs->engine_named;
     return read_engine(engine.name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
 }
 

@@ -176,7 +176,6 @@ static redco_status plan_phase(const redco_phase *phase, const redco_question *q
     redco_question one = *question;
     redco_search_options *const o = &one.options;
     redco_inputs inputs = {0};
-    redco_engine_pick pick;
     redco_answer answer = {.plan = NULL};
     redco_run_terms terms;
     if (phase->gpus != 0) { one.gpus = phase->gpus; }
@@ -188,7 +187,7 @@ static redco_status plan_phase(const redco_phase *phase, const redco_question *q
     if (phase->micro_batch != 0) { o->micro_batch = phase->micro_batch; }
     redco_status st = redco_question_read(&one, &inputs, err);
     if (st != REDCO_OK) { return st; }
-    if ((st = redco_question_settle(&one, &inputs, &pick, err)) != REDCO_OK ||
+    if ((st = redco_question_settle(&one, &inputs, err)) != REDCO_OK ||
         (st = redco_answer_find(&one, &inputs, 0, &answer, err)) != REDCO_OK) {
         goto out;
     }

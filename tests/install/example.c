@@ -33,12 +33,11 @@ static redco_status answer(int index, const char *name, redco_error *err)
 {
     redco_question question = ask(index);
     redco_inputs inputs = {0};
-    redco_engine_pick pick;
     redco_answer found = {0};
     char path[4096];
     redco_status st = redco_question_read(&question, &inputs, err);
     if (st != REDCO_OK) { return st; }
-    st = redco_question_settle(&question, &inputs, &pick, err);
+    st = redco_question_settle(&question, &inputs, err);
     if (st == REDCO_OK) { st = redco_answer_find(&question, &inputs, 0, &found, err); }
     if (st == REDCO_OK && found.plan == NULL) {
         (void)printf("nothing fits: %s\n", found.result->shortfall.cheapest_change);

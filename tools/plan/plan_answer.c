@@ -208,7 +208,7 @@ static void print_one(const struct shown *shown)
     if (shown->answer->free_result != NULL && shown->answer->free_result->ranked_count > 0) {
         report_free_optimum(args, best, &shown->answer->free_result->ranked[0]);
     }
-    report_engine(shown->inputs, args->engine_note);
+    report_engine(shown->inputs);
     report_evidence(shown->answer, shown->inputs, args->explain);
     report_solver(shown->answer->result, shown->inputs);
     if (shown->run_known) { run_report(&shown->run); }

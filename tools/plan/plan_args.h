@@ -25,7 +25,6 @@ struct plan_args {
     bool precisions; /* --precision auto */
     bool compare, explain, kept;
     bool compare_engines;  /* --compare engines */
-    char engine_note[400]; /* result of --engine auto */
     const char *out;
     const char *timeline;
     const char *report; /* HTML page; NULL: none */

@@ -89,10 +89,9 @@ void report_traits(const redco_inputs *inputs, const redco_search_options *optio
     }
 }
 
-void report_engine(const redco_inputs *inputs, const char *note)
+void report_engine(const redco_inputs *inputs)
 {
-    (void)printf("%-*s%s: %s\n", LABEL, "engine", inputs->choice.engine.name,
-                 note[0] != '\0' ? note : inputs->engine_reason);
+    (void)printf("%-*s%s: %s\n", LABEL, "engine", inputs->choice.engine.name, inputs->engine_reason);
 }
 
 void report_solver(const redco_search_result *result, const redco_inputs *inputs)
