@@ -25,6 +25,7 @@ static void open_question_of(struct question *q, const char *engine, const char 
     redco_error err = {.status = REDCO_OK};
     *q = (struct question){.options = options};
     if (redco_inputs_read(&names, 64, &q->inputs, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+    q->inputs.engine_limits = engine != NULL; /* the whole space, unless an engine is named */
     redco_inputs_use_engine(&q->inputs, &q->options);
     assert_int_equal(redco_costs_of(&q->inputs, &q->options, &q->costs, NULL), REDCO_OK);
 }
