@@ -57,7 +57,13 @@ static redco_status compare_layouts(const redco_inputs *inputs, redco_answer *an
     return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
 }
 
-static redco_status explain(const redco_inputs *inputs, uint32_t wants, redco_answer *answer, redco_error *err)
+static uint64_t gpus_of(const redco_inputs *inputs)
+{
+    return (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node;
+}
+
+static redco_status explain(const redco_question *question, const redco_inputs *inputs, uint32_t wants,
+                            redco_answer *answer, redco_error *err)
 {
     const redco_search_options *const options = &answer->options;
     redco_status st = REDCO_OK;
@@ -65,7 +71,10 @@ static redco_status explain(const redco_inputs *inputs, uint32_t wants, redco_an
         redco_search_options freed = redco_options_freed(options);
         freed.cp_types = inputs->engine.cp_types;
         /* T_comm has tp = 1 where it is free, and the batch need not divide then. */
-        if ((st = ask_again(inputs, &freed, &answer->free_result, err)) != REDCO_OK) { return st; }
+        redco_error why = {0};
+        st = redco_question_ask(question, inputs, gpus_of(inputs), &freed, NULL, &answer->free_result, &why);
+        if (st != REDCO_OK && st != REDCO_EVALUE) { return redco_fail(err, st, why.place, "%s", why.text); }
+        st = REDCO_OK;
     }
     if ((wants & REDCO_ANSWER_LAYOUTS) != 0 && (st = compare_layouts(inputs, answer, err)) != REDCO_OK) { return st; }
     /* AMSP's T_comm knows neither memory nor compute, and its times are as measured, so there help has no meaning. */
@@ -94,11 +103,42 @@ static redco_status weigh(const redco_inputs *inputs, redco_answer *answer, redc
     return ask_again(inputs, &inside, &answer->inside, err);
 }
 
+/* A question that a remedy is tried for. */
+struct asked {
+    const redco_question *question;
+    const redco_inputs *inputs;
+};
+
+/* A remedy is asked as its user will ask it. Where the cluster has not so many nodes, the sentence says so. */
+static bool would_fit(void *context, const redco_machine *machine, const redco_search_options *options)
+{
+    const struct asked *const asked = context;
+    redco_search_options changed = *options;
+    redco_search_result *found = NULL;
+    redco_error why = {0};
+    const uint64_t gpus = (uint64_t)machine->nodes * machine->gpus_per_node; /* of the remedy */
+    if (machine->most_nodes > 0 && machine->nodes > machine->most_nodes) { return true; }
+    changed.would_fit = NULL;
+    changed.no_remedies = true;
+    changed.verify = false;
+    changed.brief = true;
+    changed.top = 1;
+    if (redco_question_ask(asked->question, asked->inputs, gpus, &changed, NULL, &found, &why) != REDCO_OK) {
+        return false;
+    }
+    const bool any = found->ranked_count > 0;
+    redco_search_result_free(found);
+    return any;
+}
+
 redco_status redco_answer_find(const redco_question *question, const redco_inputs *inputs, uint32_t wants,
                                redco_answer *answer_out, redco_error *err)
 {
     redco_search_options options = question->options;
+    struct asked asked = {question, inputs};
     *answer_out = (redco_answer){.inputs = inputs, .options = options};
+    options.would_fit = would_fit;
+    options.would_fit_context = &asked;
     options.roomier_ratio = redco_help_ratio; /* whatever is wanted: the plan does not depend on what is shown */
     redco_status st = redco_search_answer(inputs, &options, &answer_out->result, err);
     answer_out->options.workload = options.workload;
@@ -106,12 +146,12 @@ redco_status redco_answer_find(const redco_question *question, const redco_input
     answer_out->options.tp_placement = options.tp_placement;
     if (st != REDCO_OK || !fits(answer_out->result)) { return st; }
     if ((wants & REDCO_ANSWER_NEIGHBOURS) != 0) {
-        st = redco_neighbours(inputs, &answer_out->options, answer_out->result, answer_out->neighbours,
+        st = redco_neighbours(question, inputs, &answer_out->options, answer_out->result, answer_out->neighbours,
                               &answer_out->neighbour_count, err);
         answer_out->options.workload.engine.partial_recompute = answer_out->result->ranked[0].half;
     }
     if (st != REDCO_OK || (st = weigh(inputs, answer_out, err)) != REDCO_OK) { return st; }
-    if ((st = explain(inputs, wants, answer_out, err)) != REDCO_OK) { return st; }
+    if ((st = explain(question, inputs, wants, answer_out, err)) != REDCO_OK) { return st; }
     st = redco_assembler_create(inputs, &answer_out->options, REDCO_VERSION, &answer_out->assembler, err);
     return st == REDCO_OK ? redco_answer_plan(answer_out, 0, &answer_out->plan, err) : st;
 }

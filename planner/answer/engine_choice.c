@@ -24,8 +24,8 @@ static redco_status read_again(redco_question *question, redco_inputs *inputs, r
     return REDCO_OK;
 }
 
-/* Lists the engines that may take the default's place: measured on this GPU or its like, and with an exporter unless the
- * user asks for any. */
+/* Lists the engines that may take the default's place: measured on this GPU or its like, and with an exporter unless
+ * the user asks for any. */
 static redco_status list_rivals(const redco_question *question, const redco_inputs *inputs,
                                 const char *names_out[MOST_RIVALS], uint32_t *count_out, redco_error *err)
 {
@@ -143,6 +143,7 @@ static redco_status choose_fastest(redco_question *question, redco_inputs *input
     }
     if (best.name == preset->name) { return REDCO_OK; }
     question->names.engine = best.name;
+    question->engine_chosen = true;
     if ((st = read_again(question, inputs, err)) != REDCO_OK) { return st; }
     inputs->engine_named = false;
     give_reason(&usual, &best, question->try_engines, inputs);
@@ -155,5 +156,40 @@ redco_status redco_question_settle(redco_question *question, redco_inputs *input
                         (inputs->engine_of_cluster && !question->try_engines);
     const redco_status st = chosen ? REDCO_OK : choose_fastest(question, inputs, err);
     if (st == REDCO_OK) { redco_inputs_use_engine(inputs, &question->options); }
+    return st;
+}
+
+redco_status redco_question_ask(const redco_question *question, const redco_inputs *inputs, uint64_t gpus,
+                                redco_search_options *options, size_t *lacks_out, redco_search_result **result_out,
+                                redco_error *err)
+{
+    const char *lacks[REDCO_MOST_LACKS];
+    const uint64_t now = (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node;
+    const bool named = question->names.engine != NULL && !question->engine_chosen;
+    const redco_engine *const stated = &options->workload.engine, *const engine = &inputs->choice.engine;
+    const bool traits = stated->moment_bytes != engine->moment_bytes ||
+                        stated->gradient_bytes != question->options.workload.engine.gradient_bytes;
+    redco_question one = *question;
+    redco_inputs there = {0};
+    /* A trait that is changed is the engine's. */
+    if (gpus == now && (named || traits)) {
+        if (lacks_out != NULL) { *lacks_out = redco_options_lack(options, inputs, lacks); }
+        return redco_search_answer(inputs, options, result_out, err);
+    }
+    if (!named) { one.names.engine = NULL; }
+    one.engine_chosen = false;
+    one.options = *options;
+    one.gpus = gpus;
+    one.size_count = 0;
+    redco_status st = redco_question_read(&one, &there, err);
+    if (st != REDCO_OK) { return st; }
+    if ((st = redco_question_settle(&one, &there, err)) == REDCO_OK) {
+        *options = one.options;
+        if (lacks_out != NULL) { *lacks_out = redco_options_lack(options, &there, lacks); }
+        st = redco_search_answer(&there, options, result_out, err);
+        options->split = question->options.split;
+        options->tp_rules = question->options.tp_rules;
+    }
+    redco_inputs_free(&there);
     return st;
 }

@@ -3,6 +3,7 @@
 #ifndef REDCO_EXPLAIN_H
 #define REDCO_EXPLAIN_H
 
+#include "planner/answer/question.h"
 #include "planner/assemble/inputs.h"
 #include "planner/search/search.h"
 
@@ -55,11 +56,12 @@ typedef struct redco_neighbour {
 
 /** Neighbours of the first answer in the chains of parameters, gradients, optimizer, tp, pp, cp, micro-batch and
  *  recomputation: what the option of that name gives.
+ *  @param question        settled
  *  @param answer          the answer to @p options; a neighbour that beats it leads it from then on
  *  @param neighbours_out  room for REDCO_MOST_NEIGHBOURS; their costs are against what leads in the end */
-redco_status redco_neighbours(const redco_inputs *inputs, const redco_search_options *options,
-                              redco_search_result *answer, redco_neighbour *neighbours_out, size_t *count_out,
-                              redco_error *err);
+redco_status redco_neighbours(const redco_question *question, const redco_inputs *inputs,
+                              const redco_search_options *options, redco_search_result *answer,
+                              redco_neighbour *neighbours_out, size_t *count_out, redco_error *err);
 
 /** True when a degree, policy or name was given that the search would else choose. */
 bool redco_options_fixed(const redco_search_options *options);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 struct explorer {
+    const redco_question *question;
     const redco_inputs *inputs;
     const redco_search_options *options;
     const redco_candidate *best; /**< whose neighbours these are */
@@ -20,14 +21,12 @@ struct explorer {
 };
 
 /* Meshes that are given are priced whether the engine has them or not. */
-static bool has_shards(const struct explorer *explorer, const redco_candidate *found)
+static bool has_shards(const redco_search_options *asked, const redco_machine *machine, const redco_candidate *found)
 {
-    const redco_search_options *const o = explorer->options;
-    const redco_mesh grid = redco_shard_grid(&explorer->inputs->machine, &o->workload.engine, &found->parallelism);
-    const bool given = o->fix.parameters.gpus > 0 || o->fix.gradients.gpus > 0 || o->fix.optimizer.gpus > 0 ||
-                       o->strategy != REDCO_STRATEGY_ANY;
-    for (uint32_t i = 0; i < found->assignment_count && o->states != 0 && !given; i++) {
-        if (!redco_strategy_runs(o->states, grid, found->parallelism.secondary, &found->assignments[i].config.shards)) {
+    const redco_mesh grid = redco_shard_grid(machine, &asked->workload.engine, &found->parallelism);
+    for (uint32_t i = 0; i < found->assignment_count && asked->states != 0; i++) {
+        if (!redco_strategy_runs(asked->states, grid, found->parallelism.secondary,
+                                 &found->assignments[i].config.shards)) {
             return false;
         }
     }
@@ -41,18 +40,16 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
     redco_search_options asked = *options;
     redco_search_result *result = NULL;
     redco_error why = {0};
+    size_t lacking = 0;
     const redco_inputs *inputs = explorer->inputs;
     const char *lacks[REDCO_MOST_LACKS];
     if (explorer->count == REDCO_MOST_NEIGHBOURS) { return REDCO_OK; }
     redco_neighbour *neighbour = &explorer->out[explorer->count++];
     *neighbour = (redco_neighbour){.given = given};
     (void)snprintf(neighbour->what, sizeof neighbour->what, "%s", what);
-    const size_t own = redco_options_lack(explorer->options, inputs, lacks);
-    if (options->dimensions != 0 && redco_options_lack(options, inputs, lacks) > own) {
-        (void)snprintf(neighbour->reason, sizeof neighbour->reason, "%s does not have it", inputs->engine.engine.name);
-        return REDCO_OK;
-    }
-    redco_status st = redco_search_answer(inputs, &asked, &result, &why);
+    redco_status st =
+        redco_question_ask(explorer->question, inputs, (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node,
+                           &asked, &lacking, &result, &why);
     if (st == REDCO_EVALUE) {
         (void)snprintf(neighbour->reason, sizeof neighbour->reason, "%.150s", why.text);
         return REDCO_OK;
@@ -62,9 +59,10 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
         neighbour->short_bytes = result->shortfall.short_bytes;
     } else {
         const redco_candidate *found = &result->ranked[0];
-        if (!has_shards(explorer, found)) {
-            (void)snprintf(neighbour->reason, sizeof neighbour->reason, "%s does not shard like this",
-                           inputs->engine.engine.name);
+        const bool has = lacking <= redco_options_lack(explorer->options, inputs, lacks);
+        if (!has || !has_shards(&asked, &inputs->machine, found)) {
+            (void)snprintf(neighbour->reason, sizeof neighbour->reason, "%s does not %s", asked.workload.engine.name,
+                           has ? "shard like this" : "have it");
             redco_search_result_free(result);
             return REDCO_OK;
         }
@@ -73,7 +71,9 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
         neighbour->parallelism = found->parallelism;
         neighbour->shards = redco_main_assignment(found)->config.shards;
         neighbour->step_s = found->prediction.step_s;
-        if (!given && redco_answer_beaten(explorer->options, found, explorer->answer)) {
+        /* Another engine's plan is no plan of this one. */
+        const bool same = strcmp(asked.workload.engine.name, inputs->choice.engine.name) == 0;
+        if (!given && same && redco_answer_beaten(explorer->options, found, explorer->answer)) {
             st = redco_answer_adopt(explorer->options, found, explorer->answer, explorer->err);
         }
     }
@@ -203,15 +203,20 @@ static redco_status try_recompute(struct explorer *explorer, redco_recompute pol
     return try_one(explorer, &options, what, given);
 }
 
-redco_status redco_neighbours(const redco_inputs *inputs, const redco_search_options *options,
-                              redco_search_result *answer, redco_neighbour *neighbours_out, size_t *count_out,
-                              redco_error *err)
+redco_status redco_neighbours(const redco_question *question, const redco_inputs *inputs,
+                              const redco_search_options *options, redco_search_result *answer,
+                              redco_neighbour *neighbours_out, size_t *count_out, redco_error *err)
 {
     redco_candidate first;
     redco_status st = redco_candidate_copy(&answer->ranked[0], &first, err); /* another may lead soon */
     if (st != REDCO_OK) { return st; }
-    struct explorer explorer = {
-        .inputs = inputs, .options = options, .answer = answer, .best = &first, .out = neighbours_out, .err = err};
+    struct explorer explorer = {.question = question,
+                                .inputs = inputs,
+                                .options = options,
+                                .answer = answer,
+                                .best = &first,
+                                .out = neighbours_out,
+                                .err = err};
     if ((st = try_meshes(&explorer, offsetof(redco_shards, parameters), "parameters")) == REDCO_OK &&
         (st = try_meshes(&explorer, offsetof(redco_shards, gradients), "gradients")) == REDCO_OK &&
         (st = try_meshes(&explorer, offsetof(redco_shards, optimizer), "optimizer")) == REDCO_OK &&

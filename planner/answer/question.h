@@ -29,7 +29,8 @@ typedef struct redco_question {
     redco_search_options options;
     const char *split; /**< redco_split_read() of pp and chunks of the options; NULL: equal shares. Borrowed */
     uint32_t positions[REDCO_SPLIT_POSITIONS_MAX]; /**< filled by redco_question_read(), for the options */
-    bool try_engines; /**< --engine auto: redco_question_settle() */
+    bool engine_chosen;                            /**< redco_question_settle() filled names.engine in */
+    bool try_engines;                              /**< --engine auto: redco_question_settle() */
 } redco_question;
 
 /** 1024 sequences of 4096 tokens a step in bf16 on the default model and cluster; everything else is optimised. */
@@ -42,12 +43,21 @@ redco_question redco_question_default(void);
 redco_status redco_question_read(redco_question *question, redco_inputs *inputs_out, redco_error *err);
 
 /** Settles whose steps are planned and puts that engine into the options. Where nobody named one (by --engine,
- *  --calibration or the cluster's file), the engine is taken whose plan is the fastest: among the GPU's default and those
- *  that have an exporter and were measured on GPUs like this (redco_engine_measured_like()); of equal ones the default;
- *  before all those that have what the question asks for. With try_engines also those without an exporter, also where the
- *  cluster names one.
+ *  --calibration or the cluster's file), the engine is taken whose plan is the fastest: among the GPU's default and
+ * those that have an exporter and were measured on GPUs like this (redco_engine_measured_like()); of equal ones the
+ * default; before all those that have what the question asks for. With try_engines also those without an exporter, also
+ * where the cluster names one.
  *  @param inputs  of redco_question_read(); read again where another engine is taken, engine_reason says why */
 redco_status redco_question_settle(redco_question *question, redco_inputs *inputs, redco_error *err);
+
+/** Answers a variant of a settled question as it would be asked: where nobody named an engine, it is chosen anew.
+ *  @param inputs   the settled question's
+ *  @param gpus     of the variant
+ *  @param options    in: the variant; out: those of its answer
+ *  @param lacks_out  NULL, or how many of its choices the engine that answers does not have */
+redco_status redco_question_ask(const redco_question *question, const redco_inputs *inputs, uint64_t gpus,
+                                redco_search_options *options, size_t *lacks_out, redco_search_result **result_out,
+                                redco_error *err);
 
 /** The dimensions in which a layout has more than one rank or chunk: REDCO_HAS_... bits. */
 uint32_t redco_setting_dimensions(const redco_parallelism *parallelism);

@@ -108,8 +108,13 @@ static redco_status list_by_stages(redcoi_others *others, const redcoi_configura
     redcoi_problem *const problem = configuration->pareto;
     const redco_search_options *const o = &others->space->options;
     const uint64_t capacity_bytes = configuration->capacity_bytes;
-    const double most = fmax(redco_memory_ratio, o->roomier_ratio);
-    const double ratios[] = {most, 0.6 * redco_memory_ratio, 0.35 * redco_memory_ratio, 0.15 * redco_memory_ratio, 0.0};
+    const double thought_of = o->roomier_ratio > 0.0 ? o->roomier_ratio : 0.8 * redco_memory_ratio;
+    const double ratios[] = {fmax(redco_memory_ratio, thought_of),
+                             fmin(redco_memory_ratio, thought_of),
+                             0.6 * redco_memory_ratio,
+                             0.35 * redco_memory_ratio,
+                             0.15 * redco_memory_ratio,
+                             0.0};
     enum { CEILINGS = sizeof ratios / sizeof ratios[0] };
     uint64_t ceilings[CEILINGS];
     redco_status st = REDCO_OK;

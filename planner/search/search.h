@@ -111,6 +111,11 @@ typedef struct redco_search_options {
     uint32_t top;         /**< number of ranked answers, >= 1 */
     /** Answers further above the first than this share are not ranked; 0: all that fit */
     double spread_ratio;
+    /** Where nothing fits: whether a changed question has a plan, as its user will find; NULL: the closed form says so.
+     *  @param machine  of the change */
+    bool (*would_fit)(void *context, const redco_machine *machine, const struct redco_search_options *options);
+    void *would_fit_context;
+    bool no_remedies; /**< nothing is said of what would fit */
     double limit_s;   /**< limit on the objective: slower answers are of no interest; 0: none is too slow */
     double gap_ratio; /**< proven optimality gap asked for, e.g. 0.0005 */
 } redco_search_options;

@@ -87,7 +87,9 @@ static bool fits(const redcoi_inputs *inputs, const redco_search_options *option
     if (st == REDCO_OK) { st = redcoi_space_least_memory(space, true, &short_bytes, &configuration, answer, &ignored); }
     redcoi_space_free(space);
     free(answer);
-    return st == REDCO_OK && configuration != NULL && short_bytes <= 0;
+    const bool known = st == REDCO_OK && configuration != NULL && short_bytes <= 0;
+    return known && (options->would_fit == NULL ||
+                     options->would_fit(options->would_fit_context, inputs->machine, options));
 }
 
 /* "WHAT REST would fit", and what quantity of the options is set to what; value "" leaves it free. */
@@ -335,6 +337,7 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
     if (st != REDCO_OK) { return st; }
     shortfall_out->short_bytes = short_bytes > 0 ? (uint64_t)short_bytes : 0;
     shortfall_out->largest = redcoi_largest_component(&shortfall_out->leanest.prediction);
+    if (space->options.no_remedies) { return REDCO_OK; }
     (void)snprintf(
         shortfall_out->cheapest_change, sizeof shortfall_out->cheapest_change,
         "no single change of recomputation, tensor, sequence, pipeline or context parallelism, micro-batch, sharding, "

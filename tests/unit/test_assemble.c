@@ -134,13 +134,17 @@ static void no_neighbour_beats_the_optimum(void **state)
         options.cp = REDCO_DEGREE_AUTO;
         redco_inputs inputs;
         redco_neighbour neighbours[REDCO_MOST_NEIGHBOURS];
+        redco_question question = redco_question_default();
+        question.names.model = questions[q].model;
+        question.names.engine = "amsp";
+        question.options = options;
         size_t count = 0;
         redco_error err = {0};
         if (strcmp(questions[q].model, "gpt2") == 0) { options.workload.seq_len = 1024; }
         read_inputs(questions[q].model, questions[q].gpus, &inputs);
         redco_search_result *result = search(&inputs, &options);
         assert_true(result->ranked_count > 0);
-        assert_int_equal(redco_neighbours(&inputs, &options, result, neighbours, &count, &err), REDCO_OK);
+        assert_int_equal(redco_neighbours(&question, &inputs, &options, result, neighbours, &count, &err), REDCO_OK);
         assert_true(count >= 4);
         for (size_t i = 0; i < count; i++) {
             if (!neighbours[i].feasible) {
