@@ -47,8 +47,9 @@ static redco_status list_rivals(const redco_question *question, const redco_inpu
 /* What an engine answers to a question. */
 struct offer {
     const char *name;
-    double objective; /* s; INFINITY: it has no plan, or none within the limit */
-    size_t lacks;     /* choices that were given and that it does not have */
+    double objective;     /* s; INFINITY: it has no plan, or none within the limit */
+    uint64_t short_bytes; /* then: what a GPU lacks */
+    size_t lacks;         /* choices that were given and that it does not have */
 };
 
 /* @param limit_s  0, or slower plans are of no interest, and the search is brief */
@@ -61,13 +62,14 @@ static redco_status ask_engine(const redco_question *question, const char *name,
     redco_error why = {.status = REDCO_OK};
     const char *lacks[REDCO_MOST_LACKS];
     one.names.engine = name;
-    *offer = (struct offer){.name = name, .objective = (double)INFINITY};
+    *offer = (struct offer){.name = name, .objective = (double)INFINITY, .short_bytes = UINT64_MAX};
     redco_status st = redco_question_read(&one, &inputs, &why);
     if (st == REDCO_OK) {
         redco_search_options *const o = &one.options;
         redco_inputs_use_engine(&inputs, o);
         offer->lacks = redco_options_lack(o, &inputs, lacks);
         o->verify = false;
+        o->no_remedies = true;
         o->top = 1;
         o->brief = o->brief || limit_s > 0.0;
         if (limit_s > 0.0 && o->objective == REDCO_OBJECTIVE_STEP_TIME && o->strategy != REDCO_STRATEGY_AMSP) {
@@ -81,6 +83,8 @@ static redco_status ask_engine(const redco_question *question, const char *name,
     if (found->ranked_count > 0) {
         const redco_candidate *const best = &found->ranked[0];
         offer->objective = one.options.objective == REDCO_OBJECTIVE_COMM ? best->objective : best->prediction.step_s;
+    } else {
+        offer->short_bytes = found->shortfall.short_bytes;
     }
     redco_search_result_free(found);
     return REDCO_OK;
@@ -88,7 +92,9 @@ static redco_status ask_engine(const redco_question *question, const char *name,
 
 static bool is_better(const struct offer *offer, const struct offer *best)
 {
-    if (isinf(offer->objective)) { return false; }
+    if (isinf(offer->objective)) { /* the one that is nearest to fitting is told */
+        return isinf(best->objective) && offer->lacks <= best->lacks && offer->short_bytes < best->short_bytes;
+    }
     if (isinf(best->objective) || offer->lacks != best->lacks) {
         return isinf(best->objective) ? offer->lacks <= best->lacks : offer->lacks < best->lacks;
     }
@@ -121,15 +127,8 @@ static redco_status choose_fastest(redco_question *question, redco_inputs *input
     redco_status st = list_rivals(question, inputs, rivals, &count, err);
     const redco_preset *const preset = redco_preset_find("engines", inputs->engine.engine.name);
     if (st != REDCO_OK || preset == NULL) { return st; }
-    if (count == 0) {
-        if (question->try_engines) {
-            const size_t used = strlen(inputs->engine_reason);
-            (void)snprintf(inputs->engine_reason + used, sizeof inputs->engine_reason - used,
-                           "; auto: no other engine was measured on GPUs like this");
-        }
-        return REDCO_OK;
-    }
-    if ((st = ask_engine(question, preset->name, 0.0, &usual, err)) != REDCO_OK) { return st; }
+    usual = (struct offer){.name = preset->name, .objective = (double)INFINITY, .short_bytes = UINT64_MAX};
+    if (count > 0 && (st = ask_engine(question, preset->name, 0.0, &usual, err)) != REDCO_OK) { return st; }
     best = usual;
     for (uint32_t i = 0; i < count; i++) {
         struct offer offer;
@@ -141,7 +140,14 @@ static redco_status choose_fastest(redco_question *question, redco_inputs *input
         }
         if (is_better(&offer, &best)) { best = offer; }
     }
-    if (best.name == preset->name) { return REDCO_OK; }
+    if (best.name == preset->name) {
+        const size_t used = strlen(inputs->engine_reason);
+        if (question->try_engines) {
+            (void)snprintf(inputs->engine_reason + used, sizeof inputs->engine_reason - used,
+                           "; auto: none of %u others measured on GPUs like this is faster", count);
+        }
+        return REDCO_OK;
+    }
     question->names.engine = best.name;
     question->engine_chosen = true;
     if ((st = read_again(question, inputs, err)) != REDCO_OK) { return st; }
