@@ -116,7 +116,7 @@ static bool would_fit(void *context, const redco_machine *machine, const redco_s
     redco_search_options changed = *options;
     redco_search_result *found = NULL;
     redco_error why = {0};
-    const uint64_t gpus = (uint64_t)machine->nodes * machine->gpus_per_node; /* of the remedy */
+    const uint64_t gpus = (uint64_t)machine->nodes * machine->gpus_per_node; /* with the remedy */
     if (machine->most_nodes > 0 && machine->nodes > machine->most_nodes) { return true; }
     changed.would_fit = NULL;
     changed.no_remedies = true;

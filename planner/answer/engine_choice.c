@@ -1,4 +1,4 @@
-/* Whose steps are planned where nobody names an engine, and with --engine auto. */
+/* The engine whose steps are planned where nobody names one, and with --engine auto. */
 #include "planner/answer/priced.h"
 #include "planner/answer/question.h"
 #include "topology/base/preset.h"
@@ -44,7 +44,7 @@ static redco_status list_rivals(const redco_question *question, const redco_inpu
     return REDCO_OK;
 }
 
-/* What an engine answers to a question. */
+/* The answer of one engine to a question. */
 struct offer {
     const char *name;
     double objective;     /* s; INFINITY: it has no plan, or none within the limit */

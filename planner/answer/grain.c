@@ -1,4 +1,4 @@
-/* What no single search chooses: the grain of recomputation, and who places tensors of tensor parallelism. */
+/* Choices that no single search makes: the grain of recomputation, and who places tensors of tensor parallelism. */
 #include "planner/answer/priced.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What the neighbours of an answer would cost: each is the answer to the question with one more thing fixed. */
+/* The neighbours of an answer: each is the answer to the question with one more thing fixed. */
 #include "planner/answer/explain.h"
 #include "planner/answer/priced.h"
 #include "planner/answer/question.h"
@@ -13,7 +13,7 @@ struct explorer {
     const redco_question *question;
     const redco_inputs *inputs;
     const redco_search_options *options;
-    const redco_candidate *best; /**< whose neighbours these are */
+    const redco_candidate *best; /**< these are its neighbours */
     redco_neighbour *out;
     size_t count;
     redco_search_result *answer;

@@ -326,7 +326,7 @@ static redco_status verify_by_simulation(redcoi_pricing *p, redco_error *err)
     return REDCO_OK;
 }
 
-/* Of several answers those behind the first, which is the answer to the question for one. */
+/* The answers behind the first, which is the answer to the question for one. */
 static redco_status price_more(redcoi_pricing *p, const redco_search_options *searched, redco_candidate *more,
                                uint32_t count, uint32_t wanted, redco_error *err)
 {

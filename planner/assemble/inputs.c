@@ -130,7 +130,7 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
         engine = (redco_default_engine){"redco-exec", "the profile is of its operators"};
     }
     (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "%s", engine.reason);
-    /* Of redco-exec only what it can run is of use. */
+    /* redco-exec runs what is planned for it, and nothing else is of use. */
     inputs->engine_named = strcmp(engine.name, own) == 0 && !framework;
     inputs->engine_limits = names->calibration == NULL || inputs->engine_named;
     return read_engine(engine.name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
@@ -190,21 +190,6 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
 out:
     redco_inputs_free(&inputs);
     return st;
-}
-
-redco_status redco_inputs_resize(redco_inputs *inputs, const redco_input_names *names, uint64_t gpus, redco_error *err)
-{
-    redco_machine machine;
-    redco_comm *comm = NULL;
-    redco_status st = redco_cluster_machine(inputs->cluster, gpus, &machine, err);
-    if (st != REDCO_OK ||
-        (st = redco_comm_create(&machine, names->profiles, names->profile_count, &comm, err)) != REDCO_OK) {
-        return st;
-    }
-    redco_comm_free(inputs->comm);
-    inputs->comm = comm;
-    inputs->machine = machine;
-    return REDCO_OK;
 }
 
 void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options)

@@ -48,8 +48,6 @@ typedef struct redco_inputs {
 /** @param gpus  0 = all that the cluster has */
 redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, redco_inputs *inputs_out,
                                redco_error *err);
-/** Another number of GPUs of the same cluster; on failure @p inputs stays as it was. */
-redco_status redco_inputs_resize(redco_inputs *inputs, const redco_input_names *names, uint64_t gpus, redco_error *err);
 /** Puts the engine into @p options: its traits at their precision, what it overlaps and in which schemes, unless given,
  *  and, where engine_limits is set, what it can run. Precision and recomputation of options->workload stay.
  */

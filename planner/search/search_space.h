@@ -20,7 +20,7 @@ typedef struct redcoi_configuration {
     uint32_t first_module_group; /**< from here on the same triples, all blocks with REDCO_RECOMPUTE_MLP */
     uint32_t group_count;
     uint64_t fixed_bytes, capacity_bytes; /**< 0: not asked for yet */
-    uint64_t budget_bytes;                /**< of the problems: resident bytes that fit */
+    uint64_t budget_bytes;                /**< resident bytes that fit, for the problems */
     uint64_t
         roomy_bytes; /**< the same of other points (redcoi_space_roomy_bytes()), but for what stages do not share */
     uint64_t least_bytes; /**< by the problems, no strategy of it needs less, fixed bytes included; set with them */

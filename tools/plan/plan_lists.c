@@ -178,7 +178,7 @@ int answer_compare(const struct plan_args *args, const redco_inputs *inputs)
     return rc;
 }
 
-/* Whose steps the rows are of. */
+/* The engines whose steps the rows are. */
 static void print_engines(const redco_answer_list *answers)
 {
     const char *last = "", *between = "engine    ";
