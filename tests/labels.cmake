@@ -40,22 +40,31 @@ set(redco_sanitized
     ^test_\(host|graph|graph_gradients|graph_random|graph_training|kernels|arena|lifetimes|optimizer\)$
     ^test_\(partition.*|states.*|checkpoint\)$)
 
-# The deep tier repeats the quick tests under sanitizers, without those that show a sanitizer no line of redco that others
-# do not show it (README.md, "Under sanitizers"):
+# The deep tier repeats the quick tests under sanitizers, without those that show a sanitizer no line
+# of redco that others do not show it (README.md, "Under sanitizers"):
 set(redco_unsanitized
     # the tree is read, not run
     ^house[.]\(ceilings|exported-names|folders|golden-runner|headers-c|headers-c[+][+]|man-pages|names|needed|pages\)$
-    # redco-plan and redco-validate on many rows of tables; the golden cases plan-*, validate-* and test_row_* have their lines
+    # redco-plan and redco-validate on many rows of tables; the golden cases plan-* and validate-* and
+    # test_row_* have their lines
     ^house.\(famous|row-commands|schemas\)$
-    # numbers, not memory: kernels are the mock driver's, which is not sanitized; host calls are those of test_*_on_cuda
+    # every option of every tool with bad numbers, a search of all degrees: the same lines hundreds of
+    # times; golden cases of bad input, test_search and test_search_models have them
+    ^golden.option-numbers$ ^test_search_degrees$
+    # tables of memory and of names over all families, whose plans test_recompute, test_fuse_random,
+    # test_models, test_trainer and exec-parity make and run
+    ^test_memory_predicted$ ^test_fuse_models$ ^exec-\(binds|memory\)$
+    # numbers, not memory: kernels are the mock driver's, which is not sanitized; host calls are those
+    # of test_*_on_cuda
     ^test_cuda_kernels_rows$
-    # two ranks with graphs and without, as parity-cuda-fuse-on and parity-cuda-graphs-off-1 are; by the tool: exec-nccl
+    # two ranks with graphs and without, as parity-cuda-fuse-on and parity-cuda-graphs-off-1 are; by
+    # the tool: exec-nccl
     ^parity-cuda-\(fuse-off|graphs-on-1|graphs-on-2|graphs-off-2\)$
     ^exec-\(cuda-train|share-gpu\)$
-    # the meter of redco-profile --backend cuda, which test_cuda_measure and test_sustained run; its times are not these
+    # the meter of redco-profile --backend cuda, which test_cuda_measure and test_sustained run
     ^exec-profile-power$)
-# and with those deep tests whose kind of memory fault no quick test could show: queues that run later, ranks that hang or
-# are joined by MPI, where PMIx is.
+# and with those deep tests whose kind of memory fault no quick test could show: queues that run
+# later, ranks that hang or are joined by MPI, where PMIx is.
 set(redco_deep_sanitized ^parity-deferred$ ^exec-mpi$ ^house.slurm$)
 
 add_custom_target(redco_sanitized COMMENT "Programs of tests with the label sanitized")
