@@ -57,6 +57,8 @@ loss        pause refused plan full
 constructor thread fine
 describe    threads fine full
 loss        thread fine
+loss        openmp fine
+collate     openmp fine full
 loss        joined fine full
 loss        thread-print fine
 describe    printf fine
@@ -137,8 +139,10 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     os.environ["PATH"] = TOOLS + ":" + os.environ["PATH"]
     library = os.path.join(folder, "hostile.so")
-    subprocess.run([CC, "-g", "-std=gnu11", "-shared", "-fPIC", "-I" + TREE, TREE + "/tests/training/hostile.c", "-o",
-                    library, "-pthread"], check=True)
+    build = [CC, "-g", "-std=gnu11", "-shared", "-fPIC", "-I" + TREE, TREE + "/tests/training/hostile.c", "-o", library,
+             "-pthread"]
+    if subprocess.run(build + ["-fopenmp"], stderr=subprocess.DEVNULL).returncode != 0:
+        subprocess.run(build, check=True)
     with open("examples.jsonl", "w", encoding="utf-8") as file:
         file.writelines(f'{{"x": {i}, "y": {2 * i + 1}}}\n' for i in range(6))
     plan = ["redco-plan", "--quiet", "--pipeline", library, "--cluster", TREE + "/tests/data/exec/quad.json", "--gpus",

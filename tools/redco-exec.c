@@ -320,6 +320,18 @@ static redco_status train(struct rank_run *r, redco_error *err)
     return err->status;
 }
 
+struct opening {
+    struct exec_args *args;
+    redco_error *err;
+    redco_status status;
+};
+
+static void open_pipeline(void *context)
+{
+    struct opening *const o = context;
+    o->status = exec_pipeline_open(o->args, o->err);
+}
+
 /* The step as the simulator has it. Prices decide nothing but how long emulated computation takes. */
 static redco_status make_schedule(struct exec_args *args, redco_error *err)
 {
@@ -334,7 +346,11 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
         st = redco_fail(err, REDCO_EVALUE, "--timeline-rank", "%llu is not one of the plan's %llu ranks",
                         (unsigned long long)args->timeline_rank, (unsigned long long)redco_plan_gpus(args->plan));
     }
-    if (st == REDCO_OK) { st = exec_pipeline_open(args, err); }
+    if (st == REDCO_OK) {
+        struct opening opening = {args, err, REDCO_OK};
+        apart_in_thread(open_pipeline, &opening);
+        st = opening.status;
+    }
     if (st == REDCO_OK) { st = exec_course_resolve(args, err); }
     if (st == REDCO_OK && args->course.log != NULL) { st = exec_log_check(args->course.log, args->resume, err); }
     if (st == REDCO_OK && args->save_weights != NULL) { st = redco_weights_export_check(args->save_weights, err); }

@@ -88,6 +88,14 @@ static void block_all(void)
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
 }
 
+static void work_together(void)
+{
+    int sum = 0;
+#pragma omp parallel for reduction(+ : sum)
+    for (int i = 0; i < 1000; i++) { sum += i; }
+    zero = 0 * sum;
+}
+
 static void act(const char *deed)
 {
     const struct sigaction nowait = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT}, handled = {.sa_handler = ignore};
@@ -122,6 +130,7 @@ static void act(const char *deed)
     if (IS("join")) { (void)pthread_create(&thread, NULL, spin, NULL), (void)pthread_join(thread, NULL); }
     if (IS("read")) { (void)!read(open("/dev/zero", O_RDONLY) < 0 ? 0 : 0, &(char){0}, 0), hang_at_end(); }
     if (IS("thread")) { start(spin); }
+    if (IS("openmp")) { work_together(); }
     if (IS("threads")) { for (int i = 0; i < 8; i++) { start(spin); } }
     if (IS("joined")) { (void)pthread_create(&thread, NULL, join_work, NULL), (void)pthread_join(thread, NULL); }
     if (IS("thread-crash")) { start(crash_soon), hang_at_end(); }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,4 +239,30 @@ int apart_run(const struct cli *cli, const struct apart_options *options, apart_
     }
     if (w.apart != NULL) { (void)munmap(w.apart, sizeof *w.apart); }
     return code;
+}
+
+struct in_thread {
+    void (*work)(void *context);
+    void *context;
+    stack_t stack; /* for handlers of signals */
+};
+
+static void *begin_thread(void *context)
+{
+    const struct in_thread *const t = context;
+    if ((t->stack.ss_flags & SS_DISABLE) == 0) { (void)sigaltstack(&t->stack, NULL); }
+    t->work(t->context);
+    return NULL;
+}
+
+void apart_in_thread(void (*work)(void *context), void *context)
+{
+    struct in_thread t = {.work = work, .context = context, .stack = {.ss_flags = SS_DISABLE}};
+    pthread_t thread;
+    (void)sigaltstack(NULL, &t.stack);
+    if (pthread_create(&thread, NULL, begin_thread, &t) == 0) {
+        (void)pthread_join(thread, NULL);
+    } else {
+        work(context);
+    }
 }

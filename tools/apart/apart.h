@@ -44,4 +44,8 @@ int apart_run(const struct cli *cli, const struct apart_options *options, apart_
 /** From here on, stdout is standard output again: for work that tells people what it does. */
 void apart_print(FILE *output);
 
+/** Does it in a thread that ends: OpenMP keeps a team of threads for each that had one, and a process that is forked
+ *  later from one with a team waits for its threads, which it has not. Without threads it is done here. */
+void apart_in_thread(void (*work)(void *context), void *context);
+
 #endif
