@@ -101,7 +101,7 @@ static const json_t *setting(const struct settings *s, const char *key)
     return value != NULL && !json_is_null(value) ? value : json_object_get(s->config, key);
 }
 
-/* What transformers would do, and redco-exec does not, changes what is generated: named, once. */
+/* Settings that transformers follows and redco-exec does not change the tokens: they are named. */
 static void warn_of_settings(const struct exec_args *args, const struct settings *s)
 {
     static const struct {
