@@ -201,7 +201,7 @@ static redco_status run_batches(struct judging *j, uint32_t batch, redco_error *
     const uint64_t own = redco_replica_at(t->mesh, t->at);
     const uint32_t rest = (uint32_t)(count % batch);
     redco_status st = whole > 0 ? open_batch(j, batch, err) : REDCO_OK;
-    const uint32_t first = whole > 0 ? batch : rest;
+    const uint32_t first = whole > 0 ? batch : rest > 0 ? rest : 1; /* there is an example */
     if (st == REDCO_OK && whole == 0) { st = open_batch(j, rest, err); }
     if (st == REDCO_OK && j->raw != NULL) {
         j->out->values = (uint32_t)(redco_type_elements(&j->predicted_type) / first);
