@@ -64,8 +64,8 @@ def own(doc):
 def slower(ask, question, than):
     """Is the answer to `question`, whose space holds that of `than`, the slower one?"""
     b = ask(than)
-    if b is None:
-        return None
+    if b is None or "priced as if it had" in ask.any(than, json=False, quiet=False).err:
+        return None  # what the engine lacks is in no free space, and a warning says so
     a = ask(question)
     if a is None:
         return f"does not fit, and the smaller space does: {step(b):.6g} s"
@@ -171,7 +171,10 @@ def strategies(ask, question, random):
     if not rows:
         return None
     row = random.choice(rows)
-    return same_row(ask, row, question.having(("--strategy", row["strategy"])), row["strategy"])
+    alone = question.having(("--strategy", row["strategy"]))
+    if not question.has("--engine"):  # the rows have the optimum's engine
+        alone = alone.having(("--engine", (doc["optimum"].get("engine") or row["engine"])["name"]))
+    return same_row(ask, row, alone, row["strategy"])
 
 
 @relation
@@ -231,6 +234,8 @@ def explain(ask, question, _):
 @relation
 def row(ask, question, random):
     """A row of --explain is what its option gives."""
+    if question.has("--objective"):
+        return None  # the rows are of what is minimised
     a = ask(question)
     rows = {name: change for name, change in (explained(ask, question) if a else {}).items()
             if re.fullmatch(r"(tp|pp|cp|micro-batch|recompute) \S+", name) and not question.has("--" + name.split()[0])}
@@ -536,6 +541,8 @@ def comm(ask, question, _):
     pairs = dict(own(fast)) if fast else {}
     if "--recompute" not in pairs or "--fix" not in pairs:
         return None
+    if any(pairs.get(option, "1") != "1" for option in ("--tp", "--pp", "--cp")):
+        return None  # which the objective leaves at 1 unless they are given
     asked = question.having(("--objective", "comm"), ("--recompute", pairs["--recompute"]))
     b = ask(asked.having(*((o, v) for o, v in pairs.items() if o != "--pp-chunks")))
     if b is None:

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXAMPLES_MAX = 1 << 24, STATE_BYTES_MAX = 1 << 30 };
+enum { EXAMPLES_MAX = 1 << 24 };
 
 struct redco_user_collector {
     const redco_user_pipeline_file *file;
@@ -35,18 +35,6 @@ static void forget(redco_user_collector *c)
 static redco_status no_memory(const char *name, redco_error *err)
 {
     return redco_fail(err, REDCO_ENOMEM, name, "no memory to collect examples");
-}
-
-redco_status redco_collector_check(const redco_user_pipeline *table, const char *path, redco_error *err)
-{
-    if (table->state_bytes > STATE_BYTES_MAX) {
-        return redco_fail(err, REDCO_EVALUE, path, "its .state_bytes is %llu; at most 2^30 are possible",
-                          (unsigned long long)table->state_bytes);
-    }
-    if (table->collect_epochs > 0 && table->collect == NULL) {
-        return redco_fail(err, REDCO_EVALUE, path, "has .collect_epochs, but no .collect");
-    }
-    return REDCO_OK;
 }
 
 redco_status redco_collector_create(const redco_user_pipeline_file *file, uint64_t seed, uint64_t global_batch,
