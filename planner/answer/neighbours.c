@@ -37,6 +37,8 @@ static bool has_shards(const redco_search_options *asked, const redco_machine *m
 static redco_status try_one(struct explorer *explorer, const redco_search_options *options, const char *what,
                             bool given)
 {
+    /* Context parallelism that is asked for may be beyond what was measured, which the question leaves out. */
+    const bool leads = !given && options->cp == explorer->options->cp;
     redco_search_options asked = *options;
     redco_search_result *result = NULL;
     redco_error why = {0};
@@ -73,7 +75,7 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
         neighbour->step_s = found->prediction.step_s;
         /* Another engine's plan is no plan of this one. */
         const bool same = strcmp(asked.workload.engine.name, inputs->choice.engine.name) == 0;
-        if (!given && same && redco_answer_beaten(explorer->options, found, explorer->answer)) {
+        if (leads && same && redco_answer_beaten(explorer->options, found, explorer->answer)) {
             st = redco_answer_adopt(explorer->options, found, explorer->answer, explorer->err);
         }
     }
