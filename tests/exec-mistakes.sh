@@ -121,7 +121,7 @@ for class in 3 -100 10; do printf '{"pixels": "%s", "digit": 0, "class": %s}\n' 
 refuse 2 'classes.jsonl:3: input "digit": cross_entropy: index 10 is neither below 0, which is masked, nor in \[0, 10)$' \
     redco-exec digits.json --pipeline classes.so --data classes.jsonl --steps 2
 run redco-exec digits.json --pipeline classes.so --data classes.jsonl --steps 2 --skip-bad
-grep -q 'classes.jsonl: 1 bad lines* ' err || bad 'a class too many is no bad line'
+grep -q 'classes.jsonl: 1 bad line' err || bad 'a class too many is no bad line'
 # A function that ends its process, whichever and in which program: one error, a code that is not 0, and no file.
 ends() { # WHERE SED: exit(0) where it is planned, measured and run
     build "$1" "s/^#include.*/&\n#include <stdlib.h>/; $2"

@@ -266,8 +266,8 @@ json_t *redco_frontier_to_json(const redco_frontier *f)
     json_t *const rows = json_array();
     for (uint32_t i = 0; i < f->count; i++) { (void)json_array_append_new(rows, row_json(&f->rows[i])); }
     return json_pack("{s:s,s:i,s:s,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-frontier", "version", 1,
-                     "model", f->model, "priced", f->priced, "currency", f->currency,
-                     "deadline_days", f->deadline_s > 0.0 ? json_real(f->deadline_s / 86400.0) : json_null(), "budget",
+                     "model", f->model, "priced", f->priced, "currency", f->currency, "deadline_days",
+                     f->deadline_s > 0.0 ? json_real(f->deadline_s / 86400.0) : json_null(), "budget",
                      f->budget > 0.0 ? json_real(f->budget) : json_null(), "chosen", index_json(f->chosen), "cheapest",
                      index_json(f->cheapest), "fastest", index_json(f->fastest), "least_energy", index_json(f->leanest),
                      "rows", rows);

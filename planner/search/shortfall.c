@@ -88,8 +88,8 @@ static bool fits(const redcoi_inputs *inputs, const redco_search_options *option
     redcoi_space_free(space);
     free(answer);
     const bool known = st == REDCO_OK && configuration != NULL && short_bytes <= 0;
-    return known && (options->would_fit == NULL ||
-                     options->would_fit(options->would_fit_context, inputs->machine, options));
+    return known &&
+           (options->would_fit == NULL || options->would_fit(options->would_fit_context, inputs->machine, options));
 }
 
 /* "WHAT REST would fit", and what quantity of the options is set to what; value "" leaves it free. */

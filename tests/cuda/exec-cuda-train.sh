@@ -114,12 +114,12 @@ whole() { # EXIT TEXT
 cuda MOCK_CUDA_CLOCK_ERROR=200000 -- --steps 3 --json --timeline trace.json
 whole 0 '^redco-exec: warning: trace.json: .* by [0-9.e-]* s, and the clock resolves'
 cuda -- --steps 3 --json --timeline /dev/full
-whole 2 ': /dev/full: cannot write'
+whole 3 ': /dev/full: cannot write'
 
 if [ "$ranks" -gt 1 ]; then
     plan --gpus 2 --strategy zero3
     cuda -- --steps 3 --json --timeline /dev/full --timeline-rank 1
-    whole 2 'rank 1, step 3: /dev/full: cannot write'
+    whole 3 'rank 1, step 3: /dev/full: cannot write'
     plan --gpus "$ranks" --strategy zero3
     cuda -- --steps 2 --check
     same "$ranks ranks"

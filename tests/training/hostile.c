@@ -121,17 +121,23 @@ static void act(const char *deed)
     if (IS("alarm")) { (void)alarm(1), hang_at_end(); }
     if (IS("timer")) { (void)setitimer(ITIMER_REAL, &soon, NULL), hang_at_end(); }
     if (IS("cpu")) { (void)setrlimit(RLIMIT_CPU, &(struct rlimit){1, 1}); }
-    if (IS("cpu")) { for (;;) { zero += 0; } }
+    if (IS("cpu")) {
+        for (;;) { zero += 0; }
+    }
     if (IS("thread-exit")) { pthread_exit(NULL); }
     if (IS("pause")) { hang_at_end(); }
-    if (IS("spin")) { for (;;) { zero += 0; } }
+    if (IS("spin")) {
+        for (;;) { zero += 0; }
+    }
     if (IS("deaf")) { block_all(), hang_at_end(); }
     if (IS("deaf-spin")) { block_all(), spin(NULL); }
     if (IS("join")) { (void)pthread_create(&thread, NULL, spin, NULL), (void)pthread_join(thread, NULL); }
     if (IS("read")) { (void)!read(open("/dev/zero", O_RDONLY) < 0 ? 0 : 0, &(char){0}, 0), hang_at_end(); }
     if (IS("thread")) { start(spin); }
     if (IS("openmp")) { work_together(); }
-    if (IS("threads")) { for (int i = 0; i < 8; i++) { start(spin); } }
+    if (IS("threads")) {
+        for (int i = 0; i < 8; i++) { start(spin); }
+    }
     if (IS("joined")) { (void)pthread_create(&thread, NULL, join_work, NULL), (void)pthread_join(thread, NULL); }
     if (IS("thread-crash")) { start(crash_soon), hang_at_end(); }
     if (IS("thread-leave")) { start(leave_soon), hang_at_end(); }
@@ -139,7 +145,9 @@ static void act(const char *deed)
     if (IS("printf")) { (void)printf("{\"printed\": 1}\n"); }
     if (IS("puts-part")) { (void)fputs("no line end", stdout); }
     if (IS("write")) { (void)!write(1, "written\n", 8); }
-    if (IS("print-much")) { for (int i = 0; i < 10000; i++) { (void)puts("printed and printed"); } }
+    if (IS("print-much")) {
+        for (int i = 0; i < 10000; i++) { (void)puts("printed and printed"); }
+    }
     if (IS("child-print")) { (void)!system("echo printed by a child"); }
     if (IS("sigchld-ignored")) { (void)signal(SIGCHLD, SIG_IGN); }
     if (IS("sigchld-nowait")) { (void)sigaction(SIGCHLD, &nowait, NULL); }

@@ -60,11 +60,11 @@ int cli_fail(const struct cli *cli, const redco_error *err);
 FILE *cli_output(const struct cli *cli);
 enum { CLI_CRASH_BYTES = 400 };
 
-/** From here on, cli_crash() knows of a function of a pipeline that crashes in this process or one that it started, which
- *  ends by the signal as before. */
+/** From here on, cli_crash() knows of a function of a pipeline that crashes in this process or one that it started,
+ * which ends by the signal as before. */
 void cli_tell_crashes(void);
-/** The command that says where, of a process that this one started: "addr2line -fe my.so 0x11a9 says where"; "": none crashed in a
- *  pipeline. */
+/** The command that says where, of a process that this one started: "addr2line -fe my.so 0x11a9 says where"; "": none
+ * crashed in a pipeline. */
 const char *cli_crash(void);
 /** "PROGRAM: warning: TEXT" on standard error unless --quiet. */
 void cli_warn(const struct cli *cli, const char *text);

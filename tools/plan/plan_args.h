@@ -24,7 +24,7 @@ struct plan_args {
     bool uniform_given;
     bool precisions; /* --precision auto */
     bool compare, explain, kept;
-    bool compare_engines;  /* --compare engines */
+    bool compare_engines; /* --compare engines */
     const char *out;
     const char *timeline;
     const char *report; /* HTML page; NULL: none */
