@@ -17,6 +17,9 @@ typedef redco_status (*redco_collector_predict)(void *context, uint32_t count, v
                                                 const int32_t key[2], double *values_out, uint32_t values,
                                                 redco_error *err);
 
+/** Checks the members of a table that are about it. @param path  for errors @return REDCO_EVALUE */
+redco_status redco_collector_check(const redco_user_pipeline *table, const char *path, redco_error *err);
+
 /** @param file  that has collect() or state_bytes; borrowed until it is freed */
 redco_status redco_collector_create(const redco_user_pipeline_file *file, uint64_t seed, uint64_t global_batch,
                                     redco_user_collector **collector_out, redco_error *err);

@@ -1,4 +1,5 @@
 
+#include "executor/pipeline/collector.h"
 #include "executor/pipeline/user_pipeline_internal.h"
 
 #include <dlfcn.h>
@@ -8,13 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    PARAMETERS_MAX = 100000,
-    INPUTS_MAX = 64,
-    TARGETS_MAX = REDCOI_TARGETS_MAX,
-    NAME_MAX_BYTES = 200,
-    STATE_BYTES_MAX = 1 << 30
-};
+enum { PARAMETERS_MAX = 100000, INPUTS_MAX = 64, TARGETS_MAX = REDCOI_TARGETS_MAX, NAME_MAX_BYTES = 200 };
 #define SYMBOL "redco_user_pipeline_table"
 static char layer_name[] = REDCOI_PIPELINE_LAYER;
 
@@ -344,19 +339,6 @@ static void check_training(redco_user_pipeline_shape *shape)
     }
 }
 
-/* Examples that it makes itself. */
-static redco_status check_collecting(const redco_user_pipeline *table, const char *path, redco_error *err)
-{
-    if (table->state_bytes > STATE_BYTES_MAX) {
-        return redco_fail(err, REDCO_EVALUE, path, "its .state_bytes is %llu; at most 2^30 are possible",
-                          (unsigned long long)table->state_bytes);
-    }
-    if (table->collect_epochs > 0 && table->collect == NULL) {
-        return redco_fail(err, REDCO_EVALUE, path, "has .collect_epochs, but no .collect");
-    }
-    return REDCO_OK;
-}
-
 static redco_status check_table(const redco_user_pipeline *table, const char *path, redco_error *err)
 {
     if (table->abi != REDCO_USER_PIPELINE_ABI) {
@@ -385,7 +367,7 @@ static redco_status check_table(const redco_user_pipeline *table, const char *pa
         return redco_fail(err, REDCO_EVALUE, path,
                           "its " SYMBOL " has .weight, but .step: gradients of its own are not weighed");
     }
-    return check_collecting(table, path, err);
+    return redco_collector_check(table, path, err);
 }
 
 redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, const char *name,
