@@ -380,7 +380,7 @@ static void signals_leave_nothing(void **state)
         (void)signal(SIGXFSZ, SIG_DFL);
         (void)setrlimit(RLIMIT_FSIZE, &small);
         const redco_status st = redco_file_write(path, contents, sizeof contents, &err);
-        _exit(st == REDCO_EIO && strstr(err.text, "File too large") != NULL ? 0 : 1);
+        _exit(st == REDCO_ESYSTEM && strstr(err.text, "File too large") != NULL ? 0 : 1);
     }
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
