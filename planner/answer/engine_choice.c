@@ -9,8 +9,8 @@
 
 enum { MOST_RIVALS = 16 };
 
-/* A brief search may miss the best layout by this: within it an engine is asked in full. */
-static const double brief_ratio = 0.05;
+/* A search with a limit may miss the best layout by this: within it an engine is asked without. */
+static const double limit_ratio = 0.05;
 /* Sums of the same numbers in another order differ by less. */
 static const double rounding_ratio = 1e-9;
 
@@ -24,22 +24,26 @@ static redco_status read_again(redco_question *question, redco_inputs *inputs, r
     return REDCO_OK;
 }
 
-/* Lists the engines that may take the default's place: measured on this GPU or its like, and with an exporter unless
- * the user asks for any. */
+/* Lists the engines that may take the default's place: measured on this GPU, where none was on GPUs like it, and with
+ * an exporter unless the user asks for any. */
 static redco_status list_rivals(const redco_question *question, const redco_inputs *inputs,
                                 const char *names_out[MOST_RIVALS], uint32_t *count_out, redco_error *err)
 {
     *count_out = 0;
-    for (size_t i = 0; redco_preset_at("engines", i) != NULL && *count_out < MOST_RIVALS; i++) {
-        redco_engine_file file;
-        const char *const name = redco_preset_at("engines", i)->name;
-        const redco_status st = redco_engine_file_read(name, &file, err);
-        if (st != REDCO_OK) { return st; }
-        if ((file.export_to[0] == '\0' && !question->try_engines) ||
-            !redco_engine_measured_like(&file, &inputs->machine.gpu) || strcmp(name, inputs->engine.engine.name) == 0) {
-            continue;
+    for (int like = 0; like < 2 && *count_out == 0; like++) {
+        for (size_t i = 0; redco_preset_at("engines", i) != NULL && *count_out < MOST_RIVALS; i++) {
+            redco_engine_file file;
+            const char *const name = redco_preset_at("engines", i)->name;
+            const redco_status st = redco_engine_file_read(name, &file, err);
+            if (st != REDCO_OK) { return st; }
+            const bool measured = like != 0 ? redco_engine_measured_like(&file, &inputs->machine.gpu)
+                                            : redco_engine_measured_on(&file, inputs->machine.gpu.name);
+            if (!measured || (file.export_to[0] == '\0' && !question->try_engines) ||
+                strcmp(name, inputs->engine.engine.name) == 0) {
+                continue;
+            }
+            names_out[(*count_out)++] = name; /* static */
         }
-        names_out[(*count_out)++] = name; /* static */
     }
     return REDCO_OK;
 }
@@ -52,7 +56,7 @@ struct offer {
     size_t lacks;         /* choices that were given and that it does not have */
 };
 
-/* @param limit_s  0, or slower plans are of no interest, and the search is brief */
+/* @param limit_s  0, or slower plans are of no interest */
 static redco_status ask_engine(const redco_question *question, const char *name, double limit_s, struct offer *offer,
                                redco_error *err)
 {
@@ -71,7 +75,6 @@ static redco_status ask_engine(const redco_question *question, const char *name,
         o->verify = false;
         o->no_remedies = true;
         o->top = 1;
-        o->brief = o->brief || limit_s > 0.0;
         if (limit_s > 0.0 && o->objective == REDCO_OBJECTIVE_STEP_TIME && o->strategy != REDCO_STRATEGY_AMSP) {
             o->limit_s = limit_s;
         }
@@ -132,9 +135,10 @@ static redco_status choose_fastest(redco_question *question, redco_inputs *input
     best = usual;
     for (uint32_t i = 0; i < count; i++) {
         struct offer offer;
-        const double limit_s = isinf(best.objective) ? 0.0 : best.objective * (1.0 + brief_ratio);
+        /* A plan that is priced as if its engine had what is asked for is no measure for one that has it. */
+        const double limit_s = isinf(best.objective) || best.lacks > 0 ? 0.0 : best.objective * (1.0 + limit_ratio);
         if ((st = ask_engine(question, rivals[i], limit_s, &offer, err)) != REDCO_OK) { return st; }
-        const bool close = limit_s > 0.0 && offer.objective >= best.objective * (1.0 - brief_ratio);
+        const bool close = limit_s > 0.0 && offer.objective >= best.objective * (1.0 - limit_ratio);
         if (close && !isinf(offer.objective) && (st = ask_engine(question, rivals[i], 0.0, &offer, err)) != REDCO_OK) {
             return st;
         }
