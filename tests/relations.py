@@ -194,7 +194,7 @@ def compare(ask, question, _):
 @relation
 def top(ask, question, _):
     """The first of the best is the answer, and none behind it is faster."""
-    if question.has("--layerwise"):
+    if question.has("--layerwise") or question.has("--tokens"):
         return None
     a, best = ask(question), ask.rows(question.having(("--top", "5")))
     if a is None:

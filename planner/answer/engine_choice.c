@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_RIVALS = 16 };
-
 /* A search with a limit may miss the best layout by this: within it an engine is asked without. */
 static const double limit_ratio = 0.05;
 /* Sums of the same numbers in another order differ by less. */
@@ -26,20 +24,19 @@ static redco_status read_again(redco_question *question, redco_inputs *inputs, r
 
 /* Lists the engines that may take the default's place: measured on this GPU, where none was on GPUs like it, and with
  * an exporter unless the user asks for any. */
-static redco_status list_rivals(const redco_question *question, const redco_inputs *inputs,
-                                const char *names_out[MOST_RIVALS], uint32_t *count_out, redco_error *err)
+redco_status redco_engine_rivals(const redco_inputs *inputs, bool any, const char *names_out[REDCO_MOST_RIVALS],
+                                 uint32_t *count_out, redco_error *err)
 {
     *count_out = 0;
     for (int like = 0; like < 2 && *count_out == 0; like++) {
-        for (size_t i = 0; redco_preset_at("engines", i) != NULL && *count_out < MOST_RIVALS; i++) {
+        for (size_t i = 0; redco_preset_at("engines", i) != NULL && *count_out < REDCO_MOST_RIVALS; i++) {
             redco_engine_file file;
             const char *const name = redco_preset_at("engines", i)->name;
             const redco_status st = redco_engine_file_read(name, &file, err);
             if (st != REDCO_OK) { return st; }
             const bool measured = like != 0 ? redco_engine_measured_like(&file, &inputs->machine.gpu)
                                             : redco_engine_measured_on(&file, inputs->machine.gpu.name);
-            if (!measured || (file.export_to[0] == '\0' && !question->try_engines) ||
-                strcmp(name, inputs->engine.engine.name) == 0) {
+            if (!measured || (file.export_to[0] == '\0' && !any) || strcmp(name, inputs->engine.engine.name) == 0) {
                 continue;
             }
             names_out[(*count_out)++] = name; /* static */
@@ -124,10 +121,10 @@ static void give_reason(const struct offer *usual, const struct offer *best, boo
  * run. The default is asked in full, and so is an engine that may be about as fast as the best so far. */
 static redco_status choose_fastest(redco_question *question, redco_inputs *inputs, redco_error *err)
 {
-    const char *rivals[MOST_RIVALS];
+    const char *rivals[REDCO_MOST_RIVALS];
     uint32_t count = 0;
     struct offer usual, best;
-    redco_status st = list_rivals(question, inputs, rivals, &count, err);
+    redco_status st = redco_engine_rivals(inputs, question->try_engines, rivals, &count, err);
     const redco_preset *const preset = redco_preset_find("engines", inputs->engine.engine.name);
     if (st != REDCO_OK || preset == NULL) { return st; }
     usual = (struct offer){.name = preset->name, .objective = (double)INFINITY, .short_bytes = UINT64_MAX};

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { REDCO_MOST_SIZES = 64, REDCO_MOST_LACKS = 20 };
+enum { REDCO_MOST_SIZES = 64, REDCO_MOST_LACKS = 20, REDCO_MOST_RIVALS = 16 };
 
 typedef struct redco_question {
     redco_input_names names;
@@ -49,6 +49,12 @@ redco_status redco_question_read(redco_question *question, redco_inputs *inputs_
  * where the cluster names one.
  *  @param inputs  of redco_question_read(); read again where another engine is taken, engine_reason says why */
 redco_status redco_question_settle(redco_question *question, redco_inputs *inputs, redco_error *err);
+
+/** Lists the engines that may take the default's place: measured on this GPU, or, where none was, on GPUs like it.
+ *  @param any        those without an exporter, too
+ *  @param names_out  static */
+redco_status redco_engine_rivals(const redco_inputs *inputs, bool any, const char *names_out[REDCO_MOST_RIVALS],
+                                 uint32_t *count_out, redco_error *err);
 
 /** Answers a variant of a settled question as it would be asked: where nobody named an engine, it is chosen anew.
  *  @param inputs   the settled question's

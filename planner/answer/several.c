@@ -2,13 +2,12 @@
 
 #include "planner/answer/priced.h"
 #include "planner/search/strategy.h"
-#include "topology/base/preset.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ENGINES = 64 };
+enum { MOST_ENGINES = REDCO_MOST_RIVALS + 1 };
 
 static redco_status list_new(uint32_t most, redco_answer_list **list_out, redco_error *err)
 {
@@ -255,13 +254,11 @@ redco_status redco_answer_engines(const redco_question *question, const redco_in
     redco_answer_list *list = NULL;
     redco_status st = list_new(MOST_ENGINES, &list, err);
     if (st == REDCO_OK) { st = answer_engine(question, question->names.engine, usual, gpus, plans, list, err); }
-    for (size_t i = 0; st == REDCO_OK && redco_preset_at("engines", i) != NULL; i++) {
-        const char *const name = redco_preset_at("engines", i)->name;
-        redco_engine_file file;
-        if (strcmp(name, usual) == 0 || list->count == MOST_ENGINES) { continue; }
-        st = redco_engine_file_read(name, &file, err);
-        if (st != REDCO_OK || !redco_engine_measured_like(&file, &inputs->machine.gpu)) { continue; }
-        st = answer_engine(question, name, name, gpus, plans, list, err);
+    const char *rivals[REDCO_MOST_RIVALS];
+    uint32_t count = 0;
+    if (st == REDCO_OK) { st = redco_engine_rivals(inputs, true, rivals, &count, err); }
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        st = answer_engine(question, rivals[i], rivals[i], gpus, plans, list, err);
     }
     return finish(st, list, list_out);
 }
