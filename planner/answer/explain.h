@@ -44,7 +44,7 @@ redco_status redco_would_help(const redco_inputs *inputs, const redco_search_opt
 typedef struct redco_neighbour {
     char what[48]; /**< "parameters 2x1" (with a multiplication sign), "tp 2", "pp 4", "micro-batch 2", "recompute full"
                     */
-    bool given;    /**< it is not what was asked for: the question fixes what it moves */
+    const char *aside; /**< why the question leaves it out: it fixes what is moved, say; static, NULL: it does not */
     bool feasible;
     double cost_ratio; /**< redco_candidate_ratio() */
     redco_parallelism parallelism;

@@ -33,12 +33,21 @@ static bool has_shards(const redco_search_options *asked, const redco_machine *m
     return true;
 }
 
+/* Free tensor parallelism stays inside what links join, and context parallelism within measured ranks
+ * (configurations.c); those that are given need not. @param given  the question fixes what is moved */
+static const char *reason_aside(const struct explorer *explorer, const redco_search_options *options, bool given,
+                                bool beats)
+{
+    const uint32_t domain = redco_machine_domain(&explorer->inputs->machine);
+    if (given) { return "not as given"; }
+    if (options->tp != explorer->options->tp && options->tp > domain) { return "beyond what links join"; }
+    return options->cp != explorer->options->cp && beats ? "beyond what was measured" : NULL;
+}
+
 /* @param given  the question fixes what is moved */
 static redco_status try_one(struct explorer *explorer, const redco_search_options *options, const char *what,
                             bool given)
 {
-    /* Context parallelism that is asked for may be beyond what was measured, which the question leaves out. */
-    const bool leads = !given && options->cp == explorer->options->cp;
     redco_search_options asked = *options;
     redco_search_result *result = NULL;
     redco_error why = {0};
@@ -47,7 +56,7 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
     const char *lacks[REDCO_MOST_LACKS];
     if (explorer->count == REDCO_MOST_NEIGHBOURS) { return REDCO_OK; }
     redco_neighbour *neighbour = &explorer->out[explorer->count++];
-    *neighbour = (redco_neighbour){.given = given};
+    *neighbour = (redco_neighbour){.feasible = false};
     (void)snprintf(neighbour->what, sizeof neighbour->what, "%s", what);
     redco_status st =
         redco_question_ask(explorer->question, inputs, (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node,
@@ -75,7 +84,9 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
         neighbour->step_s = found->prediction.step_s;
         /* Another engine's plan is no plan of this one. */
         const bool same = strcmp(asked.workload.engine.name, inputs->choice.engine.name) == 0;
-        if (leads && same && redco_answer_beaten(explorer->options, found, explorer->answer)) {
+        const bool beats = redco_answer_beaten(explorer->options, found, explorer->answer);
+        neighbour->aside = reason_aside(explorer, options, given, beats);
+        if (neighbour->aside == NULL && same && beats) {
             st = redco_answer_adopt(explorer->options, found, explorer->answer, explorer->err);
         }
     }

@@ -82,8 +82,8 @@ static json_t *neighbour_json(const redco_neighbour *other)
         if (other->reason[0] != '\0') { (void)json_object_set_new(json, "reason", json_string(other->reason)); }
         return json;
     }
-    return json_pack("{s:s,s:b,s:b,s:o,s:f,s:I,s:I,s:I,s:I,s:o,s:o,s:o}", "what", other->what, "feasible", 1, "given",
-                     other->given, "cost_ratio", ratio_json(other->cost_ratio), "step_s", other->step_s, "tp",
+    return json_pack("{s:s,s:b,s:s?,s:o,s:f,s:I,s:I,s:I,s:I,s:o,s:o,s:o}", "what", other->what, "feasible", 1, "aside",
+                     other->aside, "cost_ratio", ratio_json(other->cost_ratio), "step_s", other->step_s, "tp",
                      (json_int_t)other->parallelism.tp, "pp", (json_int_t)other->parallelism.pp, "cp",
                      (json_int_t)other->parallelism.cp, "micro_batch", (json_int_t)other->parallelism.micro_batch,
                      "parameters", mesh_json(other->shards.parameters), "gradients", mesh_json(other->shards.gradients),

@@ -24,8 +24,8 @@ void report_neighbours(const redco_neighbour *neighbours, size_t count, double l
         const redco_neighbour *other = &neighbours[i];
         table_row(table);
         table_cell(table, "%s", other->what);
-        if (other->feasible && other->given) {
-            table_rest(table, "not as given: %s, %s", format_time(other->step_s, like_s, time, sizeof time),
+        if (other->feasible && other->aside != NULL) {
+            table_rest(table, "%s: %s, %s", other->aside, format_time(other->step_s, like_s, time, sizeof time),
                        format_change(other->cost_ratio, p, sizeof p));
         } else if (other->feasible) {
             table_cell(table, "%s", format_change(other->cost_ratio, p, sizeof p));
