@@ -12,18 +12,26 @@ static const double limit_ratio = 0.05;
 /* Sums of the same numbers in another order differ by less. */
 static const double rounding_ratio = 1e-9;
 
-static redco_status read_again(redco_question *question, redco_inputs *inputs, redco_error *err)
+static uint64_t gpus_of(const redco_inputs *inputs)
+{
+    return (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node;
+}
+
+/* The inputs of another engine in place of those that were read, whose objects they take over. */
+static redco_status take_engine(redco_question *question, const char *name, redco_inputs *inputs, redco_error *err)
 {
     redco_inputs other;
-    const redco_status st = redco_question_read(question, &other, err);
+    question->names.engine = name;
+    question->engine_chosen = true;
+    const redco_status st = redco_inputs_read_like(inputs, &question->names, 0, &other, err);
     if (st != REDCO_OK) { return st; }
-    redco_inputs_free(inputs);
+    other.borrowed = inputs->borrowed;
+    other.comm_borrowed = inputs->comm_borrowed;
+    other.engine_named = false;
     *inputs = other;
     return REDCO_OK;
 }
 
-/* Lists the engines that may take the default's place: measured on this GPU, where none was on GPUs like it, and with
- * an exporter unless the user asks for any. */
 redco_status redco_engine_rivals(const redco_inputs *inputs, bool any, const char *names_out[REDCO_MOST_RIVALS],
                                  uint32_t *count_out, redco_error *err)
 {
@@ -54,8 +62,8 @@ struct offer {
 };
 
 /* @param limit_s  0, or slower plans are of no interest */
-static redco_status ask_engine(const redco_question *question, const char *name, double limit_s, struct offer *offer,
-                               redco_error *err)
+static redco_status ask_engine(const redco_question *question, const redco_inputs *read, const char *name,
+                               double limit_s, struct offer *offer, redco_error *err)
 {
     redco_question one = *question;
     redco_inputs inputs = {0};
@@ -64,20 +72,20 @@ static redco_status ask_engine(const redco_question *question, const char *name,
     const char *lacks[REDCO_MOST_LACKS];
     one.names.engine = name;
     *offer = (struct offer){.name = name, .objective = (double)INFINITY, .short_bytes = UINT64_MAX};
-    redco_status st = redco_question_read(&one, &inputs, &why);
-    if (st == REDCO_OK) {
-        redco_search_options *const o = &one.options;
-        redco_inputs_use_engine(&inputs, o);
-        offer->lacks = redco_options_lack(o, &inputs, lacks);
-        o->verify = false;
-        o->no_remedies = true;
-        o->top = 1;
-        if (limit_s > 0.0 && o->objective == REDCO_OBJECTIVE_STEP_TIME && o->strategy != REDCO_STRATEGY_AMSP) {
-            o->limit_s = limit_s;
-        }
-        st = redco_search_answer(&inputs, o, &found, &why);
-        redco_inputs_free(&inputs);
+    one.gpus = gpus_of(read);
+    redco_status st = redco_question_read_like(&one, read, &inputs, err);
+    if (st != REDCO_OK) { return st; }
+    redco_search_options *const o = &one.options;
+    redco_inputs_use_engine(&inputs, o);
+    offer->lacks = redco_options_lack(o, &inputs, lacks);
+    o->verify = false;
+    o->no_remedies = true;
+    o->top = 1;
+    if (limit_s > 0.0 && o->objective == REDCO_OBJECTIVE_STEP_TIME && o->strategy != REDCO_STRATEGY_AMSP) {
+        o->limit_s = limit_s;
     }
+    st = redco_search_answer(&inputs, o, &found, &why);
+    redco_inputs_free(&inputs);
     if (st == REDCO_EVALUE) { return REDCO_OK; } /* machine or model rule it out */
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     if (found->ranked_count > 0) {
@@ -128,31 +136,31 @@ static redco_status choose_fastest(redco_question *question, redco_inputs *input
     const redco_preset *const preset = redco_preset_find("engines", inputs->engine.engine.name);
     if (st != REDCO_OK || preset == NULL) { return st; }
     usual = (struct offer){.name = preset->name, .objective = (double)INFINITY, .short_bytes = UINT64_MAX};
-    if (count > 0 && (st = ask_engine(question, preset->name, 0.0, &usual, err)) != REDCO_OK) { return st; }
+    if (count > 0 && (st = ask_engine(question, inputs, preset->name, 0.0, &usual, err)) != REDCO_OK) { return st; }
     best = usual;
     for (uint32_t i = 0; i < count; i++) {
         struct offer offer;
         /* A plan that is priced as if its engine had what is asked for is no measure for one that has it. */
         const double limit_s = isinf(best.objective) || best.lacks > 0 ? 0.0 : best.objective * (1.0 + limit_ratio);
-        if ((st = ask_engine(question, rivals[i], limit_s, &offer, err)) != REDCO_OK) { return st; }
+        if ((st = ask_engine(question, inputs, rivals[i], limit_s, &offer, err)) != REDCO_OK) { return st; }
         const bool close = limit_s > 0.0 && offer.objective >= best.objective * (1.0 - limit_ratio);
-        if (close && !isinf(offer.objective) && (st = ask_engine(question, rivals[i], 0.0, &offer, err)) != REDCO_OK) {
+        if (close && !isinf(offer.objective) &&
+            (st = ask_engine(question, inputs, rivals[i], 0.0, &offer, err)) != REDCO_OK) {
             return st;
         }
         if (is_better(&offer, &best)) { best = offer; }
     }
     if (best.name == preset->name) {
-        const size_t used = strlen(inputs->engine_reason);
-        if (question->try_engines) {
-            (void)snprintf(inputs->engine_reason + used, sizeof inputs->engine_reason - used,
-                           "; auto: none of %u others measured on GPUs like this is faster", count);
+        const size_t used = strlen(inputs->engine_reason), rest = sizeof inputs->engine_reason - used;
+        if (question->try_engines && count == 0) {
+            (void)snprintf(inputs->engine_reason + used, rest, "; auto: no other engine was measured on such GPUs");
+        } else if (question->try_engines) {
+            (void)snprintf(inputs->engine_reason + used, rest, "; auto: none of %u others measured here is faster",
+                           count);
         }
         return REDCO_OK;
     }
-    question->names.engine = best.name;
-    question->engine_chosen = true;
-    if ((st = read_again(question, inputs, err)) != REDCO_OK) { return st; }
-    inputs->engine_named = false;
+    if ((st = take_engine(question, best.name, inputs, err)) != REDCO_OK) { return st; }
     give_reason(&usual, &best, question->try_engines, inputs);
     return REDCO_OK;
 }
@@ -171,15 +179,14 @@ redco_status redco_question_ask(const redco_question *question, const redco_inpu
                                 redco_error *err)
 {
     const char *lacks[REDCO_MOST_LACKS];
-    const uint64_t now = (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node;
     const bool named = question->names.engine != NULL && !question->engine_chosen;
-    const redco_engine *const stated = &options->workload.engine, *const engine = &inputs->choice.engine;
-    const bool traits = stated->moment_bytes != engine->moment_bytes ||
-                        stated->gradient_bytes != question->options.workload.engine.gradient_bytes;
+    const redco_engine *const changed = &options->workload.engine, *const engine = &question->options.workload.engine;
+    const bool traits =
+        changed->moment_bytes != engine->moment_bytes || changed->gradient_bytes != engine->gradient_bytes;
     redco_question one = *question;
     redco_inputs there = {0};
     /* A trait that is changed is the engine's. */
-    if (gpus == now && (named || traits)) {
+    if (gpus == gpus_of(inputs) && (named || traits)) {
         if (lacks_out != NULL) { *lacks_out = redco_options_lack(options, inputs, lacks); }
         return redco_search_answer(inputs, options, result_out, err);
     }
@@ -188,7 +195,7 @@ redco_status redco_question_ask(const redco_question *question, const redco_inpu
     one.options = *options;
     one.gpus = gpus;
     one.size_count = 0;
-    redco_status st = redco_question_read(&one, &there, err);
+    redco_status st = redco_question_read_like(&one, inputs, &there, err);
     if (st != REDCO_OK) { return st; }
     if ((st = redco_question_settle(&one, &there, err)) == REDCO_OK) {
         *options = one.options;

@@ -52,6 +52,15 @@ static redco_status use_split(redco_question *question, const redco_inputs *inpu
     return REDCO_OK;
 }
 
+/* @param inputs  freed on failure */
+static redco_status use_inputs(redco_question *question, redco_inputs *inputs, redco_error *err)
+{
+    use_rules(question, inputs);
+    const redco_status st = use_split(question, inputs, err);
+    if (st != REDCO_OK) { redco_inputs_free(inputs); }
+    return st;
+}
+
 redco_status redco_question_read(redco_question *question, redco_inputs *inputs_out, redco_error *err)
 {
     redco_status st = REDCO_EVALUE;
@@ -61,10 +70,14 @@ redco_status redco_question_read(redco_question *question, redco_inputs *inputs_
     }
     if (st != REDCO_OK) { return st; }
     redco_error_clear(err);
-    use_rules(question, inputs_out);
-    st = use_split(question, inputs_out, err);
-    if (st != REDCO_OK) { redco_inputs_free(inputs_out); }
-    return st;
+    return use_inputs(question, inputs_out, err);
+}
+
+redco_status redco_question_read_like(redco_question *question, const redco_inputs *like, redco_inputs *inputs_out,
+                                      redco_error *err)
+{
+    const redco_status st = redco_inputs_read_like(like, &question->names, question->gpus, inputs_out, err);
+    return st == REDCO_OK ? use_inputs(question, inputs_out, err) : st;
 }
 
 /* Bit of a schedule that is neither of what chunks say. */

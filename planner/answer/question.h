@@ -41,6 +41,9 @@ redco_question redco_question_default(void);
  *  @param inputs_out  freed with redco_inputs_free(); warnings: redco_cluster_warning(), redco_model_warning(),
  *                     redco_comm_warning() */
 redco_status redco_question_read(redco_question *question, redco_inputs *inputs_out, redco_error *err);
+/** The same for another engine or number of GPUs, question->gpus, of what was read: redco_inputs_read_like(). */
+redco_status redco_question_read_like(redco_question *question, const redco_inputs *like, redco_inputs *inputs_out,
+                                      redco_error *err);
 
 /** Settles whose steps are planned and puts that engine into the options. Where nobody named one (by --engine,
  *  --calibration or the cluster's file), the engine is taken whose plan is the fastest: among the GPU's default and

@@ -144,7 +144,8 @@ static redco_status lead_with_best(redco_answer_list *list, const redco_inputs *
         for (uint32_t k = 0; k < count && has; k++) { has = row->options.strategy != lacked[k]; }
         if (!has || !redco_answer_beaten(&first->options, row->best, first->result)) { continue; }
         st = redco_answer_adopt(&first->options, row->best, first->result, err);
-        first->options.workload = row->options.workload; /* recomputation may be of half layers */
+        first->options.workload = row->options.workload;         /* recomputation may be of half layers, */
+        first->options.tp_placement = row->options.tp_placement; /* and the rules better than GLPK's layouts */
         first->best = st == REDCO_OK ? &first->result->ranked[0] : NULL;
         moved = true;
     }
@@ -182,8 +183,8 @@ redco_status redco_answer_strategies(const redco_question *question, const redco
 }
 
 /* Each size is a question of its own, whose engine is chosen for it. */
-static redco_status answer_size(const redco_question *question, uint64_t gpus, bool plans, redco_answer_list *list,
-                                redco_error *err)
+static redco_status answer_size(const redco_question *question, const redco_inputs *read, uint64_t gpus, bool plans,
+                                redco_answer_list *list, redco_error *err)
 {
     redco_question one = *question;
     redco_assembler *own = NULL;
@@ -193,7 +194,7 @@ static redco_status answer_size(const redco_question *question, uint64_t gpus, b
     one.gpus = gpus;
     one.size_count = 0;
     redco_error why = {0};
-    redco_status st = redco_question_read(&one, inputs, &why);
+    redco_status st = redco_question_read_like(&one, read, inputs, &why);
     if (st != REDCO_OK) {
         free(inputs);
     } else {
@@ -213,28 +214,28 @@ static redco_status answer_size(const redco_question *question, uint64_t gpus, b
     return st;
 }
 
-redco_status redco_answer_sizes(const redco_question *question, bool plans, redco_answer_list **list_out,
-                                redco_error *err)
+redco_status redco_answer_sizes(const redco_question *question, const redco_inputs *inputs, bool plans,
+                                redco_answer_list **list_out, redco_error *err)
 {
     redco_answer_list *list = NULL;
     redco_status st = list_new(REDCO_MOST_SIZES, &list, err);
     for (uint32_t i = 0; i < question->size_count && st == REDCO_OK; i++) {
-        st = answer_size(question, question->sizes[i], plans, list, err);
+        st = answer_size(question, inputs, question->sizes[i], plans, list, err);
     }
     return finish(st, list, list_out);
 }
 
 /* @param engine  as --engine has it; NULL: the default */
-static redco_status answer_engine(const redco_question *question, const char *engine, const char *name, uint64_t gpus,
-                                  bool plans, redco_answer_list *list, redco_error *err)
+static redco_status answer_engine(const redco_question *question, const redco_inputs *read, const char *engine,
+                                  const char *name, bool plans, redco_answer_list *list, redco_error *err)
 {
     redco_input_names names = question->names;
     redco_assembler *own = NULL;
-    redco_answer_row *const row = append(list, name, gpus, &question->options);
+    redco_answer_row *const row = append(list, name, gpus_of(read), &question->options);
     redco_inputs *const inputs = calloc(1, sizeof *inputs);
     if (inputs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     names.engine = engine;
-    redco_status st = redco_inputs_read(&names, gpus, inputs, err);
+    redco_status st = redco_inputs_read_like(read, &names, 0, inputs, err);
     if (st != REDCO_OK) {
         free(inputs);
         return st;
@@ -250,15 +251,14 @@ redco_status redco_answer_engines(const redco_question *question, const redco_in
                                   redco_answer_list **list_out, redco_error *err)
 {
     const char *const usual = inputs->engine.engine.name;
-    const uint64_t gpus = gpus_of(inputs);
     redco_answer_list *list = NULL;
     redco_status st = list_new(MOST_ENGINES, &list, err);
-    if (st == REDCO_OK) { st = answer_engine(question, question->names.engine, usual, gpus, plans, list, err); }
+    if (st == REDCO_OK) { st = answer_engine(question, inputs, question->names.engine, usual, plans, list, err); }
     const char *rivals[REDCO_MOST_RIVALS];
     uint32_t count = 0;
     if (st == REDCO_OK) { st = redco_engine_rivals(inputs, true, rivals, &count, err); }
     for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-        st = answer_engine(question, rivals[i], rivals[i], gpus, plans, list, err);
+        st = answer_engine(question, inputs, rivals[i], rivals[i], plans, list, err);
     }
     return finish(st, list, list_out);
 }

@@ -38,9 +38,10 @@ redco_status redco_answer_strategies(const redco_question *question, const redco
                                      redco_answer_list **list_out, redco_error *err);
 
 /** A row for each of question->sizes: the answer that the size alone is given, with inputs and engine of its own.
- *  @param question  not settled */
-redco_status redco_answer_sizes(const redco_question *question, bool plans, redco_answer_list **list_out,
-                                redco_error *err);
+ *  @param question  not settled
+ *  @param inputs    that were read for it; freed after the list */
+redco_status redco_answer_sizes(const redco_question *question, const redco_inputs *inputs, bool plans,
+                                redco_answer_list **list_out, redco_error *err);
 
 /** The engine that is asked for first, its traits as they are stated, else the default; then those that were measured
  *  on this GPU. @param question  read, but not settled: each engine takes the options as they were given */

@@ -192,6 +192,34 @@ out:
     return st;
 }
 
+redco_status redco_inputs_read_like(const redco_inputs *like, const redco_input_names *names, uint64_t gpus,
+                                    redco_inputs *inputs_out, redco_error *err)
+{
+    redco_inputs inputs = {.cluster = like->cluster,
+                           .model = like->model,
+                           .machine = like->machine,
+                           .comm = like->comm,
+                           .tp_rules = like->tp_rules,
+                           .borrowed = true,
+                           .comm_borrowed = true};
+    redco_status st = REDCO_OK;
+    if (gpus != 0 && gpus != (uint64_t)like->machine.nodes * like->machine.gpus_per_node) {
+        inputs.comm = NULL;
+        inputs.comm_borrowed = false;
+        st = redco_cluster_machine(inputs.cluster, gpus, &inputs.machine, err);
+        if (st == REDCO_OK) {
+            st = redco_comm_create(&inputs.machine, names->profiles, names->profile_count, &inputs.comm, err);
+        }
+    }
+    if (st == REDCO_OK) { st = read_engine_and_calibration(names, &inputs, err); }
+    if (st != REDCO_OK) {
+        redco_inputs_free(&inputs);
+        return st;
+    }
+    *inputs_out = inputs;
+    return REDCO_OK;
+}
+
 void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options)
 {
     const redco_engine_file *const file = &inputs->engine;

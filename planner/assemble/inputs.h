@@ -43,11 +43,18 @@ typedef struct redco_inputs {
     char engine_reason[256];    /**< why that one, for people */
     redco_comm *comm;
     redco_user_rules *tp_rules; /**< NULL: RedCoast's alone */
+    bool borrowed;              /**< cluster, model and rules are those of other inputs, which stay until then */
+    bool comm_borrowed;         /**< and so is comm */
 } redco_inputs;
 
 /** @param gpus  0 = all that the cluster has */
 redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, redco_inputs *inputs_out,
                                redco_error *err);
+/** The same cluster, model and rules with another engine or number of GPUs: files, which may be pipes, are read once.
+ *  @param like  lends what is the same; freed last
+ *  @param gpus  0 = those of @p like */
+redco_status redco_inputs_read_like(const redco_inputs *like, const redco_input_names *names, uint64_t gpus,
+                                    redco_inputs *inputs_out, redco_error *err);
 /** Puts the engine into @p options: its traits at their precision, what it overlaps and in which schemes, unless given,
  *  and, where engine_limits is set, what it can run. Precision and recomputation of options->workload stay.
  */

@@ -225,10 +225,12 @@ redco_status redco_plan_case_open(const redco_plan *plan, const char *name, cons
 
 void redco_inputs_free(redco_inputs *inputs)
 {
-    redco_user_rules_free(inputs->tp_rules);
-    redco_comm_free(inputs->comm);
-    redco_cluster_free(inputs->cluster);
-    redco_model_free(inputs->model);
+    if (!inputs->comm_borrowed) { redco_comm_free(inputs->comm); }
+    if (!inputs->borrowed) {
+        redco_user_rules_free(inputs->tp_rules);
+        redco_cluster_free(inputs->cluster);
+        redco_model_free(inputs->model);
+    }
     *inputs = (redco_inputs){0};
 }
 

@@ -71,7 +71,7 @@ static redco_status add_sizes(const redco_frontier_question *asked, const redco_
     for (uint32_t i = 0; i < question->size_count; i++) {
         redco_answer_list *list = NULL;
         one.sizes[0] = question->sizes[i];
-        redco_status st = redco_answer_sizes(&one, false, &list, err);
+        redco_status st = redco_answer_sizes(&one, inputs, false, &list, err);
         if (st != REDCO_OK) { return st; }
         redco_frontier_row *const row = &frontier->rows[frontier->count++];
         row->cluster_index = cluster_index;

@@ -201,7 +201,7 @@ int answer_sweep(const struct plan_args *args, const redco_inputs *inputs)
                         .column = "GPUs",
                         .kind = REPORT_SIZES};
     redco_error err = {0};
-    int rc = begin(&list, redco_answer_sizes(&args->question, args->cli.json, &list.answers, &err), &err);
+    int rc = begin(&list, redco_answer_sizes(&args->question, inputs, args->cli.json, &list.answers, &err), &err);
     if (rc == CLI_RUN) {
         rc = args->cli.json ? print_json(&list, false) : print_table(&list);
         if (rc == CLI_DONE && !args->cli.json) { print_engines(list.answers); }
