@@ -4,6 +4,8 @@
 #include "planner/answer/priced.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 static bool fits(const redco_search_result *result)
 {
@@ -75,6 +77,9 @@ static redco_status explain(const redco_question *question, const redco_inputs *
         st = redco_question_ask(question, inputs, gpus_of(inputs), &freed, NULL, &answer->free_result, &why);
         if (st != REDCO_OK && st != REDCO_EVALUE) { return redco_fail(err, st, why.place, "%s", why.text); }
         st = REDCO_OK;
+        if (strcmp(freed.workload.engine.name, inputs->choice.engine.name) != 0) {
+            (void)snprintf(answer->free_engine, sizeof answer->free_engine, "%s", freed.workload.engine.name);
+        }
     }
     if ((wants & REDCO_ANSWER_LAYOUTS) != 0 && (st = compare_layouts(inputs, answer, err)) != REDCO_OK) { return st; }
     /* AMSP's T_comm knows neither memory nor compute, and its times are as measured, so there help has no meaning. */

@@ -33,9 +33,10 @@ typedef struct redco_answer {
     const redco_inputs *inputs;   /**< borrowed */
     redco_search_options options; /**< the question's, and what was chosen of them: sequence parallelism, placement */
     redco_search_result *result;  /**< ranked_count 0: nothing fits, and only this is filled */
-    redco_search_result *free_result; /**< with nothing fixed; NULL when nothing was, or no degree divides then */
-    redco_evidence *evidence;         /**< the calibration's; NULL: no runs of it ship */
-    char beyond[REDCO_EVIDENCE_TEXT]; /**< where the best lies outside of what was measured; "" = inside */
+    redco_search_result *free_result;    /**< with nothing fixed; NULL when nothing was, or no degree divides then */
+    char free_engine[REDCO_ENGINE_NAME]; /**< whose plan that is, where not that of this one's */
+    redco_evidence *evidence;            /**< the calibration's; NULL: no runs of it ship */
+    char beyond[REDCO_EVIDENCE_TEXT];    /**< where the best lies outside of what was measured; "" = inside */
     redco_search_result *inside; /**< for an answer beyond, the best inside; NULL or ranked_count 0: there is none */
     redco_assembler *assembler;  /**< made by redco_answer_plan() */
     redco_plan *plan;            /**< the best one's plan */

@@ -20,28 +20,21 @@ struct explorer {
     redco_error *err;
 };
 
-/* Meshes that are given are priced whether the engine has them or not. */
-static bool has_shards(const redco_search_options *asked, const redco_machine *machine, const redco_candidate *found)
+/* Meshes that are fixed are priced whether the engine has them or not: those of the question, then its neighbours'. */
+static bool has_shards(const struct explorer *explorer, const redco_search_options *asked, const redco_candidate *found)
 {
+    const redco_machine *const machine = &explorer->inputs->machine;
     const redco_mesh grid = redco_shard_grid(machine, &asked->workload.engine, &found->parallelism);
-    for (uint32_t i = 0; i < found->assignment_count && asked->states != 0; i++) {
+    const redco_shards *const fix = &explorer->options->fix;
+    const bool given = fix->parameters.gpus > 0 || fix->gradients.gpus > 0 || fix->optimizer.gpus > 0 ||
+                       explorer->options->strategy != REDCO_STRATEGY_ANY;
+    for (uint32_t i = 0; i < found->assignment_count && asked->states != 0 && !given; i++) {
         if (!redco_strategy_runs(asked->states, grid, found->parallelism.secondary,
                                  &found->assignments[i].config.shards)) {
             return false;
         }
     }
     return true;
-}
-
-/* Free tensor parallelism stays inside what links join, and context parallelism within measured ranks
- * (configurations.c); those that are given need not. @param given  the question fixes what is moved */
-static const char *reason_aside(const struct explorer *explorer, const redco_search_options *options, bool given,
-                                bool beats)
-{
-    const uint32_t domain = redco_machine_domain(&explorer->inputs->machine);
-    if (given) { return "not as given"; }
-    if (options->tp != explorer->options->tp && options->tp > domain) { return "beyond what links join"; }
-    return options->cp != explorer->options->cp && beats ? "beyond what was measured" : NULL;
 }
 
 /* @param given  the question fixes what is moved */
@@ -71,7 +64,7 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
     } else {
         const redco_candidate *found = &result->ranked[0];
         const bool has = lacking <= redco_options_lack(explorer->options, inputs, lacks);
-        if (!has || !has_shards(&asked, &inputs->machine, found)) {
+        if (!has || !has_shards(explorer, &asked, found)) {
             (void)snprintf(neighbour->reason, sizeof neighbour->reason, "%s does not %s", asked.workload.engine.name,
                            has ? "shard like this" : "have it");
             redco_search_result_free(result);
@@ -82,11 +75,13 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
         neighbour->parallelism = found->parallelism;
         neighbour->shards = redco_main_assignment(found)->config.shards;
         neighbour->step_s = found->prediction.step_s;
+        neighbour->aside =
+            given ? "not as given" : redco_search_leaves_out(&inputs->machine, explorer->options, &found->parallelism);
         /* Another engine's plan is no plan of this one. */
         const bool same = strcmp(asked.workload.engine.name, inputs->choice.engine.name) == 0;
-        const bool beats = redco_answer_beaten(explorer->options, found, explorer->answer);
-        neighbour->aside = reason_aside(explorer, options, given, beats);
-        if (neighbour->aside == NULL && same && beats) {
+        if (!same) {
+            (void)snprintf(neighbour->engine, sizeof neighbour->engine, "%s", asked.workload.engine.name);
+        } else if (neighbour->aside == NULL && redco_answer_beaten(explorer->options, found, explorer->answer)) {
             st = redco_answer_adopt(explorer->options, found, explorer->answer, explorer->err);
         }
     }

@@ -375,10 +375,9 @@ static uint64_t gpus_of(const redco_machine *machine)
 }
 
 /* @return whether measured rows hold context parallelism like this. */
-static bool is_measured_context(const struct lister *list, const redco_parallelism *parallelism)
+static bool is_measured_context(const redco_machine *machine, const redco_workload *w,
+                                const redco_parallelism *parallelism)
 {
-    const redco_workload *const w = &list->space->options.workload;
-    const redco_machine *const machine = list->inputs->machine;
     const uint64_t tokens = (uint64_t)parallelism->micro_batch * w->seq_len / parallelism->cp;
     const uint64_t ranks = (uint64_t)parallelism->tp * parallelism->cp;
     const bool scarce = w->global_batch < gpus_of(machine);
@@ -388,34 +387,47 @@ static bool is_measured_context(const struct lister *list, const redco_paralleli
 }
 
 /* @return whether the batch divides over the data-parallel ranks of these degrees, in such micro-batches. */
-static bool divides(const struct lister *list, const redco_parallelism *parallelism)
+static bool divides(const redco_machine *machine, const redco_workload *w, const redco_parallelism *parallelism)
 {
     const uint64_t each = (uint64_t)parallelism->tp * parallelism->cp * parallelism->pp;
-    const uint64_t gpus = gpus_of(list->inputs->machine);
-    return gpus % each == 0 &&
-           list->space->options.workload.global_batch % (gpus / each * parallelism->micro_batch) == 0;
+    const uint64_t gpus = gpus_of(machine);
+    return gpus % each == 0 && w->global_batch % (gpus / each * parallelism->micro_batch) == 0;
 }
 
 /* Degrees that no measured row has are tried where none of those that rows have would do in their place. It depends on
  * machine and batch alone, so that what is fixed only takes layouts away. */
-static bool replaces_context(const struct lister *list, redco_parallelism parallelism)
+static bool may_have_context(const redco_machine *machine, const redco_workload *w, redco_parallelism parallelism)
 {
+    if (is_measured_context(machine, w, &parallelism)) { return true; }
     for (parallelism.cp = 1; parallelism.cp <= LARGEST_CONTEXT; parallelism.cp++) {
-        if (list->space->options.workload.seq_len % parallelism.cp == 0 && is_measured_context(list, &parallelism) &&
-            divides(list, &parallelism)) {
+        if (w->seq_len % parallelism.cp == 0 && is_measured_context(machine, w, &parallelism) &&
+            divides(machine, w, &parallelism)) {
             return false;
         }
     }
     return true;
 }
 
-static bool keeps_depth(const struct lister *list, redco_parallelism parallelism)
+static bool may_have_depth(const redco_machine *machine, const redco_workload *w, redco_parallelism parallelism)
 {
-    if (list->space->options.pp != REDCO_DEGREE_MEASURED || parallelism.pp <= MEASURED_STAGES) { return true; }
+    if (parallelism.pp <= MEASURED_STAGES) { return true; }
     for (parallelism.pp = 1; parallelism.pp <= MEASURED_STAGES; parallelism.pp++) {
-        if (divides(list, &parallelism)) { return false; }
+        if (divides(machine, w, &parallelism)) { return false; }
     }
     return true;
+}
+
+const char *redco_search_leaves_out(const redco_machine *machine, const redco_search_options *options,
+                                    const redco_parallelism *parallelism)
+{
+    const redco_workload *const w = &options->workload;
+    if (options->tp == 0 && parallelism->tp > redco_machine_domain(machine)) { return "beyond what links join"; }
+    if (options->cp == REDCO_DEGREE_MEASURED &&
+        (parallelism->cp > LARGEST_CONTEXT || !may_have_context(machine, w, *parallelism))) {
+        return "beyond measured context parallelism";
+    }
+    return options->pp == REDCO_DEGREE_MEASURED && !may_have_depth(machine, w, *parallelism) ? "beyond measured stages"
+                                                                                             : NULL;
 }
 
 /* @return whether measured rows hold context parallelism like this, and no layout with less of it is as good: (cp, b)
@@ -424,8 +436,11 @@ static bool keeps_depth(const struct lister *list, redco_parallelism parallelism
 static bool keeps_context(const struct lister *list, const redco_parallelism *parallelism)
 {
     const redco_search_options *o = &list->space->options;
+    const redco_machine *const machine = list->inputs->machine;
     if (o->cp != REDCO_DEGREE_MEASURED || parallelism->cp == 1) { return true; }
-    if (!is_measured_context(list, parallelism)) { return replaces_context(list, *parallelism); }
+    if (!is_measured_context(machine, &o->workload, parallelism)) {
+        return may_have_context(machine, &o->workload, *parallelism);
+    }
     redco_parallelism less = *parallelism;
     const uint32_t both = o->micro_batch == 0 ? divisor_of_both(parallelism->cp, parallelism->micro_batch) : 1;
     less.cp /= both;
@@ -482,7 +497,10 @@ static redco_status add_degrees(struct lister *list, redco_parallelism paralleli
         if (per_rank % b != 0) { continue; }
         parallelism.micro_batch = (uint32_t)b;
         parallelism.micro_batches = per_rank / b;
-        if (!keeps_context(list, &parallelism) || !keeps_depth(list, parallelism)) { continue; }
+        if (!keeps_context(list, &parallelism) ||
+            (o->pp == REDCO_DEGREE_MEASURED && !may_have_depth(list->inputs->machine, &o->workload, parallelism))) {
+            continue;
+        }
         if ((st = add_cp_types(list, parallelism, &any)) != REDCO_OK) { return st; }
     }
     return any ? REDCO_OK : REDCO_EVALUE;

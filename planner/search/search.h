@@ -135,6 +135,11 @@ typedef struct redco_candidate {
 /** @return whether the engine offers a policy of recomputation. */
 bool redco_search_offers(const redco_search_options *options, redco_recompute policy);
 
+/** The reason why a search with these options leaves degrees out that it would price if they were given: static, NULL:
+ *  it does not. @param parallelism  a layout that was found with some of them given */
+const char *redco_search_leaves_out(const redco_machine *machine, const redco_search_options *options,
+                                    const redco_parallelism *parallelism);
+
 /** Why nothing fits, or null values when something does. */
 typedef struct redco_shortfall {
     uint64_t short_bytes;      /**< the leanest strategy needs this much more */

@@ -206,7 +206,7 @@ static void print_one(const struct shown *shown)
     report_schedule(&best->parallelism);
     if (shown->answer->helped) { report_help(shown->answer->help, REDCO_HELP_COUNT); }
     if (shown->answer->free_result != NULL && shown->answer->free_result->ranked_count > 0) {
-        report_free_optimum(args, best, &shown->answer->free_result->ranked[0]);
+        report_free_optimum(args, best, &shown->answer->free_result->ranked[0], shown->answer->free_engine);
     }
     report_engine(shown->inputs);
     report_evidence(shown->answer, shown->inputs, args->explain);

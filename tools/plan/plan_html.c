@@ -322,12 +322,14 @@ static void write_neighbours(FILE *out, const struct plan_html *page)
         if (other->feasible) {
             html_element(out, "<td>", "%s", format_time(other->step_s, like_s, a, sizeof a));
             html_element(out, "<td>", "%s", format_change(other->cost_ratio, a, sizeof a));
-            html_element(out, "<td class=r>", "%s, %llu" TIMES "%u, %s %s %s",
+            html_element(out, "<td class=r>", "%s%s%s, %llu" TIMES "%u, %s %s %s%s%s",
+                         other->aside != NULL ? other->aside : "", other->aside != NULL ? ": " : "",
                          report_degrees(&other->parallelism, " ", ", ", degrees, sizeof degrees),
                          (unsigned long long)other->parallelism.micro_batches, other->parallelism.micro_batch,
                          report_mesh(other->shards.parameters, a, sizeof a),
                          report_mesh(other->shards.gradients, b, sizeof b),
-                         report_mesh(other->shards.optimizer, c, sizeof c));
+                         report_mesh(other->shards.optimizer, c, sizeof c), other->engine[0] != '\0' ? ", by " : "",
+                         other->engine);
         } else if (other->reason[0] != '\0') {
             html_element(out, "<td class=r colspan=3>", "impossible: %s", other->reason);
         } else {

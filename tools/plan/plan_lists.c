@@ -3,6 +3,7 @@
 
 #include "planner/answer/several.h"
 #include "planner/search/strategy.h"
+#include "tools/cli/text_table.h"
 #include "tools/plan/plan_html.h"
 #include "tools/plan/plan_report.h"
 #include "topology/base/text.h"
@@ -182,11 +183,12 @@ int answer_compare(const struct plan_args *args, const redco_inputs *inputs)
 static void print_engines(const redco_answer_list *answers)
 {
     const char *last = "", *between = "engine    ";
+    char gpus[32];
     for (uint32_t i = 0; i < answers->count; i++) {
         const redco_answer_row *const row = &answers->rows[i];
         const char *const name = row->best != NULL ? row->inputs->engine.engine.name : last;
         if (strcmp(name, last) == 0) { continue; }
-        (void)printf("%s%s from %llu GPUs on", between, name, (unsigned long long)row->gpus);
+        (void)printf("%s%s from %s GPUs on", between, name, format_count(row->gpus, gpus, sizeof gpus));
         last = name;
         between = ", ";
     }
@@ -211,6 +213,18 @@ int answer_sweep(const struct plan_args *args, const redco_inputs *inputs)
     return rc;
 }
 
+/* The engine that the question alone would take, and why. */
+static redco_status find_taken(const struct plan_args *args, const redco_inputs *inputs, redco_inputs *taken_out,
+                               redco_error *err)
+{
+    redco_question one = args->question;
+    redco_status st = redco_question_read_like(&one, inputs, taken_out, err);
+    if (st == REDCO_OK && (st = redco_question_settle(&one, taken_out, err)) != REDCO_OK) {
+        redco_inputs_free(taken_out);
+    }
+    return st;
+}
+
 int answer_engines(const struct plan_args *args, const redco_inputs *inputs)
 {
     struct list list = {.args = args,
@@ -218,23 +232,26 @@ int answer_engines(const struct plan_args *args, const redco_inputs *inputs)
                         .title = "Engines side by side",
                         .column = "<engine",
                         .kind = REPORT_STRATEGIES};
-    const char *const usual = inputs->engine.engine.name;
     redco_error err = {0};
-    const redco_status st = redco_answer_engines(&args->question, inputs, args->cli.json, &list.answers, &err);
+    redco_inputs taken = {0};
+    redco_status st = redco_answer_engines(&args->question, inputs, args->cli.json, &list.answers, &err);
     if (st == REDCO_OK) { redco_answer_list_sort(list.answers); }
+    if (st == REDCO_OK) { st = find_taken(args, inputs, &taken, &err); }
     int rc = begin(&list, st, &err);
     if (rc == CLI_RUN) {
+        const char *const name = taken.engine.engine.name;
         for (uint32_t i = 0; i < list.answers->count; i++) {
-            list.rows[i].marked = strcmp(list.rows[i].name, usual) == 0;
+            list.rows[i].marked = strcmp(list.rows[i].name, name) == 0;
         }
         rc = args->cli.json ? print_json(&list, false) : print_table(&list);
         if (rc == CLI_DONE && !args->cli.json) {
-            (void)printf("* %s is the %s: %s\n", usual, inputs->engine_named ? "one asked for" : "default here",
-                         inputs->engine_reason);
+            (void)printf("* %s is %s: %s\n", name,
+                         inputs->engine_named ? "the one asked for" : "taken where none is named", taken.engine_reason);
         }
         rc = finish(&list, rc, CLI_DONE, list.answers->any_fits);
     }
     redco_answer_list_free(list.answers);
+    redco_inputs_free(&taken);
     return rc;
 }
 

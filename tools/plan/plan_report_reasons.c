@@ -30,12 +30,13 @@ void report_neighbours(const redco_neighbour *neighbours, size_t count, double l
         } else if (other->feasible) {
             table_cell(table, "%s", format_change(other->cost_ratio, p, sizeof p));
             table_cell(table, "%s", format_time(other->step_s, like_s, time, sizeof time));
-            table_rest(table, "best then %s, %llu" TIMES "%u, %s %s %s",
+            table_rest(table, "best then %s, %llu" TIMES "%u, %s %s %s%s%s",
                        report_degrees(&other->parallelism, " ", ", ", degrees, sizeof degrees),
                        (unsigned long long)other->parallelism.micro_batches, other->parallelism.micro_batch,
                        report_mesh(other->shards.parameters, p, sizeof p),
                        report_mesh(other->shards.gradients, g, sizeof g),
-                       report_mesh(other->shards.optimizer, os, sizeof os));
+                       report_mesh(other->shards.optimizer, os, sizeof os), other->engine[0] != '\0' ? ", by " : "",
+                       other->engine);
         } else if (other->reason[0] != '\0') {
             table_rest(table, "impossible: %s", other->reason);
         } else {
@@ -189,7 +190,8 @@ static void print_fixed(const redco_search_options *options)
     if (options->scheme_fixed) { (void)printf("%s%s", comma, redco_scheme_words[options->scheme]); }
 }
 
-void report_free_optimum(const struct plan_args *args, const redco_candidate *mine, const redco_candidate *best)
+void report_free_optimum(const struct plan_args *args, const redco_candidate *mine, const redco_candidate *best,
+                         const char *engine)
 {
     char p[SHORT];
     char g[SHORT];
@@ -207,14 +209,14 @@ void report_free_optimum(const struct plan_args *args, const redco_candidate *mi
         return;
     }
     char degrees[SHORT];
-    (void)printf(": %s%s against the free optimum\n%*s%s%s with %s, %llu micro-%s of %u, %s %s %s\n",
+    (void)printf(": %s%s against the free optimum\n%*s%s%s with %s, %llu micro-%s of %u, %s %s %s%s%s\n",
                  format_change(ratio, change, sizeof change), comm ? " T_comm" : "", LABEL, "", comm ? "T_comm " : "",
                  format_time(free_s, free_s, time, sizeof time),
                  report_degrees(&best->parallelism, " = ", ", ", degrees, sizeof degrees),
                  (unsigned long long)best->parallelism.micro_batches,
                  best->parallelism.micro_batches == 1 ? "batch" : "batches", best->parallelism.micro_batch,
                  report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),
-                 report_mesh(shards.optimizer, os, sizeof os));
+                 report_mesh(shards.optimizer, os, sizeof os), engine[0] != '\0' ? ", by " : "", engine);
 }
 
 void report_shortfall(const redco_shortfall *shortfall)
