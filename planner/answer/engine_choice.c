@@ -1,5 +1,6 @@
 /* The engine whose steps are planned where nobody names one, and with --engine auto. */
 #include "planner/answer/priced.h"
+#include "planner/answer/pricing.h"
 #include "planner/answer/question.h"
 #include "topology/base/preset.h"
 
@@ -9,8 +10,6 @@
 
 /* A search with a limit may miss the best layout by this: within it an engine is asked without. */
 static const double limit_ratio = 0.05;
-/* Sums of the same numbers in another order differ by less. */
-static const double rounding_ratio = 1e-9;
 
 static uint64_t gpus_of(const redco_inputs *inputs)
 {
@@ -106,7 +105,7 @@ static bool is_better(const struct offer *offer, const struct offer *best)
     if (isinf(best->objective) || offer->lacks != best->lacks) {
         return isinf(best->objective) ? offer->lacks <= best->lacks : offer->lacks < best->lacks;
     }
-    return offer->objective < best->objective * (1.0 - rounding_ratio);
+    return offer->objective < best->objective * (1.0 - redcoi_rounding_ratio);
 }
 
 /* Says why another engine was taken. */

@@ -1,10 +1,8 @@
 /* Choices that no single search makes: the grain of recomputation, and who places tensors of tensor parallelism. */
 #include "planner/answer/priced.h"
+#include "planner/answer/pricing.h"
 
 #include <math.h>
-
-/* Answers that differ by less are equally fast, as among layouts (priced.c). */
-static const double tie_ratio = 1e-3;
 
 /* @return whether the search may choose between both */
 static bool has_both(const redco_search_options *options)
@@ -40,8 +38,9 @@ static redco_status search_grains(const redco_inputs *inputs, redco_search_optio
         redco_search_result_free(whole);
         return redco_fail(err, st, why.place, "%s", why.text);
     }
-    const bool better = half->ranked_count > 0 && (!fits || half->ranked[0].prediction.step_s <
-                                                                whole->ranked[0].prediction.step_s * (1.0 - tie_ratio));
+    const bool better =
+        half->ranked_count > 0 &&
+        (!fits || half->ranked[0].prediction.step_s < whole->ranked[0].prediction.step_s * (1.0 - redcoi_tie_ratio));
     redco_search_result_free(better ? whole : half);
     if (!better) { return REDCO_OK; }
     *result_out = half;
@@ -72,7 +71,7 @@ redco_status redco_search_answer(const redco_inputs *inputs, redco_search_option
         return redco_fail(err, st, why.place, "%s", why.text);
     }
     /* The gaps that both searches may leave are no difference. */
-    const double least_ratio = 1.0 - fmax(1e-9, options->gap_ratio);
+    const double least_ratio = 1.0 - fmax(redcoi_rounding_ratio, options->gap_ratio);
     const bool fits = (*result_out)->ranked_count > 0;
     const bool better =
         found->ranked_count > 0 && (!fits || value_of(options, found) < value_of(options, *result_out) * least_ratio);

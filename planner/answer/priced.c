@@ -9,18 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums of the same numbers in another order differ by less. */
-static const double rounding_ratio = 1e-9;
-/* Steps that differ by less are equally fast: the closed form's order, which knows memory, decides. */
-static const double tie_ratio = 1e-3;
+const double redcoi_rounding_ratio = 1e-9;
+const double redcoi_tie_ratio = 1e-3;
 
-enum { ROOMIER_TRIED = 6 }; /* layouts simulated that need more memory than there is */
-
-/* Layouts whose recurrence is no further above the answer are likely to be faster. */
-static const double likely_ratio = 0.01;
-/* Layouts are listed beside one answer whose closed form is no further above the best than this, and others that may be
- * faster by more than this. */
-static const double look_ratio = 0.04, aim_ratio = 0.015;
 enum { COMM_OTHERS = 64 }; /* listed beside one answer of least communication */
 
 redco_status redco_costs_of(const redco_inputs *inputs, const redco_search_options *options, redco_costs **costs_out,
@@ -69,7 +60,7 @@ static void sort(redco_candidate *ranked, uint32_t count)
     for (uint32_t i = 1; i < count; i++) {
         const redco_candidate moved = ranked[i];
         uint32_t at = i;
-        while (at > 0 && moved.prediction.step_s < ranked[at - 1].prediction.step_s * (1.0 - rounding_ratio)) {
+        while (at > 0 && moved.prediction.step_s < ranked[at - 1].prediction.step_s * (1.0 - redcoi_rounding_ratio)) {
             ranked[at] = ranked[at - 1];
             at--;
         }
@@ -211,33 +202,6 @@ void redcoi_counts_add(redco_search_counts *to, const redco_search_counts *from)
     to->simulated += from->simulated;
 }
 
-/* The fastest layout with more memory: of those listed the few that are likely to be faster than the answer. */
-static redco_status price_roomier(redcoi_pricing *p, redco_error *err)
-{
-    redco_search_result *const result = p->result;
-    const double answer_s = result->ranked[0].prediction.step_s;
-    double paced_s[REDCO_ROOMIER_MAX];
-    redco_status st = REDCO_OK;
-    for (uint32_t i = 0; i < result->roomier_count && st == REDCO_OK; i++) {
-        redco_paced paced;
-        st = redcoi_expect(p, &result->roomier[i], &paced, err);
-        paced_s[i] = paced.step_s;
-    }
-    for (int tries = 0; tries < ROOMIER_TRIED && st == REDCO_OK; tries++) {
-        redco_error why = {.status = REDCO_OK};
-        uint32_t next = 0;
-        for (uint32_t i = 1; i < result->roomier_count; i++) { next = paced_s[i] < paced_s[next] ? i : next; }
-        const double best_s = fmin(answer_s, p->roomier_s);
-        if (next == result->roomier_count || paced_s[next] > best_s * (1.0 + likely_ratio)) { break; }
-        paced_s[next] = (double)INFINITY;
-        if (price_candidate(p->costs, &result->roomier[next], &p->operators, &why) == REDCO_OK) {
-            redcoi_note_roomier(p, &result->roomier[next]); /* one that cannot be laid out is none */
-        }
-    }
-    result->roomier_s = fmin(answer_s, p->roomier_s);
-    return st;
-}
-
 static void lead(redco_search_result *result, uint32_t index)
 {
     const redco_candidate first = result->ranked[index];
@@ -258,9 +222,9 @@ static void choose_leader(redcoi_pricing *p)
     if (!p->simulates) { return; }
     for (uint32_t i = 1; i < result->ranked_count; i++) {
         const double best_s = result->ranked[best].prediction.step_s;
-        if (result->ranked[i].prediction.step_s < best_s * (1.0 - rounding_ratio)) { best = i; }
+        if (result->ranked[i].prediction.step_s < best_s * (1.0 - redcoi_rounding_ratio)) { best = i; }
     }
-    const double least_s = result->ranked[0].prediction.step_s * (1.0 - (own ? tie_ratio : 0.0));
+    const double least_s = result->ranked[0].prediction.step_s * (1.0 - (own ? redcoi_tie_ratio : 0.0));
     if (result->ranked[best].prediction.step_s < least_s) { lead(result, best); }
     result->by_simulation = result->ranked[0].assignments != p->own;
     p->moved = p->moved || result->by_simulation;
@@ -277,7 +241,7 @@ static void set_proof(redcoi_pricing *p)
         result->status = result->gap_ratio <= p->options->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
     }
     if (!p->simulates || p->options->layerwise || p->options->limit_s > 0.0) { return; }
-    result->within_ratio = fmax(tie_ratio, 1.0 - p->unlisted_s / first->prediction.step_s);
+    result->within_ratio = fmax(redcoi_tie_ratio, 1.0 - p->unlisted_s / first->prediction.step_s);
     if (result->candidates == 1) { result->within_ratio = 0.0; }
 }
 
@@ -322,7 +286,7 @@ static redco_status verify_by_simulation(redcoi_pricing *p, redco_error *err)
     if (st != REDCO_OK || count == 0) { return st; }
     result->verify_simulated_s = best_s;
     const double allowed_s = result->ranked[0].prediction.step_s * (1.0 - fmax(0.0, result->within_ratio));
-    if (best_s < allowed_s * (1.0 - rounding_ratio)) { result->verify_failed = true; }
+    if (best_s < allowed_s * (1.0 - redcoi_rounding_ratio)) { result->verify_failed = true; }
     return REDCO_OK;
 }
 
@@ -407,10 +371,7 @@ static redco_search_options listing(const redcoi_pricing *p)
     if (o.layerwise) { return o; }
     if (p->asked > 1) { o.top = p->asked < REDCOI_BEST_FEW ? REDCOI_BEST_FEW : p->asked; }
     if (p->simulates) {
-        o.others = redcoi_shortlist_others(o.brief);
-        o.others_alone = o.limit_s > 0.0;
-        o.look_ratio = look_ratio;
-        o.aim_ratio = aim_ratio;
+        redcoi_shortlist_ask(&o);
     } else if (!minimises_steps(&o)) {
         o.others = COMM_OTHERS;
     }
@@ -448,7 +409,7 @@ static redco_status search_priced(const redco_inputs *inputs, const redco_search
     if (st != REDCO_OK || p.result->ranked_count == 0) { goto out; }
     cut(p.result, wanted);
     set_proof(&p);
-    if (p.simulates && searched.others > 0 && options->roomier_ratio > 0.0) { st = price_roomier(&p, err); }
+    if (p.simulates && searched.others > 0 && options->roomier_ratio > 0.0) { st = redcoi_shortlist_roomier(&p, err); }
     if (st == REDCO_OK && options->verify && p.simulates && !options->layerwise && wanted == 1) {
         st = verify_by_simulation(&p, err);
     }
@@ -491,7 +452,7 @@ bool redco_answer_beaten(const redco_search_options *options, const redco_candid
                          const redco_search_result *result)
 {
     return result->ranked_count == 0 ||
-           objective_of(options, candidate) < objective_of(options, &result->ranked[0]) * (1.0 - tie_ratio);
+           objective_of(options, candidate) < objective_of(options, &result->ranked[0]) * (1.0 - redcoi_tie_ratio);
 }
 
 redco_status redco_answer_adopt(const redco_search_options *options, const redco_candidate *candidate,
@@ -515,7 +476,7 @@ redco_status redco_answer_adopt(const redco_search_options *options, const redco
     result->status = fits && result->gap_ratio <= options->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
     if (result->within_ratio > 0.0) { /* the same step is not undercut, whatever leads */
         const double least_s = before_s * (1.0 - result->within_ratio);
-        result->within_ratio = fmax(tie_ratio, 1.0 - least_s / result->ranked[0].prediction.step_s);
+        result->within_ratio = fmax(redcoi_tie_ratio, 1.0 - least_s / result->ranked[0].prediction.step_s);
     }
     return REDCO_OK;
 }
@@ -526,7 +487,7 @@ static redco_status lead_with_uniform(const redco_search_options *options, redco
 {
     if (uniform->ranked_count == 0) { return REDCO_OK; }
     if (result->ranked_count > 0 && objective_of(options, &uniform->ranked[0]) >=
-                                        objective_of(options, &result->ranked[0]) * (1.0 - rounding_ratio)) {
+                                        objective_of(options, &result->ranked[0]) * (1.0 - redcoi_rounding_ratio)) {
         return REDCO_OK;
     }
     return redco_answer_adopt(options, &uniform->ranked[0], result, err);

@@ -18,21 +18,23 @@ redco_status redco_costs_of(const redco_inputs *inputs, const redco_search_optio
 redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidate, redco_error *err);
 
 /** redco_search(), then:
- *  - of one answer asked for, those join that are near the best or may be faster at their gap (gaps.h), also such that
- *    the search counts up to a fifth of the memory too large and whose fullest stage, by the closed form, is not;
- *  - what is likely to be faster than the answers at hand is simulated, by the recurrence of its schedule
- *    (redco_cost_paced()), then what may be by more than 1.5 %, where there are operators for all of that. One that
- *    cannot be laid out is left out;
+ *  - those join that are near the best or may be faster at their gap (gaps.h), also such whose fullest stage is too
+ * large by the closed form by up to redco_memory_ratio;
+ *  - what is likely to be faster than the answer at hand, and to fit by what was learnt of layouts like it, is
+ * simulated in the order of the recurrence of its schedule (redco_cost_paced()), then what may be by more than 1.5 %,
+ * where there are operators for all of that. One that cannot be laid out is left out;
  *  - with options->roomier_ratio the fastest layout with so much more memory is simulated, too (roomier_s);
- *  - of one answer asked for the fastest by the simulator leads unless the search's own is within 0.1 % of it
- *    (by_simulation says which); of several the simulated step orders all (equal ones, to 1e-9, keep their order);
+ *  - the fastest by the simulator leads unless the search's own is within 0.1 % of it (by_simulation says which). Of
+ *    several answers asked for the others follow in the order of their simulated steps (equal ones, to 1e-9, keep their
+ *    order);
  *  - where the simulator finds the search's own answer too large for the memory, a leaner one is searched for; others
- *    that are too large are left out;
+ *    that are too large are left out. Where communication is minimised, the first that fits leads;
  *  - gap_ratio and status say how far the closed form of the answer that leads in the end is above the first search's
  *    bound; within_ratio how much faster by the simulator another layout could be;
  *  - with options->verify a space of fewer layouts than REDCO_RANKED_MAX is simulated whole;
- *  - the leanest strategy of a space in which the closed form finds nothing that fits is priced, too, and is the
- *    answer if the simulator says that it fits: a layout that is given is judged by the simulator alone. */
+ *  - the leanest strategy of a space in which nothing is found that fits is priced, too, and is the answer if the
+ *    simulator says that it fits: a layout that is given is judged by the simulator alone;
+ *  - layouts that may differ by layer are searched beside those that are alike, and the faster ones lead. */
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,
                                  redco_search_result **result_out, redco_error *err);
 /** @param copy_out  its assignments are freed with free(), and its split with them */

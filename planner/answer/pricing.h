@@ -35,8 +35,13 @@ typedef struct redcoi_pricing {
     double roomier_s;            /**< the fastest that is too large, but not by more than options->roomier_ratio */
 } redcoi_pricing;
 
-/** The search's effort for one answer, or for one of many (options.brief). @return so many others to list */
-uint32_t redcoi_shortlist_others(bool brief);
+/** Sums of the same numbers in another order differ by less. */
+extern const double redcoi_rounding_ratio;
+/** Steps that differ by less are equally fast: the closed form's order, which knows memory, decides. */
+extern const double redcoi_tie_ratio;
+
+/** Asks the search for what may be simulated beside its own answer. */
+void redcoi_shortlist_ask(redco_search_options *options);
 
 /** Takes over @p count candidates of a search, also on failure; those that are known are left out. */
 redco_status redcoi_shortlist_add(redcoi_pricing *p, const redco_candidate *candidates, uint32_t count,
@@ -46,6 +51,9 @@ redco_status redcoi_shortlist_add(redcoi_pricing *p, const redco_candidate *cand
 redco_status redcoi_shortlist_price(redcoi_pricing *p, const redco_search_options *searched, redco_error *err);
 /** No layout that is still waiting, and likely to fit, is faster than this. */
 double redcoi_shortlist_least_s(const redcoi_pricing *p);
+/** result->roomier_s: the fastest layout with more memory, of those listed the few that are likely to be faster than
+ * the answer. */
+redco_status redcoi_shortlist_roomier(redcoi_pricing *p, redco_error *err);
 void redcoi_shortlist_free(redcoi_pricing *p);
 
 /** The price of a candidate. @param priced_out  false: it cannot be laid out, which is no failure */
@@ -53,8 +61,6 @@ redco_status redcoi_price_one(redcoi_pricing *p, redco_candidate *candidate, boo
 /** By the closed form: what the search's proof is about. */
 double redcoi_value_of(const redcoi_pricing *p, const redco_candidate *candidate);
 void redcoi_candidates_free(redco_candidate *candidates, uint32_t count);
-/** A layout that is too large may need no more than the memory that the caller thinks of. */
-void redcoi_note_roomier(redcoi_pricing *p, const redco_candidate *candidate);
 bool redcoi_fits(const redco_candidate *candidate);
 redco_status redcoi_expect(redcoi_pricing *p, const redco_candidate *c, redco_paced *paced_out, redco_error *err);
 redco_status redcoi_search_again(redcoi_pricing *p, const redco_search_options *options,

@@ -2,6 +2,7 @@
  * the answers at hand. */
 #include "costmodel/evaluation/request.h"
 #include "planner/answer/explain.h"
+#include "planner/answer/priced.h"
 #include "planner/answer/pricing.h"
 #include "planner/search/gaps.h"
 
@@ -10,11 +11,10 @@
 #include <string.h>
 
 enum {
-    TRIES = 4
-}; /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
+    TRIES = 4, /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
+    ROOMIER_TRIED = 6 /* layouts simulated that need more memory than there is */
+};
 static const uint64_t least_margin_bytes = 64000000;
-/* Sums of the same numbers in another order differ by less. */
-static const double rounding_ratio = 1e-9;
 /* Limits of what is simulated: no further layout that would bring the operators laid out above these, at most or unless
  * it is likely to be faster (some 10 ms, and a second). Counts, so that answers do not depend on the clock. */
 static const struct effort {
@@ -30,25 +30,30 @@ static const struct effort {
 static const double likely_ratio = 0.01, listed_ratio = 0.025;
 /* A layout that is expected to be no more than this above the memory may fit. */
 static const double chance_ratio = 2e-3;
-/* The share by which no other layout shall be faster: layouts that may be are simulated while there are operators left.
- */
-static const double aim_ratio = 0.015;
+/* Layouts are listed whose closed form is no further above the best than the first, and others that may be faster by
+ * more than the second: the share by which no other layout shall be faster, as far as there are operators for that. */
+static const double look_ratio = 0.04, aim_ratio = 0.015;
 
-uint32_t redcoi_shortlist_others(bool brief)
+void redcoi_shortlist_ask(redco_search_options *options)
 {
-    return efforts[brief ? 1 : 0].others;
+    options->others = efforts[options->brief ? 1 : 0].others;
+    options->others_alone = options->limit_s > 0.0;
+    options->look_ratio = look_ratio;
+    options->aim_ratio = aim_ratio;
 }
 
 /* Layouts whose buffers come and go alike: the closed form counts about the same too much of their memory. */
 static bool same_buffers(const redco_candidate *a, const redco_candidate *b)
 {
     const redco_parallelism *const x = &a->parallelism, *const y = &b->parallelism;
+    if (x->tp != y->tp || x->pp != y->pp || x->cp != y->cp || x->sequence_parallel != y->sequence_parallel ||
+        x->micro_batch != y->micro_batch || x->schedule != y->schedule || x->chunks != y->chunks ||
+        x->group != y->group || (x->secondary.gpus > 0) != (y->secondary.gpus > 0)) {
+        return false;
+    }
     const redco_shards *const s = &redco_main_assignment(a)->config.shards;
     const redco_shards *const t = &redco_main_assignment(b)->config.shards;
-    return x->tp == y->tp && x->pp == y->pp && x->cp == y->cp && x->sequence_parallel == y->sequence_parallel &&
-           x->micro_batch == y->micro_batch && x->schedule == y->schedule && x->chunks == y->chunks &&
-           x->group == y->group && (x->secondary.gpus > 0) == (y->secondary.gpus > 0) &&
-           (redco_mesh_ranks(s->parameters) > 1) == (redco_mesh_ranks(t->parameters) > 1) &&
+    return (redco_mesh_ranks(s->parameters) > 1) == (redco_mesh_ranks(t->parameters) > 1) &&
            (redco_mesh_ranks(s->gradients) > 1) == (redco_mesh_ranks(t->gradients) > 1);
 }
 
@@ -149,7 +154,7 @@ redco_status redcoi_shortlist_add(redcoi_pricing *p, const redco_candidate *cand
             continue;
         }
         uint32_t at = p->waiting_count++;
-        while (at > 0 && w.paced_s < waiting[at - 1].paced_s * (1.0 - rounding_ratio)) {
+        while (at > 0 && w.paced_s < waiting[at - 1].paced_s * (1.0 - redcoi_rounding_ratio)) {
             waiting[at] = waiting[at - 1];
             at--;
         }
@@ -159,7 +164,7 @@ redco_status redcoi_shortlist_add(redcoi_pricing *p, const redco_candidate *cand
 }
 
 /* A layout that is too large may be no more than the memory that the caller thinks of. */
-void redcoi_note_roomier(redcoi_pricing *p, const redco_candidate *c)
+static void note_roomier(redcoi_pricing *p, const redco_candidate *c)
 {
     const double room = (1.0 + p->options->roomier_ratio) * (double)c->prediction.capacity_bytes;
     if ((double)c->prediction.total_bytes <= room) { p->roomier_s = fmin(p->roomier_s, c->prediction.step_s); }
@@ -269,7 +274,7 @@ redco_status redcoi_shortlist_price(redcoi_pricing *p, const redco_search_option
         memmove(&p->waiting[next], &p->waiting[next + 1], (--p->waiting_count - next) * sizeof *p->waiting);
         st = redcoi_price_one(p, &c, &priced, err);
         const bool large = priced && !redcoi_fits(&c);
-        if (large) { redcoi_note_roomier(p, &c); }
+        if (large) { note_roomier(p, &c); }
         if (priced && st == REDCO_OK) {
             st = redcoi_result_append(p->result, &c, err);
         } else {
@@ -294,4 +299,31 @@ void redcoi_shortlist_free(redcoi_pricing *p)
 {
     for (uint32_t i = 0; i < p->waiting_count; i++) { free(p->waiting[i].candidate.assignments); }
     free(p->waiting);
+}
+
+/* The fastest layout with more memory: of those listed the few that are likely to be faster than the answer. */
+redco_status redcoi_shortlist_roomier(redcoi_pricing *p, redco_error *err)
+{
+    redco_search_result *const result = p->result;
+    const double answer_s = result->ranked[0].prediction.step_s;
+    double paced_s[REDCO_ROOMIER_MAX];
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < result->roomier_count && st == REDCO_OK; i++) {
+        redco_paced paced;
+        st = redcoi_expect(p, &result->roomier[i], &paced, err);
+        paced_s[i] = paced.step_s;
+    }
+    for (int tries = 0; tries < ROOMIER_TRIED && st == REDCO_OK; tries++) {
+        redco_error why = {.status = REDCO_OK};
+        uint32_t next = 0;
+        for (uint32_t i = 1; i < result->roomier_count; i++) { next = paced_s[i] < paced_s[next] ? i : next; }
+        const double best_s = fmin(answer_s, p->roomier_s);
+        if (next == result->roomier_count || paced_s[next] > best_s * (1.0 + likely_ratio)) { break; }
+        paced_s[next] = (double)INFINITY;
+        if (redco_candidate_price(p->costs, &result->roomier[next], &why) == REDCO_OK) {
+            note_roomier(p, &result->roomier[next]); /* one that cannot be laid out is none */
+        }
+    }
+    result->roomier_s = fmin(answer_s, p->roomier_s);
+    return st;
 }
