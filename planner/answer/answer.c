@@ -77,9 +77,8 @@ static redco_status explain(const redco_question *question, const redco_inputs *
         st = redco_question_ask(question, inputs, gpus_of(inputs), &freed, NULL, &answer->free_result, &why);
         if (st != REDCO_OK && st != REDCO_EVALUE) { return redco_fail(err, st, why.place, "%s", why.text); }
         st = REDCO_OK;
-        if (strcmp(freed.workload.engine.name, inputs->choice.engine.name) != 0) {
-            (void)snprintf(answer->free_engine, sizeof answer->free_engine, "%s", freed.workload.engine.name);
-        }
+        const char *const other = redco_question_other_engine(inputs, &freed);
+        (void)snprintf(answer->free_engine, sizeof answer->free_engine, "%s", other == NULL ? "" : other);
     }
     if ((wants & REDCO_ANSWER_LAYOUTS) != 0 && (st = compare_layouts(inputs, answer, err)) != REDCO_OK) { return st; }
     /* AMSP's T_comm knows neither memory nor compute, and its times are as measured, so there help has no meaning. */

@@ -34,7 +34,7 @@ typedef struct redco_answer {
     redco_search_options options; /**< the question's, and what was chosen of them: sequence parallelism, placement */
     redco_search_result *result;  /**< ranked_count 0: nothing fits, and only this is filled */
     redco_search_result *free_result;    /**< with nothing fixed; NULL when nothing was, or no degree divides then */
-    char free_engine[REDCO_ENGINE_NAME]; /**< whose plan that is, where not that of this one's */
+    char free_engine[REDCO_ENGINE_NAME]; /**< its engine, where another than this one's */
     redco_evidence *evidence;            /**< the calibration's; NULL: no runs of it ship */
     char beyond[REDCO_EVIDENCE_TEXT];    /**< where the best lies outside of what was measured; "" = inside */
     redco_search_result *inside; /**< for an answer beyond, the best inside; NULL or ranked_count 0: there is none */

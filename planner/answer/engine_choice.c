@@ -206,3 +206,9 @@ redco_status redco_question_ask(const redco_question *question, const redco_inpu
     redco_inputs_free(&there);
     return st;
 }
+
+const char *redco_question_other_engine(const redco_inputs *inputs, const redco_search_options *options)
+{
+    const char *const name = options->workload.engine.name;
+    return strcmp(name, inputs->choice.engine.name) == 0 ? NULL : name;
+}

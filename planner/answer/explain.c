@@ -167,12 +167,13 @@ static redco_status price_there(redco_inputs inputs, bool rates, const redco_sea
 
 /* More memory gives nothing to the same plan, nor to those that fit as it is: the best of all others there. */
 static redco_status search_there(const redco_inputs *inputs, const redco_search_options *options,
-                                 uint64_t capacity_bytes, double *step_s_out, redco_error *err)
+                                 const redco_candidate *best, double *step_s_out, redco_error *err)
 {
     redco_search_options quick = *options;
     redco_search_result *result = NULL;
     if (options->strategy != REDCO_STRATEGY_AMSP) { quick.limit_s = *step_s_out; }
-    quick.above_bytes = (uint64_t)((double)capacity_bytes * (1.0 - redco_memory_ratio));
+    const double below = 1.0 - redco_memory_ratio(best->parallelism.schedule);
+    quick.above_bytes = (uint64_t)((double)best->prediction.capacity_bytes * below);
     quick.verify = false;
     quick.brief = true;
     quick.top = 1;
@@ -201,7 +202,7 @@ redco_status redco_would_help(const redco_inputs *inputs, const redco_search_opt
         } else if (found->roomier_s > 0.0) {
             step_s = found->roomier_s;
         } else {
-            st = search_there(&there, options, best->prediction.capacity_bytes, &step_s, err);
+            st = search_there(&there, options, best, &step_s, err);
         }
         if (st != REDCO_OK) { return st; }
         help_out[i].gain_ratio = fmax(0.0, best->prediction.step_s / step_s - 1.0);

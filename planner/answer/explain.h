@@ -45,7 +45,7 @@ typedef struct redco_neighbour {
     char what[48]; /**< "parameters 2x1" (with a multiplication sign), "tp 2", "pp 4", "micro-batch 2", "recompute full"
                     */
     const char *aside; /**< why the question leaves it out: it fixes what is moved, say; static, NULL: it does not */
-    char engine[REDCO_ENGINE_NAME]; /**< whose plan it is, where not that of the answer's */
+    char engine[REDCO_ENGINE_NAME]; /**< its engine, where another than the answer's */
     bool feasible;
     double cost_ratio; /**< redco_candidate_ratio() */
     redco_parallelism parallelism;

@@ -77,10 +77,9 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
         neighbour->step_s = found->prediction.step_s;
         neighbour->aside =
             given ? "not as given" : redco_search_leaves_out(&inputs->machine, explorer->options, &found->parallelism);
-        /* Another engine's plan is no plan of this one. */
-        const bool same = strcmp(asked.workload.engine.name, inputs->choice.engine.name) == 0;
-        if (!same) {
-            (void)snprintf(neighbour->engine, sizeof neighbour->engine, "%s", asked.workload.engine.name);
+        const char *const other = redco_question_other_engine(inputs, &asked);
+        if (other != NULL) { /* another engine's plan is no plan of this one */
+            (void)snprintf(neighbour->engine, sizeof neighbour->engine, "%s", other);
         } else if (neighbour->aside == NULL && redco_answer_beaten(explorer->options, found, explorer->answer)) {
             st = redco_answer_adopt(explorer->options, found, explorer->answer, explorer->err);
         }

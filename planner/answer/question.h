@@ -68,6 +68,11 @@ redco_status redco_question_ask(const redco_question *question, const redco_inpu
                                 redco_search_options *options, size_t *lacks_out, redco_search_result **result_out,
                                 redco_error *err);
 
+/** Names the engine of a variant's answer.
+ *  @param options  of redco_question_ask(), after it
+ *  @return NULL: the question's own; else it lives as long as @p options */
+const char *redco_question_other_engine(const redco_inputs *inputs, const redco_search_options *options);
+
 /** The dimensions in which a layout has more than one rank or chunk: REDCO_HAS_... bits. */
 uint32_t redco_setting_dimensions(const redco_parallelism *parallelism);
 

@@ -73,7 +73,8 @@ static odds chance_to_fit(const redcoi_pricing *p, const redco_candidate *candid
         expected = closed - ((double)seen->closed_form.total_bytes - (double)seen->prediction.total_bytes);
     }
     if (isinf(nearest)) { return closed <= capacity ? LIKELY : UNKNOWN; }
-    return expected <= capacity * (1.0 + chance_ratio) ? LIKELY : UNLIKELY;
+    if (expected <= capacity * (1.0 + chance_ratio)) { return LIKELY; }
+    return closed <= capacity ? UNKNOWN : UNLIKELY; /* layouts that the closed form lets in are tried, though late */
 }
 
 /* The slowest of the answers that are wanted, among those priced; INFINITY: there are too few. */
@@ -209,7 +210,7 @@ static uint32_t next_doubtful(const redcoi_pricing *p, uint32_t count, double le
     const struct effort *const effort = &efforts[p->options->brief ? 1 : 0];
     uint32_t next = p->waiting_count, doubtful = 0;
     for (uint32_t i = p->waiting_count; i-- > 0;) {
-        if (!(p->waiting[i].least_s < least_s) || chance_to_fit(p, &p->waiting[i].candidate) != LIKELY) { continue; }
+        if (!(p->waiting[i].least_s < least_s) || chance_to_fit(p, &p->waiting[i].candidate) == UNLIKELY) { continue; }
         next = i;
         doubtful++;
     }

@@ -92,7 +92,8 @@ static bool is_crowded_out(redcoi_others *others, const redcoi_configuration *co
 bool redcoi_others_may_fit(const redcoi_others *others, const redcoi_configuration *configuration)
 {
     const redco_search_options *const o = &others->space->options;
-    const double ratio = 1.0 + fmax(redco_memory_ratio, o->roomier_ratio);
+    const double above = redco_memory_ratio(configuration->parallelism.schedule);
+    const double ratio = 1.0 + fmax(above, o->roomier_ratio);
     const uint64_t room = (uint64_t)(ratio * (double)configuration->capacity_bytes);
     return o->others > 0 && configuration->stage_least_bytes <= room &&
            o->margin_bytes <= room - configuration->stage_least_bytes;
@@ -108,13 +109,11 @@ static redco_status list_by_stages(redcoi_others *others, const redcoi_configura
     redcoi_problem *const problem = configuration->pareto;
     const redco_search_options *const o = &others->space->options;
     const uint64_t capacity_bytes = configuration->capacity_bytes;
-    const double thought_of = o->roomier_ratio > 0.0 ? o->roomier_ratio : 0.8 * redco_memory_ratio;
-    const double ratios[] = {fmax(redco_memory_ratio, thought_of),
-                             fmin(redco_memory_ratio, thought_of),
-                             0.6 * redco_memory_ratio,
-                             0.35 * redco_memory_ratio,
-                             0.15 * redco_memory_ratio,
-                             0.0};
+    const double above = redco_memory_ratio(configuration->parallelism.schedule);
+    const double thought_of = o->roomier_ratio > 0.0 ? o->roomier_ratio : 0.8 * above;
+    /* A step of 2 to 5 % is no more than what one layer more or less recomputed changes. */
+    const double ratios[] = {
+        fmax(above, thought_of), fmin(above, thought_of), 0.6 * above, 0.35 * above, 0.15 * above, 0.0};
     enum { CEILINGS = sizeof ratios / sizeof ratios[0] };
     uint64_t ceilings[CEILINGS];
     redco_status st = REDCO_OK;

@@ -18,7 +18,10 @@ static const double tie_ratio = 1e-3;
 
 enum { UNIFORM_NODES = 20000 };
 
-const double redco_memory_ratio = 0.12;
+double redco_memory_ratio(redco_pipeline_kind schedule)
+{
+    return redco_pipeline_splits_backward(schedule) ? 0.25 : 0.18;
+}
 
 struct search {
     redcoi_space *space;

@@ -479,7 +479,8 @@ static void set_budgets(const redcoi_space *space, redcoi_configuration *configu
 {
     const redco_search_options *const o = &space->options;
     const uint64_t taken = configuration->fixed_bytes + o->margin_bytes, capacity = configuration->capacity_bytes;
-    const double ratio = o->others > 0 ? fmax(redco_memory_ratio, o->roomier_ratio) : 0.0;
+    const double ratio =
+        o->others > 0 ? fmax(redco_memory_ratio(configuration->parallelism.schedule), o->roomier_ratio) : 0.0;
     const uint64_t room =
         capacity + (uint64_t)(ratio * (double)capacity) + (configuration->parallelism.pp > 1 ? fixed->logits_bytes : 0);
     configuration->budget_bytes = capacity > taken ? capacity - taken : 0;

@@ -1,7 +1,8 @@
 /* prove_space [INSTANCES [SEED]]: small random questions over tensor, sequence, context and pipeline parallelism, model
  * chunks, micro-batches, recomputation and meshes, each answered by redco_search_priced() and by simulating every
  * layout of its space. Prints what was counted; exits 1 where an answer is beaten by more than it says, where closed
- * form or recurrence are further above the simulator than gaps.h says, or where a lower bound is above it. */
+ * form or recurrence are further above the simulator than gaps.h says, memory than redco_memory_ratio, or where a lower
+ * bound is above it. */
 #include "planner/answer/priced.h"
 #include "planner/answer/question.h"
 #include "planner/assemble/inputs.h"
@@ -27,7 +28,7 @@ struct counts {
     uint32_t wanted, asked, proved, infeasible, large, refused;
     uint32_t binds, odd, staged, unequal, moved, beaten;
     uint64_t simulated, layouts;
-    double worst, within[2], sums[2], least;
+    double worst, within[2], sums[2], least, memory[2];
     uint32_t answers[2], narrow[2];
     redco_gap seen[REDCO_GAP_KINDS];
 };
@@ -106,6 +107,7 @@ static void count_answer(struct counts *n, const redco_search_result *r, bool od
         n->seen[kind].paced_ratio = fmax(n->seen[kind].paced_ratio, r->seen[kind].paced_ratio);
     }
     n->least = fmax(n->least, r->least_above_ratio);
+    for (int k = 0; k < 2; k++) { n->memory[k] = fmax(n->memory[k], r->memory_above_ratio[k]); }
     const int staged = first->parallelism.pp > 1 ? 1 : 0;
     n->within[staged] = fmax(n->within[staged], r->within_ratio);
     n->sums[staged] += r->within_ratio;
@@ -130,6 +132,7 @@ static bool ask(struct counts *n, const char *model, uint32_t tries)
         (void)fprintf(stderr, "prove_space: %s: %s\n", err.place, err.text);
         return false;
     }
+    inputs.engine_limits = names.engine != NULL; /* the whole space, unless an engine is named */
     redco_inputs_use_engine(&inputs, &options);
     if (pick(4) == 0) { /* an engine that has all */
         options.unequal_stages = true;
@@ -195,6 +198,13 @@ int main(int argc, char **argv)
     }
     (void)printf("lower bounds are above a simulated step by %.4f %% at most\n", 100.0 * n.least);
     bool near = n.least <= 1e-6;
+    for (int k = 0; k < 2; k++) {
+        const double allowed = redco_memory_ratio(k == 0 ? REDCO_PIPELINE_1F1B : REDCO_PIPELINE_ZB_H1);
+        (void)printf(
+            "memory of the closed form is above a simulated one by %.2f of %.0f %% of the capacity at most, %s\n",
+            100.0 * n.memory[k], 100.0 * allowed, k == 0 ? "one backward pass" : "backward in two parts");
+        near = near && n.memory[k] <= allowed;
+    }
     static const char *const pipelines[REDCO_GAP_PIPELINES] = {"no stages,", "stages,", "stages of several chunks,"};
     for (uint32_t kind = 0; kind < REDCO_GAP_KINDS; kind++) {
         const redco_gap gap = redco_gap_of(kind);
