@@ -155,9 +155,22 @@ static bool is_recorded(const redcoi_record *record, const struct state *s, doub
     return memcmp(record->late, s->late, s->late_count * sizeof s->late[0]) == 0;
 }
 
+/* Late parts that wait for something under way: few, where a pass of many layers has as many late parts. @return their
+ * number */
+static uint32_t find_waiting(const redcoi_pass *pass, const struct state *s, uint32_t *waiting_out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < pass->late_count; i++) {
+        if (s->late[i] != REDCO_STEP_NONE) { waiting_out[count++] = i; }
+    }
+    return count;
+}
+
 /* The graph of a pass and of what is under way when it begins. */
 static redco_step *step_of(const redco_step *step, const redcoi_pass *pass, const struct state *s)
 {
+    uint32_t waiting[sizeof s->late / sizeof s->late[0]];
+    const uint32_t waiting_count = find_waiting(pass, s, waiting);
     redco_step *const alone = redco_step_new(1, step->overlap_ratio);
     if (alone == NULL) { return NULL; }
     alone->traffic = step->traffic; /* borrowed, as are labels, and returned by step_free() */
@@ -193,9 +206,9 @@ static redco_step *step_of(const redco_step *step, const redcoi_pass *pass, cons
                 inputs[count++] = step->inputs[i] - pass->first + s->count;
             }
         }
-        for (uint32_t i = 0; i < pass->late_count; i++) {
-            const bool here = step->late.at[pass->first_late + i] == part && s->late[i] != REDCO_STEP_NONE;
-            if (here && count < REDCO_PIPELINE_STAGES_MAX) { inputs[count++] = s->late[i]; }
+        for (uint32_t i = 0; i < waiting_count; i++) {
+            const bool here = step->late.at[pass->first_late + waiting[i]] == part;
+            if (here && count < REDCO_PIPELINE_STAGES_MAX) { inputs[count++] = s->late[waiting[i]]; }
         }
         (void)redco_step_add(alone, &op, inputs, count);
         for (uint32_t i = step->first_memory[from]; i < step->first_memory[from + 1]; i++) {
