@@ -20,21 +20,28 @@ static void all_forward(struct rows *rows)
     for (uint32_t i = 0; i < m; i++) { add(rows, REDCO_TURN_BACKWARD, 0, i); }
 }
 
-/* Groups of micro-batches go through chunk after chunk; the last group may be smaller. Backward takes the chunks in the
- * other order. */
-static void add_in_groups(struct rows *rows, bool forward, uint32_t number)
+/* Which pass of one direction comes next: groups of micro-batches go through chunk after chunk; the last group may be
+ * smaller. Backward takes the chunks in the other order. */
+struct walk {
+    uint32_t first, size; /* micro-batches of the group */
+    uint32_t turn;        /* chunks that it has gone through */
+    uint32_t within;
+};
+
+static void begin_group(const redco_pipeline *s, struct walk *walk, uint32_t first)
+{
+    const uint32_t group = s->group > 0 ? s->group : s->stages, left = s->micro_batches - first;
+    *walk = (struct walk){.first = first, .size = left < group ? left : group};
+}
+
+static void add_next(struct rows *rows, bool forward, struct walk *walk)
 {
     const redco_pipeline *const s = rows->schedule;
-    const uint32_t group = s->group > 0 ? s->group : s->stages;
-    if (s->chunks == 1 || group == 0) {
-        add(rows, forward ? REDCO_TURN_FORWARD : REDCO_TURN_BACKWARD, 0, number);
-        return;
-    }
-    const uint32_t first = number / (group * s->chunks) * group, left = s->micro_batches - first;
-    const uint32_t size = left < group ? left : group, within = number - first * s->chunks;
-    const uint32_t chunk = within / size;
-    add(rows, forward ? REDCO_TURN_FORWARD : REDCO_TURN_BACKWARD, forward ? chunk : s->chunks - 1 - chunk,
-        first + within % size);
+    add(rows, forward ? REDCO_TURN_FORWARD : REDCO_TURN_BACKWARD, forward ? walk->turn : s->chunks - 1 - walk->turn,
+        walk->first + walk->within);
+    if (++walk->within < walk->size) { return; }
+    walk->within = 0;
+    if (++walk->turn == s->chunks) { begin_group(s, walk, walk->first + walk->size); }
 }
 
 static void one_forward_one_backward(struct rows *rows, uint32_t stage)
@@ -43,11 +50,14 @@ static void one_forward_one_backward(struct rows *rows, uint32_t stage)
     const uint32_t total = s->micro_batches * s->chunks, behind = s->stages - 1 - stage;
     const uint32_t group = s->group > 0 ? s->group : s->stages;
     uint32_t warm = s->chunks == 1 ? behind : 2 * behind + (s->chunks - 1) * group;
+    struct walk forward, backward;
     if (warm > total) { warm = total; }
-    for (uint32_t i = 0; i < warm; i++) { add_in_groups(rows, true, i); }
+    begin_group(s, &forward, 0);
+    begin_group(s, &backward, 0);
+    for (uint32_t i = 0; i < warm; i++) { add_next(rows, true, &forward); }
     for (uint32_t i = 0; i < total; i++) {
-        if (warm + i < total) { add_in_groups(rows, true, warm + i); }
-        add_in_groups(rows, false, i);
+        if (warm + i < total) { add_next(rows, true, &forward); }
+        add_next(rows, false, &backward);
     }
 }
 
