@@ -170,14 +170,20 @@ redco_status redco_phases_read(const char *path, redco_run_words *words, redco_i
     return st == REDCO_OK ? redco_phases_from_json(document, words, names, phases_out, err) : st;
 }
 
+/* The plan of a phase, as far as its tokens do not matter. */
+struct planned {
+    redco_phase_answer answer;
+    redco_run_terms terms;
+    redco_run_step step;
+};
+
 static redco_status plan_phase(const redco_phase *phase, const redco_question *question, const redco_run_words *words,
-                               redco_phase_answer *out, redco_error *err)
+                               struct planned *out, redco_error *err)
 {
     redco_question one = *question;
     redco_search_options *const o = &one.options;
     redco_inputs inputs = {0};
     redco_answer answer = {.plan = NULL};
-    redco_run_terms terms;
     if (phase->gpus != 0) { one.gpus = phase->gpus; }
     if (phase->global_batch != 0) { o->workload.global_batch = phase->global_batch; }
     if (phase->seq_len != 0) { o->workload.seq_len = phase->seq_len; }
@@ -196,20 +202,44 @@ static redco_status plan_phase(const redco_phase *phase, const redco_question *q
                         (double)answer.result->shortfall.short_bytes / 1e9);
         goto out;
     }
-    out->name = phase->name;
-    out->gpus = redco_plan_gpus(answer.plan);
-    out->global_batch = o->workload.global_batch;
-    out->seq_len = o->workload.seq_len;
-    out->parallelism = answer.result->ranked[0].parallelism;
-    out->mfu = answer.result->ranked[0].prediction.mfu;
-    const redco_run_step step = redco_run_step_of(&inputs, &answer.options, &answer.result->ranked[0]);
-    if ((st = redco_run_words_finish(words, inputs.machine.gpu.name, &terms, NULL, err)) != REDCO_OK) { goto out; }
-    terms.tokens = phase->tokens;
-    st = redco_run_estimate_of(&terms, &step, &out->run, err);
+    out->answer = (redco_phase_answer){.gpus = redco_plan_gpus(answer.plan),
+                                       .global_batch = o->workload.global_batch,
+                                       .seq_len = o->workload.seq_len,
+                                       .parallelism = answer.result->ranked[0].parallelism,
+                                       .mfu = answer.result->ranked[0].prediction.mfu};
+    out->step = redco_run_step_of(&inputs, &answer.options, &answer.result->ranked[0]);
+    st = redco_run_words_finish(words, inputs.machine.gpu.name, &out->terms, NULL, err);
 out:
     redco_answer_free(&answer);
     redco_inputs_free(&inputs);
     return st;
+}
+
+static bool same_question(const redco_phase *a, const redco_phase *b)
+{
+    return a->gpus == b->gpus && a->global_batch == b->global_batch && a->seq_len == b->seq_len && a->tp == b->tp &&
+           a->pp == b->pp && a->cp == b->cp && a->micro_batch == b->micro_batch;
+}
+
+/* Phases that differ by name and tokens alone have the same plan. @param plans  of the phases before, and of this one
+ */
+static redco_status answer_phase(const redco_phases *phases, uint32_t at, const redco_question *question,
+                                 const redco_run_words *words, struct planned *plans, redco_phase_answer *out,
+                                 redco_error *err)
+{
+    const redco_phase *const phase = &phases->rows[at];
+    redco_status st = REDCO_OK;
+    uint32_t same = 0;
+    while (!same_question(&phases->rows[same], phase)) { same++; }
+    if (same < at) {
+        plans[at] = plans[same];
+    } else if ((st = plan_phase(phase, question, words, &plans[at], err)) != REDCO_OK) {
+        return st;
+    }
+    *out = plans[at].answer;
+    out->name = phase->name;
+    plans[at].terms.tokens = phase->tokens;
+    return redco_run_estimate_of(&plans[at].terms, &plans[at].step, &out->run, err);
 }
 
 /* The value of the file that an error of a phase is about: a degree or size that the phase gives, or the name of a
@@ -266,15 +296,18 @@ redco_status redco_phases_plan(const redco_phases *phases, const redco_question 
                                redco_phase_answer *answers_out, redco_run_estimate *total_out, redco_error *err)
 {
     redco_run_estimate *const runs = calloc(phases->count, sizeof *runs);
-    redco_status st = runs != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    struct planned *const plans = calloc(phases->count, sizeof *plans);
+    const bool room = runs != NULL && plans != NULL;
+    redco_status st = room ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     for (uint32_t i = 0; i < phases->count && st == REDCO_OK; i++) {
         redco_error why = {.status = REDCO_OK};
-        st = plan_phase(&phases->rows[i], question, words, &answers_out[i], &why);
+        st = answer_phase(phases, i, question, words, plans, &answers_out[i], &why);
         if (st != REDCO_OK) { st = blame(phases, i, &question->names, &why, err); }
         if (st == REDCO_OK) { runs[i] = answers_out[i].run; }
     }
     if (st == REDCO_OK) { redco_run_total(runs, phases->count, total_out); }
     free(runs);
+    free(plans);
     return st;
 }
 

@@ -313,6 +313,47 @@ static void llama_405b_is_inside(void **state)
     redco_phases_free(phases);
 }
 
+/* Phases that ask for the same share a plan, and nothing else; any other value is a question of its own. */
+static void equal_phases_share_a_plan(void **state)
+{
+    static const char text[] = "{\"format\": \"redco-run\", \"version\": 1, \"phases\": ["
+                               "{\"name\": \"a\", \"tokens\": \"10B\"},"
+                               "{\"name\": \"b\", \"tokens\": \"10B\", \"gpus\": 16},"
+                               "{\"name\": \"c\", \"tokens\": \"10B\", \"global_batch\": 512},"
+                               "{\"name\": \"d\", \"tokens\": \"10B\", \"seq\": 2048},"
+                               "{\"name\": \"e\", \"tokens\": \"10B\", \"tp\": 2},"
+                               "{\"name\": \"f\", \"tokens\": \"10B\", \"pp\": 2},"
+                               "{\"name\": \"g\", \"tokens\": \"10B\", \"cp\": 2},"
+                               "{\"name\": \"h\", \"tokens\": \"10B\", \"micro_batch\": 1},"
+                               "{\"name\": \"i\", \"tokens\": \"20B\"}]}";
+    enum { COUNT = 9 };
+    redco_run_words words = redco_run_words_default();
+    redco_question question = redco_question_default();
+    redco_json *document = NULL;
+    redco_phases *phases = NULL;
+    redco_phase_answer answers[COUNT];
+    redco_run_estimate total;
+    redco_error err = {0};
+    (void)state;
+    question.gpus = 8;
+    if (redco_json_parse(text, strlen(text), "phases", &document, &err) != REDCO_OK ||
+        redco_phases_from_json(document, &words, &question.names, &phases, &err) != REDCO_OK ||
+        redco_phases_plan(phases, &question, &words, answers, &total, &err) != REDCO_OK) {
+        fail_msg("%s: %s", err.place, err.text);
+    }
+    const redco_phase_answer *const first = &answers[0], *const again = &answers[COUNT - 1];
+    for (uint32_t i = 1; i + 1 < COUNT; i++) { assert_true(fabs(answers[i].mfu / first->mfu - 1.0) > 1e-6); }
+    assert_int_equal(answers[1].gpus, 16);
+    assert_int_equal(answers[2].global_batch, 512);
+    assert_int_equal(answers[3].seq_len, 2048);
+    assert_string_equal(again->name, "i");
+    close_to(again->mfu, first->mfu, 0.0);
+    close_to(again->run.tokens, 20e9, 1e-12);
+    close_to(again->run.gpu_hours.value, 2.0 * first->run.gpu_hours.value, 0.01);
+    close_to(total.tokens, 100e9, 1e-12);
+    redco_phases_free(phases);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,7 +362,7 @@ int main(void)
         cmocka_unit_test(bands_hold_each_cause), cmocka_unit_test(batches_inflate),
         cmocka_unit_test(phases_add_up),         cmocka_unit_test(fronts_by_the_definition),
         cmocka_unit_test(changes_by_hand),       cmocka_unit_test(documents_are_read_back),
-        cmocka_unit_test(llama_405b_is_inside),
+        cmocka_unit_test(llama_405b_is_inside),  cmocka_unit_test(equal_phases_share_a_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
