@@ -262,6 +262,51 @@ static void two_directions(void **state)
     }
 }
 
+static double alone(const redco_pipeline *s, const redco_span_times *set)
+{
+    double span_s = 0.0;
+    redco_error err = {.status = REDCO_OK};
+    if (redco_pipeline_span_s(s, set->times, set->send_s, &span_s, &err) != REDCO_OK) { fail_msg("%s", err.text); }
+    return span_s;
+}
+
+/* Equal positions take as long as the event loop here says; one micro-batch does everything once, and is handed on to
+ * the last position and back; sets that go along together take what each takes alone. */
+static void recurrences_follow_the_tables(void **state)
+{
+    static const redco_pipeline cases[] = {
+        {REDCO_PIPELINE_1F1B, 5, 1, 0, 13},       {REDCO_PIPELINE_GPIPE, 4, 1, 0, 7},
+        {REDCO_PIPELINE_ZB_H1, 6, 1, 0, 11},      {REDCO_PIPELINE_INTERLEAVED, 4, 3, 0, 12},
+        {REDCO_PIPELINE_INTERLEAVED, 3, 4, 5, 8}, {REDCO_PIPELINE_INTERLEAVED, 2, 2, 3, 5},
+        {REDCO_PIPELINE_DUALPIPE_V, 4, 2, 0, 10}, {REDCO_PIPELINE_DUALPIPE, 4, 2, 0, 8}};
+    enum { SETS = 4 };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        redco_pipeline s = cases[i];
+        const uint32_t positions = redco_pipeline_positions(s.kind, s.stages, s.chunks);
+        const struct times t = {1.0, 1.25, 0.5};
+        redco_position_times equal[MOST_POSITIONS], uneven[MOST_POSITIONS];
+        double once_s = 0.0, span_s[SETS];
+        for (uint32_t q = 0; q < positions; q++) {
+            equal[q] = (redco_position_times){t.forward, t.input + t.weight, t.weight};
+            uneven[q] = (redco_position_times){1.0 + 0.1 * q, 2.5 - 0.07 * q, 0.5 + 0.01 * q};
+            once_s += uneven[q].forward_s + uneven[q].backward_s;
+        }
+        const redco_span_times sets[SETS] = {{equal, 0.0}, {uneven, 0.0}, {uneven, 0.3}, {equal, 0.2}};
+        for (uint32_t count = 2; count <= SETS; count++) {
+            assert_int_equal(redco_pipeline_spans_s(&s, sets, count, span_s, NULL), REDCO_OK);
+            for (uint32_t k = 0; k < count; k++) { assert_memory_equal(&span_s[k], &(double){alone(&s, &sets[k])}, 8); }
+        }
+        assert_true(span_s[2] > span_s[1] && span_s[3] > span_s[0]);
+        if (s.kind == REDCO_PIPELINE_DUALPIPE || s.kind == REDCO_PIPELINE_DUALPIPE_V) { continue; } /* joined turns */
+        assert_true(fabs(span_s[0] - run_table(&s, &t).span) < 1e-9);
+        if (s.kind == REDCO_PIPELINE_ZB_H1) { continue; } /* weights' gradients come after the way back */
+        s.micro_batches = 1;
+        s.group = 0;
+        assert_true(fabs(alone(&s, &sets[2]) - once_s - 2.0 * (positions - 1) * sets[2].send_s) < 1e-9);
+    }
+}
+
 /* The example of Megatron Core 0.20, model_parallel_config.py: p 2, v 2, groups of 3, 5 micro-batches. */
 static void megatron_cores_example(void **state)
 {
@@ -371,9 +416,13 @@ static void splits_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_chunk_a_stage),  cmocka_unit_test(interleaved_in_groups),
-        cmocka_unit_test(two_directions),     cmocka_unit_test(megatron_cores_example),
-        cmocka_unit_test(says_what_it_needs), cmocka_unit_test(splits_are_read),
+        cmocka_unit_test(one_chunk_a_stage),
+        cmocka_unit_test(interleaved_in_groups),
+        cmocka_unit_test(two_directions),
+        cmocka_unit_test(megatron_cores_example),
+        cmocka_unit_test(says_what_it_needs),
+        cmocka_unit_test(splits_are_read),
+        cmocka_unit_test(recurrences_follow_the_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
