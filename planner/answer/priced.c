@@ -256,10 +256,11 @@ static redco_status note_gap(redcoi_pricing *p, const redco_candidate *c, redco_
     seen->closed_ratio = fmax(seen->closed_ratio, c->closed_form.step_s / c->prediction.step_s - 1.0);
     seen->paced_ratio = fmax(seen->paced_ratio, paced.step_s / c->prediction.step_s - 1.0);
     result->least_above_ratio = fmax(result->least_above_ratio, paced.least_s / c->prediction.step_s - 1.0);
-    const double above_bytes = (double)c->closed_form.total_bytes - (double)c->prediction.total_bytes;
+    if (!redcoi_fits(c)) { return REDCO_OK; }
     double *const above_ratio =
         &result->memory_above_ratio[redco_pipeline_splits_backward(c->parallelism.schedule) ? 1 : 0];
-    *above_ratio = fmax(*above_ratio, above_bytes / (double)c->prediction.capacity_bytes);
+    const double of_capacity = (double)c->closed_form.total_bytes / (double)c->prediction.capacity_bytes;
+    *above_ratio = fmax(*above_ratio, of_capacity - 1.0);
     return REDCO_OK;
 }
 

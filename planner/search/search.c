@@ -20,7 +20,7 @@ enum { UNIFORM_NODES = 20000 };
 
 double redco_memory_ratio(redco_pipeline_kind schedule)
 {
-    return redco_pipeline_splits_backward(schedule) ? 0.25 : 0.18;
+    return redco_pipeline_splits_backward(schedule) ? 0.18 : 0.12;
 }
 
 struct search {

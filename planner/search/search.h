@@ -32,11 +32,11 @@ typedef enum redco_strategy {
     REDCO_STRATEGY_COUNT
 } redco_strategy;
 
-/** The share of the capacity by which the closed form's bytes of a layout's fullest stage may be above the simulated
- *  ones: it adds up buffers that are there one after the other. Layouts that are further above are not looked for.
- *  Measured: the most over random spaces (tools/run prove measures it anew and fails where a layout is further off),
- *  and 99.9 % of 3,442 layouts of random questions on all models; those beyond are of T5, whose stages are of two
- * kinds. It is more where gradients of weights come later than those of inputs: what waits for them adds up, too. */
+/** The share by which the closed form's bytes of a layout that fits may be above the capacity: it adds up buffers that
+ *  are there one after the other. Layouts that are further above are not looked for. Measured: the most over random
+ *  spaces (tools/run prove measures it anew and fails where a layout that fits is further above), and 99.9 % of 3,442
+ *  layouts of random questions on all models; those beyond are of T5, whose stages are of two kinds. It is more where
+ *  gradients of weights come later than those of inputs: what waits for them adds up, too. */
 double redco_memory_ratio(redco_pipeline_kind schedule);
 
 /** Answers that a search ranks at most, and points that it lists which need more memory. */
@@ -199,7 +199,7 @@ typedef struct redco_search_result {
      *  layouts (gaps.h); -1: there were none. */
     redco_gap seen[REDCO_GAP_KINDS];
     double least_above_ratio; /**< the same of the lower bound, which must not be above */
-    /** The most by which the closed form's bytes were above the simulated ones then, as shares of the capacity
+    /** The most by which the closed form's bytes of layouts that fit were above the capacity then
      * (redco_memory_ratio()): of schedules with one backward pass, of those that split it. */
     double memory_above_ratio[2];
 } redco_search_result;

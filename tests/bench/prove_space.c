@@ -200,9 +200,8 @@ int main(int argc, char **argv)
     bool near = n.least <= 1e-6;
     for (int k = 0; k < 2; k++) {
         const double allowed = redco_memory_ratio(k == 0 ? REDCO_PIPELINE_1F1B : REDCO_PIPELINE_ZB_H1);
-        (void)printf(
-            "memory of the closed form is above a simulated one by %.2f of %.0f %% of the capacity at most, %s\n",
-            100.0 * n.memory[k], 100.0 * allowed, k == 0 ? "one backward pass" : "backward in two parts");
+        (void)printf("the closed form of a layout that fits is above the capacity by %.2f of %.0f %% at most, %s\n",
+                     100.0 * n.memory[k], 100.0 * allowed, k == 0 ? "one backward pass" : "backward in two parts");
         near = near && n.memory[k] <= allowed;
     }
     static const char *const pipelines[REDCO_GAP_PIPELINES] = {"no stages,", "stages,", "stages of several chunks,"};
