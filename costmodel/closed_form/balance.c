@@ -8,55 +8,57 @@
 struct work {
     redco_pipeline pipeline;
     uint32_t positions;
-    double block_s, first_s, last_s; /* a block; embedding and head beside the blocks of their positions */
+    double block_s, first_s, last_s;           /* a block; embedding and head beside the blocks of their positions */
+    double edges_s[REDCO_PIPELINE_STAGES_MAX]; /* embedding and head of a stage */
+    uint32_t least[REDCO_PIPELINE_STAGES_MAX]; /* blocks that it must hold: one in each chunk that has neither */
 };
-
-/* @return false where blocks differ */
-static bool work_of(redco_costs *costs, const redco_parallelism *parallelism, struct work *work_out)
-{
-    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
-    const redco_pipeline p = redco_parallelism_pipeline(parallelism);
-    struct work w = {.pipeline = p, .positions = redco_pipeline_positions(p.kind, p.stages, p.chunks)};
-    uint32_t block_classes = 0;
-    for (uint32_t c = 0; c < costs->class_count; c++) {
-        const redcoi_times *const t = &rank->classes[c];
-        const double both_s = t->forward_s + t->backward_s;
-        switch (costs->classes[c].kind) {
-        case REDCO_CLASS_BLOCK: w.block_s = both_s, block_classes++; break;
-        case REDCO_CLASS_CROSS: return false;
-        case REDCO_CLASS_HEAD: w.last_s += both_s * costs->classes[c].layers; break;
-        default: w.first_s += both_s * costs->classes[c].layers; break;
-        }
-    }
-    *work_out = w;
-    return block_classes == 1 && w.block_s > 0.0;
-}
 
 static double edge_s(const struct work *w, uint32_t position)
 {
     return (position == 0 ? w->first_s : 0.0) + (position + 1 == w->positions ? w->last_s : 0.0);
 }
 
-/* Embedding and head of a stage, and the blocks that it must hold: one in each of its chunks that has neither. */
-static double stage_edge_s(const struct work *w, uint32_t stage, uint32_t *least_out)
+static void find_edges(struct work *w)
 {
     const redco_pipeline *const p = &w->pipeline;
-    double seconds = 0.0;
-    *least_out = 0;
-    for (uint32_t chunk = 0; chunk < p->chunks; chunk++) {
-        const uint32_t position = redco_pipeline_position(p->kind, p->stages, stage, chunk);
-        seconds += edge_s(w, position);
-        *least_out += position > 0 && position + 1 < w->positions ? 1 : 0;
+    for (uint32_t stage = 0; stage < p->stages; stage++) {
+        w->edges_s[stage] = 0.0;
+        w->least[stage] = 0;
+        for (uint32_t chunk = 0; chunk < p->chunks; chunk++) {
+            const uint32_t position = redco_pipeline_position(p->kind, p->stages, stage, chunk);
+            w->edges_s[stage] += edge_s(w, position);
+            w->least[stage] += position > 0 && position + 1 < w->positions ? 1 : 0;
+        }
     }
-    return seconds;
+}
+
+/* @return false where blocks differ */
+static bool work_of(redco_costs *costs, const redco_parallelism *parallelism, struct work *w)
+{
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    const redco_pipeline p = redco_parallelism_pipeline(parallelism);
+    uint32_t block_classes = 0;
+    w->pipeline = p;
+    w->positions = redco_pipeline_positions(p.kind, p.stages, p.chunks);
+    w->block_s = w->first_s = w->last_s = 0.0;
+    for (uint32_t c = 0; c < costs->class_count; c++) {
+        const redcoi_times *const t = &rank->classes[c];
+        const double both_s = t->forward_s + t->backward_s;
+        switch (costs->classes[c].kind) {
+        case REDCO_CLASS_BLOCK: w->block_s = both_s, block_classes++; break;
+        case REDCO_CLASS_CROSS: return false;
+        case REDCO_CLASS_HEAD: w->last_s += both_s * costs->classes[c].layers; break;
+        default: w->first_s += both_s * costs->classes[c].layers; break;
+        }
+    }
+    return block_classes == 1 && w->block_s > 0.0;
 }
 
 /* The most blocks that a stage does in @p limit_s; less than it must hold: none. */
 static int64_t room_of(const struct work *w, uint32_t stage, double limit_s)
 {
-    uint32_t least = 0;
-    const double left = (limit_s - stage_edge_s(w, stage, &least)) / w->block_s * (1.0 + 1e-12);
-    return left < least ? -1 : (int64_t)left;
+    const double left = (limit_s - w->edges_s[stage]) / w->block_s * (1.0 + 1e-12);
+    return left < w->least[stage] ? -1 : (int64_t)left;
 }
 
 static bool holds(const struct work *w, uint32_t blocks, double limit_s)
@@ -79,7 +81,7 @@ static double bottleneck_s(const struct work *w, uint32_t blocks)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         uint32_t low = 0, high = blocks;
         if (kinds[i] >= w->pipeline.stages) { continue; }
-        const double edges_s = stage_edge_s(w, kinds[i], &(uint32_t){0});
+        const double edges_s = w->edges_s[kinds[i]];
         if (!holds(w, blocks, edges_s + blocks * w->block_s)) { continue; }
         while (low < high) {
             const uint32_t middle = (low + high) / 2;
@@ -127,8 +129,8 @@ static double slowest_equal_s(const redco_costs *costs, const redco_parallelism 
 {
     double slowest_s = 0.0;
     for (uint32_t stage = 0; stage < w->pipeline.stages; stage++) {
-        const double edges_s = stage_edge_s(w, stage, &(uint32_t){0});
-        slowest_s = fmax(slowest_s, edges_s + (double)redcoi_stage_sum(costs, parallelism, stage) * w->block_s);
+        const double blocks_s = (double)redcoi_stage_sum(costs, parallelism, stage) * w->block_s;
+        slowest_s = fmax(slowest_s, w->edges_s[stage] + blocks_s);
     }
     return slowest_s;
 }
@@ -143,6 +145,7 @@ bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism
         w.positions > costs->blocks + 2) {
         return false;
     }
+    find_edges(&w);
     const double limit_s = bottleneck_s(&w, costs->blocks);
     if (!isfinite(limit_s)) { return false; }
     if (least_ratio > 0.0 && !(limit_s < slowest_equal_s(costs, parallelism, &w) * (1.0 - least_ratio))) {
@@ -152,9 +155,7 @@ bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism
     for (uint32_t i = 0; i < stages; i++) { total += held[i] = (uint32_t)room_of(&w, i, limit_s); }
     /* Earlier stages keep more activations: what is too much is taken from these, a block from each. */
     for (uint32_t i = 0; total > costs->blocks; i = (i + 1) % stages) {
-        uint32_t least = 0;
-        (void)stage_edge_s(&w, i, &least);
-        if (held[i] <= least) { continue; }
+        if (held[i] <= w.least[i]) { continue; }
         held[i]--;
         total--;
     }
