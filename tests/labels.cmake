@@ -14,7 +14,7 @@ set(redco_folder_of
     tools=^golden[.]\(plot-|names-shown|paths-shown|option-numbers\)
     topology=^corpus[.]\(units|json|hostlist|slurm|cluster|nccl_xml|node_json|gpu_json\)$
     traces=^corpus[.]\(measured|trace|profile_csv|profile_json|nccl_log\)$
-    costmodel=^corpus[.]\(calibration|engine|model_config|compute_profile|params_json|safetensors|trace_load\)$
+    costmodel=^corpus[.]\(calibration|engine|saving|model_config|compute_profile|params_json|safetensors|trace_load\)$
     planner=^corpus[.]\(plan|rules_file|run_phases|run_values\)$
     executor=^corpus[.]\(tokens|weights|language_model|checkpoint|npy|records|metrics\)$
     executor=^\(exec-|parity|netns|host-acceptance|gpu-acceptance|gpu[.]|test_communicator_mpi|test_shim\))

@@ -1,5 +1,5 @@
 #include "costmodel/closed_form/closed_form_internal.h"
-#include "costmodel/closed_form/memory_kept.h"
+#include "costmodel/closed_form/memory_saved.h"
 #include "costmodel/closed_form/memory_model.h"
 
 #include <math.h>
@@ -187,7 +187,7 @@ bool redcoi_is_repeated(const redco_engine *engine, redco_recompute policy, cons
     if (policy == REDCO_RECOMPUTE_SELECTIVE) { return is_attention(op->kind); }
     if (policy != REDCO_RECOMPUTE_MLP) { return false; }
     return redco_op_role_is_ffn(op->role) ||
-           (op->role == REDCO_OP_ROLE_FFN_NORM && redco_kept_column_of(engine) == REDCO_KEPT_TE);
+           (op->role == REDCO_OP_ROLE_FFN_NORM && redco_saver_of(engine) == REDCO_SAVER_TE);
 }
 
 bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op)

@@ -1,21 +1,17 @@
 #include "costmodel/closed_form/memory_model.h"
 
 #include "costmodel/closed_form/memory_graph.h"
-#include "costmodel/closed_form/memory_kept.h"
 #include "costmodel/closed_form/memory_planned.h"
+#include "costmodel/closed_form/memory_saved.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Far above any memory, and low enough that a thousand of them still add up. */
-static const uint64_t saturated_bytes = (uint64_t)1 << 53;
 /* Share of the capacity, on both sides of it. */
 static const uint64_t uncertain_share = 100;
 /* The part of the memory as sold that is left for a process: an 80 GiB part shows about 79.2 GiB to the framework. */
 static const double visible_ratio = 0.99;
-/* Bytes per element of a block's input that norms of several kernels keep (README, section 5). */
-static const uint64_t plain_norm_bytes = 14;
 
 /* CUDA context and loaded kernels: 1343 MiB before the first tensor of a model (Hugging Face Transformers, "Model
  * training anatomy"). */
@@ -25,14 +21,6 @@ static const double reserve_memory_bytes = 80.0 * 0x1p30;
 
 /* Where every rank holds all logits: 16-bit and 32-bit copies before and after the gathering (README, section 5). */
 static const uint64_t gathered_logit_bytes = 20;
-
-__extension__ typedef unsigned __int128 wide;
-
-uint64_t redco_share_up(uint64_t a, uint64_t b, uint64_t c)
-{
-    const wide share = ((wide)a * b + (c - 1)) / c;
-    return share > saturated_bytes ? saturated_bytes : (uint64_t)share;
-}
 
 static uint64_t times(uint64_t a, uint64_t b)
 {
@@ -182,7 +170,7 @@ uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint6
     const size_t kinds = redco_model_tensors(model, &tensors);
     uint64_t total = 0, count = 0, largest = 0, fullest = 0;
     struct tensor_size *const sizes = calloc(kinds > 0 ? kinds : 1, sizeof *sizes);
-    if (sizes == NULL) { return saturated_bytes; }
+    if (sizes == NULL) { return redco_share_most; }
     for (size_t i = 0; i < kinds; i++) {
         /* a parameter of size 0 changes no owner's load */
         if (tensors[i].frozen || tensors[i].assigned != assigned) { continue; }
@@ -217,79 +205,29 @@ static uint64_t at_precision(uint64_t bytes, redco_precision precision)
     return precision == REDCO_FP32 ? times(bytes, 2) : bytes;
 }
 
-static bool keeps_scores(const redco_engine *engine)
-{
-    return engine->attention == REDCO_ATTENTION_FUSED || engine->attention == REDCO_ATTENTION_UNFUSED;
-}
-
-/* Scores, softmax and dropout mask kept for backward: 5 bytes each with a fused softmax (Korthikanti et al. 2022,
- * equation 2), half as much again where every operation keeps its own. */
-static uint64_t score_bytes(const redco_model_dims *dims, const redco_shape *shape)
-{
-    const uint64_t heads = redco_share_up(dims->heads, 1, shape->tp);
-    const uint64_t scores = times(times(tokens_of(shape), shape->seq_len), heads);
-    return redco_share_up(scores, shape->engine.attention == REDCO_ATTENTION_FUSED ? 10 : 15, 2);
-}
-
-/* One block, nothing recomputed, flash attention, fused norms:  10 T h / sigma + 1.1 T (8 h + 4 (1+g) f) / t.
- * Korthikanti et al. 2022, equation 2, less the scores that flash attention does not keep; 8 h is q, k, v and the
- * attention's output, so fewer KV heads make it less. With dropout masks counted the 1.1 falls away. */
-static uint64_t block_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape)
-{
-    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
-        const uint64_t written = keeps_scores(&shape->engine) ? times(cross ? 2 : 1, score_bytes(dims, shape)) : 0;
-        return redco_kept_block_bytes(dims, cross, shape, redco_kept_column_of(&shape->engine), REDCO_RECOMPUTE_NONE) +
-               written;
-    }
-    const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
-    const uint64_t tokens = tokens_of(shape);
-    const uint64_t q = redco_share_up(dims->heads, 1, shape->tp) * dims->head_dim;
-    const uint64_t kv = (uint64_t)redco_rank_kv_heads(dims, shape->tp) * dims->head_dim;
-    const uint64_t ffn = redco_share_up(dims->ffn, dims->gated ? 8 : 4, shape->tp);
-    const uint64_t attentions = cross ? 2 : 1;
-    const uint64_t norms = shape->engine.plain_norm ? plain_norm_bytes : 0;
-    const uint64_t whole = redco_share_up(times(tokens, dims->hidden), (cross ? 15 : 10) + norms, sigma);
-    const uint64_t head_norms = dims->head_norms ? 2 + norms / 2 : 0; /* their inputs; a block has two other norms */
-    const uint64_t split = times(tokens, (attentions * 4 + head_norms) * (q + kv) + ffn);
-    const uint64_t scores = keeps_scores(&shape->engine) ? times(attentions, score_bytes(dims, shape)) : 0;
-    return whole + redco_share_up(split, dims->dropout ? 10 : 11, 10) + scores;
-}
-
-/* Output and softmax statistics (one 32-bit number per head and token) of an attention core: what selective
- * recomputation drops and computes again. */
-static uint64_t attention_core_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape)
-{
-    const uint64_t heads = redco_share_up(dims->heads, 1, shape->tp);
-    if (keeps_scores(&shape->engine)) { return times(cross ? 2 : 1, score_bytes(dims, shape)); }
-    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) { /* the projection keeps the output */
-        return times(tokens_of(shape), (cross ? 2 : 1) * heads * 4);
-    }
-    return times(tokens_of(shape), (cross ? 2 : 1) * heads * (2 * (uint64_t)dims->head_dim + 4));
-}
-
-/* Tensors inside the FFN: the output of its first product and the operand of its second. */
-static uint64_t ffn_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape)
-{
-    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
-        const redco_kept_column column = redco_kept_column_of(&shape->engine);
-        return redco_kept_block_bytes(dims, cross, shape, column, REDCO_RECOMPUTE_NONE) -
-               redco_kept_block_bytes(dims, cross, shape, column, REDCO_RECOMPUTE_MLP);
-    }
-    return times(tokens_of(shape), redco_share_up(dims->ffn, dims->gated ? 8 : 4, shape->tp));
-}
-
-/* Bytes that recomputation of one module of each block drops, and makes again. */
-static uint64_t module_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape,
-                             redco_recompute recompute)
-{
-    if (recompute == REDCO_RECOMPUTE_SELECTIVE) { return attention_core_bytes(dims, cross, shape); }
-    return recompute == REDCO_RECOMPUTE_MLP ? ffn_bytes(dims, cross, shape) : 0;
-}
-
 /* Where a share of the operators is checkpointed in PyTorch, every second product is kept. */
 static bool by_operator(const redco_engine *engine)
 {
     return engine->partial_recompute && (engine->memory == REDCO_MEMORY_PYTORCH || engine->memory == REDCO_MEMORY_XLA);
+}
+
+/* @param plane_bytes  of the block's input in 16 bits */
+static uint64_t block_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                            redco_recompute recompute, uint64_t plane_bytes)
+{
+    const redco_engine *const engine = &shape->engine;
+    const uint64_t input = at_precision(plane_bytes, shape->precision);
+    if (recompute != REDCO_RECOMPUTE_FULL) {
+        const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, redco_saver_of(engine), recompute);
+        return saved.kept - saved.freed;
+    }
+    if (by_operator(engine)) {
+        const redco_saver saver = engine->memory == REDCO_MEMORY_XLA ? REDCO_SAVER_REMAT : REDCO_SAVER_BY_OP;
+        return redco_saved_of(model, class_index, shape, saver, REDCO_RECOMPUTE_NONE).kept;
+    }
+    if (!engine->partial_recompute) { return input; }
+    const uint64_t all = redco_saved_of(model, class_index, shape, redco_saver_of(engine), REDCO_RECOMPUTE_NONE).kept;
+    return input + (all - input) / 2; /* half of the rest */
 }
 
 uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
@@ -302,7 +240,6 @@ uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, 
     const redco_layer_class *classes = NULL;
     (void)redco_model_classes(model, &classes);
     const redco_class_kind kind = classes[class_index].kind;
-    const bool cross = kind == REDCO_CLASS_CROSS;
     const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
     const uint64_t plane = redco_share_up(times(tokens_of(shape), dims->hidden), 2, sigma); /* one T x h tensor */
     uint64_t bytes = 0;
@@ -312,17 +249,7 @@ uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, 
         break;
     case REDCO_CLASS_HEAD: bytes = times(plane, 2); break; /* in and out of the final norm; logits are counted apart */
     case REDCO_CLASS_BLOCK:
-    case REDCO_CLASS_CROSS:
-        bytes = recompute == REDCO_RECOMPUTE_FULL ? plane : block_bytes(dims, cross, shape);
-        if (recompute == REDCO_RECOMPUTE_FULL && by_operator(&shape->engine)) {
-            const bool xla = shape->engine.memory == REDCO_MEMORY_XLA;
-            bytes = redco_kept_block_bytes(dims, cross, shape, xla ? REDCO_KEPT_REMAT : REDCO_KEPT_BY_OP,
-                                           REDCO_RECOMPUTE_NONE);
-        } else if (recompute == REDCO_RECOMPUTE_FULL && shape->engine.partial_recompute) { /* half of the rest */
-            bytes += (block_bytes(dims, cross, shape) - plane) / 2;
-        }
-        bytes -= module_bytes(dims, cross, shape, recompute);
-        break;
+    case REDCO_CLASS_CROSS: return block_bytes(model, class_index, shape, recompute, plane);
     }
     return at_precision(bytes, shape->precision);
 }
@@ -336,13 +263,13 @@ uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, c
     const redco_layer_class *classes = NULL;
     (void)redco_model_classes(model, &classes);
     const redco_class_kind kind = classes[class_index].kind;
-    const bool cross = kind == REDCO_CLASS_CROSS;
-    if (kind != REDCO_CLASS_BLOCK && !cross) { return 0; }
-    uint64_t bytes = 0;
-    if (recompute == REDCO_RECOMPUTE_FULL) { bytes = block_bytes(dims, cross, shape); }
-    bytes += module_bytes(dims, cross, shape, recompute);
-    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) { bytes += redco_kept_working_bytes(dims, shape); }
-    return at_precision(bytes, shape->precision);
+    if (!redco_class_is_block(kind)) { return 0; }
+    const bool full = recompute == REDCO_RECOMPUTE_FULL;
+    const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, redco_saver_of(&shape->engine),
+                                                   full ? REDCO_RECOMPUTE_NONE : recompute);
+    const bool listed = shape->engine.memory != REDCO_MEMORY_FORMULAS;
+    const uint64_t working = listed ? redco_backward_working_bytes(dims, shape) : 0;
+    return (full ? saved.kept : saved.freed) + at_precision(working, shape->precision);
 }
 
 uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
@@ -351,7 +278,7 @@ uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
     if (shape->engine.planned_memory) { return redcoi_planned_logits_bytes(model, shape); }
     /* 16-bit logits and their gradient, 32-bit copy and its gradient; in fp32 one copy less: 12 bytes either way. */
     if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
-        return at_precision(redco_kept_loss_bytes(model, shape), shape->precision);
+        return at_precision(redco_loss_bytes(model, shape), shape->precision);
     }
     const uint64_t vocab = redco_model_get_dims(model)->vocab;
     if (shape->engine.logits_gathered) { return times(times(tokens_of(shape), vocab), gathered_logit_bytes); }

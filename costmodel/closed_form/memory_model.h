@@ -4,6 +4,7 @@
 #define REDCO_MEMORY_H
 
 #include "costmodel/operators/compute.h"
+#include "topology/base/share.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -60,9 +61,6 @@ extern const double redco_context_bytes;
 /** Context and fragmentation take that much of a GPU: the calibration's reserve on GPUs of 80 GiB and more, on
  *  which it was seen; on smaller ones the loaded kernels as they are, and the rest in proportion to the memory. */
 uint64_t redco_reserve_bytes(const redco_gpu *gpu, const redco_calibration *calibration);
-
-/** ceil(a * b / c) without overflow inside; saturates. @p c > 0 */
-uint64_t redco_share_up(uint64_t a, uint64_t b, uint64_t c);
 
 #ifdef __cplusplus
 }

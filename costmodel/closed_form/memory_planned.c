@@ -1,4 +1,5 @@
 #include "costmodel/closed_form/memory_planned.h"
+#include "costmodel/closed_form/memory_saved.h"
 
 /* Tensors of one micro-batch on one rank, in bytes. */
 struct tensors {
@@ -71,23 +72,9 @@ static uint64_t embedding_bytes(const redco_model *model, uint32_t class_index, 
 /* The values of a layer that backward reads, on one rank. */
 static uint64_t kept_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape, bool selective)
 {
-    const redco_layer_group *groups = NULL;
-    const uint32_t count = redco_model_groups(model, class_index, &groups);
-    const uint64_t element = shape->precision == REDCO_FP32 ? 4 : 2;
-    uint64_t sizes[REDCO_AXIS_COUNT], bytes = 0;
-    redco_rank_axis_sizes(model, shape, sizes);
-    for (uint32_t g = 0; g < count; g++) {
-        for (uint32_t i = 0; i < groups[g].kept_count; i++) {
-            const redco_kept *const kept = &groups[g].kept[i];
-            if (selective && kept->policy == REDCO_KEPT_UNLESS_SELECTIVE) { continue; }
-            if (shape->engine.made_again && kept->policy == REDCO_KEPT_UNLESS_MADE_AGAIN) { continue; }
-            /* Sequence parallelism splits what tensor parallelism does not. */
-            const bool split = shape->sequence_parallel && redco_extent_split(&kept->elements) == REDCO_AXIS_COUNT;
-            const uint64_t whole = times(redco_extent_count(&kept->elements, sizes), kept->statistic ? 4 : element);
-            bytes += redco_share_up(whole, 1, split ? shape->tp : 1);
-        }
-    }
-    return bytes;
+    const redco_recompute policy = selective ? REDCO_RECOMPUTE_SELECTIVE : REDCO_RECOMPUTE_NONE;
+    const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, REDCO_SAVER_PLANNED, policy);
+    return saved.kept - saved.freed;
 }
 
 uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,

@@ -3,8 +3,8 @@
  * Formulas: costmodel/README.md, section 5. */
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_graph.h"
-#include "costmodel/closed_form/memory_kept.h"
 #include "costmodel/closed_form/memory_planned.h"
+#include "costmodel/closed_form/memory_saved.h"
 
 /* Parameters of the matrix products of a layer, on one rank: what is made at once, what is used next to each other, and
  * what backward needs first. */
@@ -172,9 +172,7 @@ static uint64_t empty_gradients(const redcoi_job *job)
 uint64_t redcoi_slot_bytes(const redcoi_job *job)
 {
     const redco_engine *const engine = &job->costs->workload.engine;
-    if (engine->memory == REDCO_MEMORY_MEGATRON && redco_kept_column_of(engine) == REDCO_KEPT_TE) {
-        return empty_gradients(job);
-    }
+    if (redco_saver_of(engine) == REDCO_SAVER_TE) { return empty_gradients(job); }
     const bool scattered = redco_mesh_ranks(job->shards.parameters) > 1 || redco_mesh_ranks(job->shards.gradients) > 1;
     if (redco_model_graph_work(job->costs->model) != NULL) {
         const uint64_t params = scattered ? 0 : redcoi_graph_trained_params(job);

@@ -6,6 +6,7 @@
 #include "costmodel/graph/build_calls.h"
 #include "costmodel/models/language_model.h"
 #include "costmodel/models/layer_nodes.h"
+#include "costmodel/models/layer_sites.h"
 #include "costmodel/models/model.h"
 
 /** The table of families, in the order in which messages list them: one row a model type. */
@@ -58,6 +59,8 @@ struct redco_model {
     uint64_t axis_sizes[REDCO_AXIS_COUNT]; /**< but for batch and sequence */
     redco_layer_group groups[REDCOI_MODEL_CLASSES][REDCO_GROUPS_MAX];
     uint32_t group_counts[REDCOI_MODEL_CLASSES];
+    redco_layer_site sites[REDCOI_MODEL_CLASSES][REDCO_SITES_MAX];
+    uint32_t site_counts[REDCOI_MODEL_CLASSES];
     redco_layer_node nodes[REDCOI_MODEL_CLASSES][REDCO_NODES_MAX];
     uint32_t node_counts[REDCOI_MODEL_CLASSES];
     redco_graph_work *work; /**< a pipeline's; else NULL */

@@ -121,43 +121,12 @@ static void derive(const redcoi_probe *probe, struct table *table)
     }
 }
 
-/* @return whether an operator makes the activated gate that multiplies up */
-static bool is_activated_gate(const redcoi_probe *probe, const redco_op *op)
-{
-    if (op->role != REDCO_OP_ROLE_ACTIVATION || op->input_count != 1) { return false; }
-    for (uint32_t o = op->id + 1; o < probe->values.end_op; o++) {
-        const redco_op *const reader = redco_graph_op(probe->g, o);
-        if (reader->kind != REDCO_OP_MUL || reader->role != REDCO_OP_ROLE_ACTIVATION) { continue; }
-        if (reader->inputs[0] == op->first_output || reader->inputs[1] == op->first_output) { return true; }
-    }
-    return false;
-}
-
 /* Where a value lies that has no memory of its own. */
 static redco_value holder_of(const redco_graph *g, redco_value value)
 {
     const redco_op *op = redco_value_op(g, value);
     for (; redco_op_is_view(op->kind); op = redco_value_op(g, value)) { value = op->inputs[0]; }
     return value;
-}
-
-static void keep(const redcoi_probe *probe, struct table *table, redco_value value)
-{
-    const redco_op *const maker = redco_value_op(probe->g, value);
-    redco_layer_group *group = &table->groups[0];
-    redco_kept kept = {.elements = redcoi_probe_elements(probe, value)};
-    if (value != probe->values.input) {
-        if (!redcoi_probe_forward(probe, maker) || redco_op_kind_class(maker->kind) == REDCO_CLASS_SOURCE) { return; }
-        if (kept.elements.power[REDCO_AXIS_BATCH] == 0) { return; } /* made of tensors alone: Gemma's 1 + gain */
-        if (maker->role == REDCO_OP_ROLE_LOSS || kept.elements.power[REDCO_AXIS_VOCAB] > 0) { return; }
-        while (group < table->groups + table->count && group->role != maker->role) { group++; }
-    }
-    if (group == table->groups + table->count || group->kept_count == REDCO_GROUP_KEPT) { return; }
-    kept.statistic = redco_value_type(probe->g, value)->dtype == REDCO_F32;
-    kept.policy = redco_op_role_is_attention(maker->role) ? REDCO_KEPT_UNLESS_SELECTIVE
-                  : is_activated_gate(probe, maker)       ? REDCO_KEPT_UNLESS_MADE_AGAIN
-                                                          : REDCO_KEPT_ALWAYS;
-    group->kept[group->kept_count++] = kept;
 }
 
 /* Operators of the forward pass that made a value which backward reads, or what such an operator reads. */
@@ -182,8 +151,8 @@ static void derive_unread(const redcoi_probe *probe, const struct table *table, 
     }
 }
 
-/* Keeps the values of the layer that gradients read, each once. */
-static redco_status derive_kept(const redcoi_probe *probe, struct table *table, redco_error *err)
+/* Finds the groups that made no value which gradients read. */
+static redco_status derive_reads(const redcoi_probe *probe, struct table *table, redco_error *err)
 {
     const redco_graph *const g = probe->g;
     bool *const seen = calloc((size_t)redco_graph_value_count(g) + 1, sizeof *seen);
@@ -191,11 +160,7 @@ static redco_status derive_kept(const redcoi_probe *probe, struct table *table, 
     for (uint32_t o = probe->values.end_op; seen != NULL && o < redco_graph_op_count(g); o++) {
         const redco_op *const op = redco_graph_op(g, o);
         const bool reads = op->order > 0 && !redco_op_is_view(op->kind);
-        for (uint32_t i = 0; reads && i < op->input_count; i++) {
-            const redco_value value = holder_of(g, op->inputs[i]);
-            if (!seen[value]) { keep(probe, table, value); }
-            seen[value] = true;
-        }
+        for (uint32_t i = 0; reads && i < op->input_count; i++) { seen[holder_of(g, op->inputs[i])] = true; }
     }
     const bool good = seen != NULL && needed != NULL;
     if (good) {
@@ -215,9 +180,10 @@ static redco_status derive_class(redco_model *model, redcoi_probe *probe, uint32
     derive(probe, &table);
     model->group_counts[class_index] = table.count;
     /* Looking up reads no values. */
-    if (model->classes[class_index].kind != REDCO_CLASS_EMBEDDING) { st = derive_kept(probe, &table, err); }
+    if (model->classes[class_index].kind != REDCO_CLASS_EMBEDDING) { st = derive_reads(probe, &table, err); }
     if (st == REDCO_OK) { st = redcoi_layer_traffic_make(probe, table.groups, table.count, err); }
     if (st != REDCO_OK) { return st; }
+    redcoi_layer_sites_make(probe, model->sites[class_index], &model->site_counts[class_index]);
     return redcoi_layer_nodes_make(probe, model->nodes[class_index], &model->node_counts[class_index], err);
 }
 

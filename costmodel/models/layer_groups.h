@@ -52,20 +52,6 @@ typedef enum redco_group_kind {
     REDCO_GROUP_TABLE
 } redco_group_kind;
 
-/** The policy that drops a kept value, beside recomputation of whole layers. */
-typedef enum redco_kept_policy {
-    REDCO_KEPT_ALWAYS,
-    REDCO_KEPT_UNLESS_SELECTIVE, /**< results of attention cores: selective recomputation */
-    REDCO_KEPT_UNLESS_MADE_AGAIN /**< an activated gate: engines that make it again from the gate */
-} redco_kept_policy;
-
-/** A value that the backward of a layer reads. */
-typedef struct redco_kept {
-    redco_extent elements;
-    bool statistic; /**< 32 bits an element, whatever the precision */
-    redco_kept_policy policy;
-} redco_kept;
-
 /** A collective of tensor parallelism whose tensors are split in pairs of columns and rows, of an activation or its
  *  gradient. A reduction stands behind the group in its pass, a gather before it. */
 typedef struct redco_group_traffic {
@@ -75,13 +61,7 @@ typedef struct redco_group_traffic {
     bool sequence_parallel; /**< with it; else without */
 } redco_group_traffic;
 
-enum {
-    REDCO_GROUP_PARTS = 4,
-    REDCO_GROUP_PARAMS = 8,
-    REDCO_GROUP_KEPT = 8,
-    REDCO_GROUP_TRAFFIC = 8,
-    REDCO_GROUPS_MAX = 16
-};
+enum { REDCO_GROUP_PARTS = 4, REDCO_GROUP_PARAMS = 8, REDCO_GROUP_TRAFFIC = 8, REDCO_GROUPS_MAX = 16 };
 
 /** Operators of a layer's graph that are priced as one: those of one role. Residual sums, biases and moves are free.
  *  Products that read one input (q, k and v; gate and up) are one; a product that reads the result of another of its
@@ -97,9 +77,6 @@ typedef struct redco_layer_group {
     redco_extent columns;                /**< norm: of a row; table: its elements */
     uint32_t params[REDCO_GROUP_PARAMS]; /**< ids of the tensors that it reads, ascending */
     uint32_t param_count;
-    redco_kept kept[REDCO_GROUP_KEPT]; /**< values that it makes; the first group also has the layer's input. Without
-                                          tables of positions, and without logits and what the loss keeps of them */
-    uint32_t kept_count;
     bool unread; /**< backward reads nothing that it makes, nor what is made of that: of blocks its last products */
     redco_group_traffic traffic[REDCO_GROUP_TRAFFIC];
     uint32_t traffic_count;

@@ -44,6 +44,11 @@ uint32_t redcoi_probe_param(const redcoi_probe *probe, redco_value value);
 redco_status redcoi_layer_traffic_make(const redcoi_probe *probe, redco_layer_group *groups, uint32_t count,
                                        redco_error *err);
 
+/* layer_sites.c */
+
+/** @param sites  with room for REDCO_SITES_MAX */
+void redcoi_layer_sites_make(const redcoi_probe *probe, redco_layer_site *sites, uint32_t *count_out);
+
 /* layer_nodes.c */
 
 /** @param nodes  with room for REDCO_NODES_MAX */

@@ -3,6 +3,7 @@
 #include "planner/tensor_parallel/layer_build.h"
 
 #include "costmodel/closed_form/memory_model.h"
+#include "costmodel/saving/saving_rules.h"
 
 #include <math.h>
 #include <string.h>
@@ -268,13 +269,15 @@ static uint64_t kept_bytes(const struct builder *b, const redco_layer_node *node
     uint64_t roles = node->roles;
     double elements = 0.0;
     for (uint32_t i = 0; i < node->input_count; i++) { roles |= b->layer->nodes[b->first + node->inputs[i]]->roles; }
-    for (uint32_t i = 0; i < b->op_count; i++) {
-        const redco_layer_group *const group = part->ops[i].group;
-        if (group == NULL || !in_mask(group->role, roles)) { continue; }
-        for (uint32_t k = 0; k < group->kept_count; k++) {
-            const redco_extent *const kept = &group->kept[k].elements;
-            const bool cut = redco_extent_split(kept) != REDCO_AXIS_COUNT;
-            if (cut && !group->kept[k].statistic) { elements += (double)redco_extent_count(kept, part->sizes); }
+    const redco_saving_set *const set = redco_saving_set_of(REDCO_SAVER_PLANNED);
+    const redco_layer_site *sites = NULL;
+    const uint32_t count = redco_model_sites(b->base->model, b->layer->classes[b->slot], &sites);
+    for (uint32_t i = 0; i < count && set != NULL; i++) {
+        const bool cut = redco_extent_split(&sites[i].elements) != REDCO_AXIS_COUNT;
+        if (!cut || !in_mask(sites[i].role, roles)) { continue; }
+        for (uint32_t r = 0; r < set->count; r++) {
+            const bool tensor = set->rules[r].site == sites[i].site && !set->rules[r].fixed;
+            elements += tensor ? (double)redco_extent_count(&sites[i].elements, part->sizes) : 0.0;
         }
     }
     const double most = 0x1p53; /* as redco_share_up() saturates */

@@ -2,7 +2,7 @@
  * for all of them. */
 #include "cost_fixture.h"
 #include "costmodel/closed_form/closed_form_internal.h"
-#include "costmodel/closed_form/memory_kept.h"
+#include "costmodel/closed_form/memory_saved.h"
 #include "topology/base/file.h"
 
 #include <math.h>
@@ -136,7 +136,7 @@ static void bytes_by_hand(void **state)
     redco_parallelism s = two_ranks(REDCO_CP_ALL_GATHER);
     s.cp = 16;
     const redco_shape shape = redcoi_shape_of(b.costs, &s);
-    assert_int_equal(redco_kept_working_bytes(dims, &shape), 2ULL * 4096 * 8192 + (1ULL << 30));
+    assert_int_equal(redco_backward_working_bytes(dims, &shape), 2ULL * 4096 * 8192 + (1ULL << 30));
     fixture_close(&b);
 }
 

@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/** Folder name of a kind: "gpus", "clusters", "models", "calibrations", "engines", "evidence", "profiles". */
+/** Folder name of a kind: "gpus", "clusters", "models", "calibrations", "engines", "evidence", "profiles",
+ * "saving". */
 typedef struct redco_preset {
     const char *kind;
     const char *name; /**< file name without ".json" */

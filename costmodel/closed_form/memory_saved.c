@@ -1,0 +1,108 @@
+#include "costmodel/closed_form/memory_saved.h"
+
+#include "topology/base/share.h"
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    return redco_share_up(a, b, 1);
+}
+
+redco_saver redco_saver_of(const redco_engine *engine)
+{
+    if (engine->planned_memory) { return REDCO_SAVER_PLANNED; }
+    switch (engine->memory) {
+    case REDCO_MEMORY_FORMULAS: return REDCO_SAVER_FORMULAS;
+    case REDCO_MEMORY_MEGATRON: return engine->software == REDCO_SOFTWARE_TE_XLA ? REDCO_SAVER_TE : REDCO_SAVER_LOCAL;
+    case REDCO_MEMORY_XLA: return REDCO_SAVER_COMPILED;
+    case REDCO_MEMORY_COPIES: return REDCO_SAVER_COPIES;
+    case REDCO_MEMORY_PYTORCH: break;
+    }
+    return engine->compiled ? REDCO_SAVER_COMPILED : REDCO_SAVER_EAGER;
+}
+
+redco_saving_case redco_saving_case_of(const redco_model *model, const redco_shape *shape,
+                                       uint64_t sizes_out[REDCO_AXIS_COUNT])
+{
+    const redco_engine *const engine = &shape->engine;
+    uint32_t holds = engine->plain_norm ? REDCO_SAVER_IF_PLAIN_NORM : 0;
+    holds |= redco_model_get_dims(model)->dropout ? REDCO_SAVER_IF_DROPOUT : 0;
+    holds |= engine->attention == REDCO_ATTENTION_FUSED ? REDCO_SAVER_IF_FUSED_SCORES : 0;
+    holds |= engine->attention == REDCO_ATTENTION_UNFUSED ? REDCO_SAVER_IF_UNFUSED_SCORES : 0;
+    holds |= shape->cp > 1 && shape->cp_type == REDCO_CP_ALL_TO_ALL ? REDCO_SAVER_IF_ALL_TO_ALL : 0;
+    holds |= engine->made_again ? REDCO_SAVER_IF_MADE_AGAIN : 0;
+    redco_rank_axis_sizes(model, shape, sizes_out);
+    return (redco_saving_case){.sizes = sizes_out,
+                               .keys = shape->seq_len,
+                               .holds = holds,
+                               .sequence_ranks = shape->sequence_parallel ? shape->tp : 1,
+                               .narrow = engine->gemm_format != REDCO_GEMM_SAME,
+                               .wide = shape->precision == REDCO_FP32};
+}
+
+redco_saved_bytes redco_saved_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                                 redco_saver saver, redco_recompute policy)
+{
+    const redco_saving_set *const set = redco_saving_set_of(saver);
+    const redco_layer_site *sites = NULL;
+    const uint32_t count = redco_model_sites(model, class_index, &sites);
+    uint64_t sizes[REDCO_AXIS_COUNT];
+    const redco_saving_case rank = redco_saving_case_of(model, shape, sizes);
+    if (set == NULL) { return (redco_saved_bytes){redco_share_most, 0}; }
+    return redco_saving_bytes(set, sites, count, &rank, policy);
+}
+
+static uint64_t tokens_of(const redco_shape *shape)
+{
+    return times(shape->micro_batch, redco_share_up(shape->seq_len, 1, shape->cp));
+}
+
+static uint64_t sequence_ranks(const redco_shape *shape)
+{
+    return shape->sequence_parallel ? shape->tp : 1;
+}
+
+/* Keys and values of the whole sequence while attention's backward reads them, and their gradients of as much until
+ * these are scattered (Transformer Engine context_parallel.py, AttnFuncWithCPAndKVAllGather: k_ag, v_ag, dk, dv). */
+static uint64_t gathered_bytes(const redco_model_dims *dims, const redco_shape *shape)
+{
+    if (shape->cp <= 1 || shape->cp_type != REDCO_CP_ALL_GATHER) { return 0; }
+    const uint64_t width = (uint64_t)redco_rank_kv_heads(dims, shape->tp) * dims->head_dim;
+    return times(times(times(shape->micro_batch, shape->seq_len), width), 4 * 2);
+}
+
+/* Backward of the FFN: while the gradient of the gate and its other factor is made, the gradient of their product lies
+ * where the operand of the last matrix was; before, where sequence parallelism splits it, the gradient of the block's
+ * output is gathered beside the product's. Or backward of attention, where it gathers keys. The gradient of the
+ * residual sum is there all the time. */
+uint64_t redco_backward_working_bytes(const redco_model_dims *dims, const redco_shape *shape)
+{
+    const uint64_t tokens = tokens_of(shape), ranks = sequence_ranks(shape);
+    const uint64_t plane = times(times(tokens, dims->hidden), 2);
+    const uint64_t inner = times(times(tokens, redco_share_up(dims->ffn, 1, shape->tp)), 2);
+    const uint64_t elementwise = dims->gated ? 2 * inner : inner;
+    const uint64_t product = inner + (ranks > 1 ? plane : 0);
+    const uint64_t ffn = elementwise > product ? elementwise : product, keys = gathered_bytes(dims, shape);
+    return redco_share_up(plane, 1, ranks) + (ffn > keys ? ffn : keys);
+}
+
+/* Megatron: the loss writes the gradient over the logits (Transformer Engine), or over a 32-bit copy that is converted
+ * again; then the head's backward makes its input's gradient, and an empty gradient of its weights where products add
+ * to the kept one. PyTorch: the loss in one kernel makes a
+ * gradient of the logits' width; else in 32 bits the logarithm of softmax, its gradient and that of the logits. XLA:
+ * the logits and their gradient in 32 bits. */
+uint64_t redco_loss_bytes(const redco_model *model, const redco_shape *shape)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const uint64_t tokens = tokens_of(shape), ranks = sequence_ranks(shape);
+    const uint64_t words = redco_share_up(dims->vocab, 1, shape->engine.logits_gathered ? 1 : shape->tp);
+    const uint64_t logits = times(tokens, words), plane = times(times(tokens, dims->hidden), 2);
+    if (shape->engine.memory == REDCO_MEMORY_XLA) { return times(logits, 8); }
+    if (shape->engine.memory == REDCO_MEMORY_COPIES) { return times(logits, shape->engine.logits_gathered ? 20 : 12); }
+    if (shape->engine.memory == REDCO_MEMORY_PYTORCH) { return times(logits, shape->engine.fused_loss ? 4 : 12); }
+    const bool empty = redco_saver_of(&shape->engine) == REDCO_SAVER_TE;
+    const uint64_t table = empty ? redco_share_up(times(dims->vocab, dims->hidden), 2, shape->tp) : 0;
+    const uint64_t gathered = ranks > 1 ? plane + redco_share_up(plane, 1, ranks) : 0;
+    const uint64_t head = times(logits, 2) + table + plane + gathered;
+    const uint64_t loss = shape->engine.fused_loss ? times(logits, 2) : times(logits, 6) + (ranks > 1 ? plane : 0);
+    return head > loss ? head : loss;
+}

@@ -1,0 +1,34 @@
+/** @file memory_saved.h  The memory that training software keeps of a layer for backward, by its rules
+ *  (costmodel/saving), and what it allocates beside: derived from what each framework's functions save, not fitted. The
+ *  page is costmodel/closed_form/MEMORY.md. Pure functions. */
+#ifndef REDCO_MEMORY_SAVED_H
+#define REDCO_MEMORY_SAVED_H
+
+#include "costmodel/operators/compute.h"
+#include "costmodel/saving/saving_rules.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The rules of an engine, where a layer is not recomputed as a whole. */
+redco_saver redco_saver_of(const redco_engine *engine);
+
+/** A rank's layer as rules see it.
+ *  @param sizes_out  lives as long as the result is used */
+redco_saving_case redco_saving_case_of(const redco_model *model, const redco_shape *shape,
+                                       uint64_t sizes_out[REDCO_AXIS_COUNT]);
+
+/** Bytes that one rank keeps of a layer and micro-batch. */
+redco_saved_bytes redco_saved_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                                 redco_saver saver, redco_recompute policy);
+
+/** The memory that backward of a block allocates beside kept tensors, at its fullest moment. */
+uint64_t redco_backward_working_bytes(const redco_model_dims *dims, const redco_shape *shape);
+/** Logits, their gradient and what the head's backward allocates beside. */
+uint64_t redco_loss_bytes(const redco_model *model, const redco_shape *shape);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,11 @@
+#include "topology/base/share.h"
+
+const uint64_t redco_share_most = (uint64_t)1 << 53;
+
+__extension__ typedef unsigned __int128 wide;
+
+uint64_t redco_share_up(uint64_t a, uint64_t b, uint64_t c)
+{
+    const wide share = ((wide)a * b + (c - 1)) / c;
+    return share > redco_share_most ? redco_share_most : (uint64_t)share;
+}
