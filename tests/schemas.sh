@@ -56,7 +56,7 @@ refuse topology/discovery/cluster.schema.json $cluster 's/"200 Gb\/s"/"200"/'
 check costmodel/engines/calibration.schema.json costmodel/presets/calibrations/*.json
 refuse costmodel/engines/calibration.schema.json costmodel/presets/calibrations/a100-eager.json '/kernel_s/d'
 check costmodel/saving/saving.schema.json costmodel/presets/saving/*.json
-refuse costmodel/saving/saving.schema.json costmodel/presets/saving/te.json 's/norm.output/norm.outputs/'
+refuse costmodel/saving/saving.schema.json costmodel/presets/saving/te.json 's/"norm[.]output"/"norm.outputs"/'
 refuse costmodel/saving/saving.schema.json costmodel/presets/saving/te.json 's/"bytes": 2/"bytes": -2/'
 refuse costmodel/saving/saving.schema.json costmodel/presets/saving/formulas.json 's/"per": 10/"per": 0/'
 engine=costmodel/presets/engines/llm-foundry.json

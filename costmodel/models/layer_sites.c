@@ -86,7 +86,7 @@ static void add_each(struct list *list, redco_site site, redco_value value)
     add(list, (redco_layer_site){site, redcoi_probe_elements(list->probe, value), maker->role, false});
 }
 
-/* What an operator makes beside its result. */
+/* A tensor that an operator makes beside its result. */
 static void add_beside(struct list *list, redco_site site, redco_extent elements, const redco_op *op)
 {
     add(list, (redco_layer_site){site, elements, op->role, false});

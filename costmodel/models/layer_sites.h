@@ -25,14 +25,14 @@ typedef enum redco_site {
     REDCO_SITE_ATTENTION_OUTPUT,    /**< operand of the projection behind */
     REDCO_SITE_ATTENTION_STATISTIC, /**< log-sum-exp of each row of scores */
     REDCO_SITE_ATTENTION_SCORES,    /**< elements of one key: to be multiplied by the length of the sequence */
-    REDCO_SITE_ACTIVATION_INPUT,    /**< of an activation that no gate multiplies */
-    REDCO_SITE_ACTIVATION_GATE,     /**< what a gate's activation reads */
-    REDCO_SITE_ACTIVATION_FACTOR,   /**< what the activated gate multiplies */
+    REDCO_SITE_ACTIVATION_INPUT,    /**< an activation that no gate multiplies reads it */
+    REDCO_SITE_ACTIVATION_GATE,     /**< a gate's activation reads it */
+    REDCO_SITE_ACTIVATION_FACTOR,   /**< the activated gate multiplies it */
     REDCO_SITE_ACTIVATION_GATED,    /**< the activated gate */
     REDCO_SITE_ACTIVATION_OUTPUT,   /**< operand of the FFN's last product */
     REDCO_SITE_PRODUCT_OPERAND,     /**< operands that no norm, attention core or activation made */
     REDCO_SITE_PRODUCT_OUTPUT,      /**< results of the last product of an FFN */
-    REDCO_SITE_DROPOUT_MASK,        /**< of what a part of a block adds to what layers hand on */
+    REDCO_SITE_DROPOUT_MASK,        /**< a byte for each element that a part of a block adds to the values handed on */
     REDCO_SITE_COUNT
 } redco_site;
 
@@ -44,7 +44,7 @@ enum { REDCO_SITES_MAX = 40 };
 typedef struct redco_layer_site {
     redco_site site;
     redco_extent elements;
-    redco_op_role role; /**< of the operator that made the tensor */
+    redco_op_role role; /**< the role of the operator that made the tensor */
     bool ffn;           /**< norm.output: read by products of an FFN alone */
 } redco_layer_site;
 

@@ -72,7 +72,7 @@ redco_status redco_saving_set_read(const redco_json_value *file, redco_saving_se
 
 /** One rank's layer. */
 typedef struct redco_saving_case {
-    const uint64_t *sizes;   /**< of its axes: redco_rank_axis_sizes() */
+    const uint64_t *sizes;   /**< the sizes of its axes: redco_rank_axis_sizes() */
     uint64_t keys;           /**< that a row of scores has; 0: scores are not counted */
     uint32_t holds;          /**< REDCO_SAVER_IF_... bits */
     uint32_t sequence_ranks; /**< that share a sequence: they split what tensor parallelism does not cut */
@@ -86,7 +86,7 @@ uint64_t redco_saving_rule_bytes(const redco_saving_rule *rule, const redco_laye
 
 typedef struct redco_saved_bytes {
     uint64_t kept;  /**< where nothing is recomputed */
-    uint64_t freed; /**< of these, by the policy */
+    uint64_t freed; /**< the part of these that the policy frees */
 } redco_saved_bytes;
 
 /** @param policy  none, selective or mlp; full frees what is not the layer's input, whatever the rules say */

@@ -6,7 +6,7 @@
 /* A model chunk of a stage. */
 struct place {
     uint32_t position;
-    bool first, last;                   /* of all positions */
+    bool first, last;                   /* all positions together */
     bool sends_forward, sends_backward; /* the next one is on another stage */
 };
 

@@ -188,8 +188,8 @@ static void widths(void **state)
     redco_model_free(model);
 }
 
-/* What the gradients of a class's graph read of its forward pass, each tensor once: 16-bit elements and numbers of 32
- * bits, at probe sizes. Without logits and what the loss keeps of them. */
+/* Sums what the gradients of a class's graph read of its forward pass, each tensor once: 16-bit elements and numbers of
+ * 32 bits, at probe sizes. Without logits and what the loss keeps of them. */
 static void read_by_gradients(const redcoi_probe *probe, uint64_t *elements_out, uint64_t *numbers_out)
 {
     const redco_graph *const g = probe->g;
