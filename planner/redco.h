@@ -8,7 +8,7 @@
 #include "costmodel/engines/calibration.h"
 #include "costmodel/models/model.h"
 #include "costmodel/models/safetensors.h"
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 #include "costmodel/simulator/simulate.h"
 #include "costmodel/simulator/step.h"
 #include "planner/answer/answer.h"

@@ -8,7 +8,7 @@
 #ifndef REDCO_TRACES_MEASURED_H
 #define REDCO_TRACES_MEASURED_H
 
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 #include "topology/base/sharding.h"
 #include "topology/base/status.h"
 

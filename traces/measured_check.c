@@ -2,7 +2,7 @@
  * read. */
 #include "traces/measured_internal.h"
 
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 #include "topology/base/units.h"
 
 #include <math.h>

@@ -4,9 +4,6 @@
 #include "costmodel/closed_form/nccl_buffers.h"
 
 #include <math.h>
-#include <string.h>
-
-const double redcoi_hidden_residue_ratio = 0.03;
 
 /* 6 N + 12 L a d s per token: attention in full, nothing recomputed (the convention of AMSP and most others); causal
  * counting halves attention where it is causal. */

@@ -17,7 +17,7 @@
 #include "costmodel/engines/engine.h"
 #include "costmodel/models/model.h"
 #include "costmodel/operators/compute.h"
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 #include "costmodel/schedules/stages.h"
 #include "topology/base/sharding.h"
 #include "topology/discovery/topology.h"

@@ -3,6 +3,7 @@
 #include "costmodel/operators/compute_profile.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { LONGEST_SEQUENCE = 1 << 24, LARGEST_MICRO_BATCH = 1 << 20 };
 
@@ -56,6 +57,11 @@ static void use_calibration(redco_costs *costs, const redco_calibration *calibra
         costs->calibration.reserve_bytes = redco_context_bytes;
         costs->calibration.usable_memory_ratio = 1.0;
     }
+}
+
+void redcoi_memo_clear(redco_costs *costs)
+{
+    memset(&costs->memo, 0, sizeof costs->memo);
 }
 
 redco_status redco_costs_create(const redco_machine *machine, const redco_model *model, const redco_workload *workload,
@@ -160,16 +166,6 @@ void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibr
     forget_ranks(costs);
 }
 
-redco_mesh redco_costs_grid(const redco_costs *costs, const redco_parallelism *parallelism)
-{
-    return redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism);
-}
-
-redco_shape redco_costs_shape(const redco_costs *costs, const redco_parallelism *parallelism)
-{
-    return redcoi_shape_of(costs, parallelism);
-}
-
 static redco_status check_positions(const redco_costs *costs, redco_error *err)
 {
     const redco_model_dims *const dims = costs->dims;
@@ -191,18 +187,18 @@ static redco_parallel_limits limits_of(const redco_costs *costs, const redco_par
                                    .zigzag = !costs->workload.engine.contiguous_context};
 }
 
-static redco_status check_degrees(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
-{
-    const redco_parallel p = redcoi_parallel_of(costs, parallelism);
-    const redco_parallel_limits limits = limits_of(costs, parallelism);
-    return redco_parallel_check(&p, &limits, err);
-}
-
 bool redcoi_cp_type_allowed(const redco_costs *costs, const redco_parallelism *parallelism)
 {
     const redco_parallel p = redcoi_parallel_of(costs, parallelism);
     const redco_parallel_limits limits = limits_of(costs, parallelism);
     return redco_parallel_check_exchange(&p, &limits, NULL) == REDCO_OK;
+}
+
+static redco_status check_degrees(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
+{
+    const redco_parallel p = redcoi_parallel_of(costs, parallelism);
+    const redco_parallel_limits limits = limits_of(costs, parallelism);
+    return redco_parallel_check(&p, &limits, err);
 }
 
 /* A user's graph is laid out for some numbers of ranks, and may be one of a single micro-batch. */

@@ -1,8 +1,5 @@
 #include "costmodel/closed_form/closed_form_internal.h"
-#include "costmodel/closed_form/memory_graph.h"
 #include "costmodel/closed_form/memory_model.h"
-#include "costmodel/closed_form/memory_planned.h"
-#include "costmodel/closed_form/nccl_buffers.h"
 #include "costmodel/operators/compute_profile.h"
 
 #include <math.h>
@@ -11,56 +8,8 @@
 /* Bytes the optimizer moves per owned parameter: 32-bit master weight and two moments read and written, gradient read,
  * 16-bit weight written, and its share of norm and casts (costmodel/README.md, section 4). */
 static const double optimizer_traffic_bytes = 30.0;
-redco_parallel redco_parallelism_parallel(const redco_machine *machine, const redco_engine *engine,
-                                          const redco_parallelism *parallelism)
-{
-    return (redco_parallel){.nodes = machine->nodes,
-                            .gpus_per_node = machine->gpus_per_node,
-                            .tp = parallelism->tp,
-                            .cp = parallelism->cp,
-                            .pp = parallelism->pp,
-                            .dp = parallelism->dp,
-                            .states_over_cp = engine->shard_over_cp,
-                            .cp_type = parallelism->cp_type};
-}
-
-redco_mesh redco_shard_grid(const redco_machine *machine, const redco_engine *engine,
-                            const redco_parallelism *parallelism)
-{
-    const redco_parallel p = redco_parallelism_parallel(machine, engine, parallelism);
-    return redco_parallel_state_grid(&p);
-}
-
-redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_parallelism *parallelism)
-{
-    return redco_parallelism_parallel(&costs->machine, &costs->workload.engine, parallelism);
-}
-
-redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner)
-{
-    const redco_parallel p = redcoi_parallel_of(job->costs, job->parallelism);
-    return redco_parallel_state_group(&p, (redco_between){inner, outer});
-}
-
-redco_group redcoi_replicas_of(const redcoi_job *job, redco_mesh parameters)
-{
-    const redco_parallel p = redcoi_parallel_of(job->costs, job->parallelism);
-    return redco_parallel_replicas(&p, parameters);
-}
 
 static const redco_mesh one = {1, 1};
-
-/* ZeRO++ keeps a secondary copy of the parameters, sharded over fewer ranks, for the gathers of backward. */
-bool redcoi_has_secondary(const redcoi_job *job)
-{
-    const uint64_t ranks = redco_mesh_ranks(job->parallelism->secondary);
-    return ranks > 0 && ranks < redco_mesh_ranks(job->shards.parameters);
-}
-
-redco_mesh redcoi_backward_mesh(const redcoi_job *job)
-{
-    return redcoi_has_secondary(job) ? job->parallelism->secondary : job->shards.parameters;
-}
 
 static double raw_s(const redcoi_job *job, redco_collective op, double size_bytes, redco_group group)
 {
@@ -148,27 +97,6 @@ double redcoi_keep_gradients_s(const redcoi_job *job)
     /* Whole gradients of shards go into a bucket each time. */
     if (redco_mesh_ranks(job->shards.gradients) > 1) { return copy_s; }
     return (copy_s + (micro_batches - 1.0) * add_s) / micro_batches;
-}
-
-redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
-                         uint32_t layout, const redco_layer_config *config)
-{
-    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
-    const redcoi_memo *const memo = redcoi_memo_of(costs, parallelism);
-    return (redcoi_job){.costs = costs,
-                        .parallelism = parallelism,
-                        .class = &costs->classes[class_index],
-                        .rank = rank,
-                        .times = redcoi_times_of(rank, class_index, layout),
-                        .stage = memo->stages[class_index],
-                        .shards = config->shards,
-                        .recompute = config->recompute,
-                        .element_bytes = costs->compute.element_bytes,
-                        .gradient_bytes = costs->state_bytes.gradient,
-                        .logits_bytes = rank->logits_bytes,
-                        .state_params = memo->stage_params,
-                        .first_params = memo->first_params,
-                        .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism)};
 }
 
 /* With how often the layer is repeated, for times. */

@@ -28,11 +28,6 @@ static bool same_traffic(const redcoi_shard_traffic *a, const redcoi_shard_traff
            a->by_layer == b->by_layer && a->layers == b->layers;
 }
 
-void redcoi_memo_clear(redco_costs *costs)
-{
-    memset(&costs->memo, 0, sizeof costs->memo);
-}
-
 /* Parameters of the fullest stage that are trained, before data-parallel sharding. */
 static void count_params(const redco_costs *costs, const redcoi_rank *rank, redcoi_memo *memo)
 {
@@ -112,4 +107,25 @@ uint64_t redcoi_sharded_bytes(const redcoi_job *job)
         memo->nccl_bytes = redcoi_nccl_sharded_bytes(job);
     }
     return memo->nccl_bytes;
+}
+
+redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                         uint32_t layout, const redco_layer_config *config)
+{
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    const redcoi_memo *const memo = redcoi_memo_of(costs, parallelism);
+    return (redcoi_job){.costs = costs,
+                        .parallelism = parallelism,
+                        .class = &costs->classes[class_index],
+                        .rank = rank,
+                        .times = redcoi_times_of(rank, class_index, layout),
+                        .stage = memo->stages[class_index],
+                        .shards = config->shards,
+                        .recompute = config->recompute,
+                        .element_bytes = costs->compute.element_bytes,
+                        .gradient_bytes = costs->state_bytes.gradient,
+                        .logits_bytes = rank->logits_bytes,
+                        .state_params = memo->stage_params,
+                        .first_params = memo->first_params,
+                        .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism)};
 }

@@ -3,7 +3,7 @@
 #ifndef REDCO_COLLECTIVE_H
 #define REDCO_COLLECTIVE_H
 
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 #include "topology/base/collective_op.h" /* redco_collective */
 #include "topology/discovery/topology.h"
 

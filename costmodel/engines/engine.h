@@ -5,7 +5,7 @@
 #ifndef REDCO_ENGINE_H
 #define REDCO_ENGINE_H
 
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 #include "costmodel/schedules/pipeline.h"
 #include "topology/base/json.h"
 #include "topology/base/sharding.h"

@@ -392,8 +392,20 @@ void redcoi_lm_score_bias(redcoi_pass *p, bool source);
 /** Tables of the pass, if the model has rotary positions. */
 void redcoi_lm_rotary_tables(redcoi_pass *p);
 
-/* generation_graph.c */
+/* generation_cache.c */
 
+/** The caches of a layer. */
+typedef enum redcoi_cache {
+    REDCOI_CACHE_KEYS,
+    REDCOI_CACHE_VALUES,
+    REDCOI_CACHE_SOURCE_KEYS,
+    REDCOI_CACHE_SOURCE_VALUES
+} redcoi_cache;
+/** Adds one of @p heads of @p size for so many keys. */
+redco_generation_cache *redcoi_cache_add(redcoi_pass *p, redcoi_cache which, uint64_t keys, uint64_t heads,
+                                         uint64_t size);
+/** Puts the prompt's keys or values into the cache. */
+redco_value redcoi_cache_begin(redcoi_pass *p, const redco_generation_cache *c, redco_value x);
 /** Puts keys and values of this pass into the layer's cache and, when decoding, gives all that are kept and a mask or
  *  bias of what is seen of them in their place. */
 void redcoi_cache_extend(redcoi_pass *p, redco_attention_options *options, redco_value *k, redco_value *v,

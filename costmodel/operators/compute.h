@@ -10,7 +10,7 @@
 #include "costmodel/models/layer_groups.h"
 #include "costmodel/models/model.h"
 #include "costmodel/operators/power.h"
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 #include "topology/base/sharding.h"
 #include "topology/discovery/topology.h"
 

@@ -22,7 +22,7 @@
 #define REDCO_STATES_LAYOUT_H
 
 #include "costmodel/models/task.h"
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 
 #include <stddef.h>
 

@@ -30,9 +30,21 @@ static redco_status search_grains(const redco_inputs *inputs, redco_search_optio
     if (st != REDCO_OK) { return st; }
     *result_out = whole;
     const bool fits = whole->ranked_count > 0;
-    if (!has_both(options) || (fits && !recomputes_whole_layers(&whole->ranked[0]))) { return REDCO_OK; }
+    if (!has_both(options)) { return REDCO_OK; }
     halves.workload.engine.partial_recompute = true;
-    st = redco_search_priced(inputs, &halves, &half, &why);
+    if (fits &&
+        !recomputes_whole_layers(&whole->ranked[0])) { /* seldom any faster: a look, and where one is, a search */
+        if (options->objective == REDCO_OBJECTIVE_COMM) { return REDCO_OK; }
+        redco_search_options look = halves;
+        look.limit_s = whole->ranked[0].prediction.step_s * (1.0 - redcoi_tie_ratio);
+        if (halves.limit_s > 0.0) { look.limit_s = fmin(look.limit_s, halves.limit_s); }
+        look.verify = false;
+        st = redco_search_priced(inputs, &look, &half, &why);
+        const bool faster = st == REDCO_OK && half->ranked_count > 0;
+        if (st == REDCO_OK) { redco_search_result_free(half); }
+        if (st == REDCO_OK && !faster) { return REDCO_OK; }
+    }
+    if (st == REDCO_OK) { st = redco_search_priced(inputs, &halves, &half, &why); }
     if (st == REDCO_EVALUE) { return REDCO_OK; }
     if (st != REDCO_OK) {
         redco_search_result_free(whole);

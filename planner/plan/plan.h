@@ -5,7 +5,7 @@
 #define REDCO_PLAN_H
 
 #include "costmodel/engines/engine.h"
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 #include "topology/base/json.h"
 #include "topology/base/status.h"
 

@@ -2,7 +2,7 @@
  * dimension outermost, and every group is found by comparing digits; then the groups that Megatron-LM's documentation
  * lists (megatron/core/parallel_state.py, docstrings of initialize_model_parallel and
  * generate_masked_orthogonal_rank_groups) and its conditions on the expert grid. */
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

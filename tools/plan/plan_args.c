@@ -89,7 +89,7 @@ static const struct argp_option flags[] = {
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
     {"sequence-parallel", KEY_SEQUENCE_PARALLEL, "on|off|auto", OPTION_ARG_OPTIONAL, "Split norms and dropout over the tensor-parallel ranks, too (without a value on)", 2},
     {"recompute", KEY_RECOMPUTE, "WORD", 0, "none, selective, mlp, half or full for all layers; modules: selective or mlp; auto may mix what the engine offers", 2},
-    {"strategy", KEY_STRATEGY, "NAME", 0, "ddp, zero1, zero2, zero3, mics, zeropp, hsdp or amsp", 2},
+    {"strategy", KEY_STRATEGY, "NAME", 0, "ddp, zero1, zero2, zero3, mics, zeropp, hsdp or amsp: data parallel, with stages or context parallelism only where --pp or --cp says so", 2},
     {"fix", KEY_FIX, "p=AxB,g=AxB,os=AxB", 0, "Meshes (GPUs x nodes) of parameters, gradients, optimizer, and p2 of a second copy of the parameters; any of them", 2},
     {"scheme", KEY_SCHEME, "WORD", 0, "inter-tensor (broadcast) or intra-tensor (all-gather) optimizer shards", 2},
     {"uniform", KEY_UNIFORM, NULL, 0, "The same meshes for all layers (default)", 2},

@@ -1,5 +1,5 @@
 /* MFU over the number of GPUs: a panel for each model, a line for each strategy, measured runs as points. */
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 #include "planner/search/strategy.h"
 #include "tools/plot/plot.h"
 

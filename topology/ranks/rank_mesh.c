@@ -1,5 +1,5 @@
 /* Meshes of states: blocks of the data-parallel ranks, and the groups between them. */
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 
 enum { RANKS_MAX = 65536 };
 

@@ -1,5 +1,5 @@
 /* Grids: digits of ranks, and the groups that share some of them. */
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 #include "topology/base/units.h"
 
 enum { DIMS = REDCO_DIM_COUNT };

@@ -1,5 +1,5 @@
 /* Groups of ranks as collectives are priced for them. */
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 
 redco_group_link redco_group_crosses(redco_group group, uint32_t linked_gpus)
 {

@@ -1,5 +1,5 @@
 /* Degrees on nodes: what is allowed, and where data-parallel ranks lie. */
-#include "costmodel/parallel/parallel.h"
+#include "topology/ranks/parallel.h"
 
 #include <stddef.h>
 

@@ -1,0 +1,189 @@
+/* Models from their configs. */
+#include "costmodel/models/family.h"
+#include "topology/base/preset.h"
+#include "topology/base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 16 bytes of training state for each of this many parameters still fit into 64 bits with room. */
+static const uint64_t max_params = 1000000000000000;
+
+static redco_status find_family(const redco_json_value *config, const redcoi_family **family_out, redco_error *err)
+{
+    char names[REDCOI_FAMILY_NAMES_SIZE];
+    const char *type = NULL;
+    if (json_is_object(config->json) && !redco_json_has(config, "model_type")) {
+        return redco_json_fail(config, "model_type", err, "is missing; one of: %s", redcoi_family_names(false, names));
+    }
+    const redco_status st = redco_json_string(config, "model_type", &type, err);
+    if (st != REDCO_OK) { return st; }
+    *family_out = redcoi_family_find(type);
+    if (*family_out != NULL) { return REDCO_OK; }
+    return redco_json_fail(config, "model_type", err, "\"%.40s\" is not a model type that redco knows; known: %s", type,
+                           redcoi_family_names(false, names));
+}
+
+static void sum_params(redcoi_build *build)
+{
+    redco_model *model = build->model;
+    for (size_t i = 0; redcoi_building(build) && i < model->class_count; i++) {
+        const redco_layer_class *class = &model->classes[i];
+        uint64_t params = 0;
+        if (!redco_mul_u64(class->params, class->layers, &params) || params > max_params ||
+            model->total_params + params > max_params) {
+            redcoi_build_fail(build, NULL, "has more than %llu parameters, the most that redco reads",
+                              (unsigned long long)max_params);
+        }
+        model->total_params += params;
+    }
+}
+
+static redco_status choose_name(const redco_json_value *config, const char *given, const char *fallback,
+                                const char **name_out, redco_error *err)
+{
+    static const char *const keys[] = {"_name", "_name_or_path"};
+    const char *slash = strrchr(fallback, '/');
+    /* Without its folder: the same file gives the same plan wherever it lies. */
+    *name_out = given != NULL ? given : slash != NULL && slash[1] != '\0' ? slash + 1 : fallback;
+    for (size_t i = 0; given == NULL && i < sizeof keys / sizeof keys[0]; i++) {
+        const char *text = NULL;
+        if (!redco_json_has(config, keys[i])) { continue; }
+        const redco_status st = redco_json_string(config, keys[i], &text, err);
+        if (st != REDCO_OK) { return st; }
+        if (text[0] != '\0') {
+            *name_out = text;
+            break;
+        }
+    }
+    return REDCO_OK;
+}
+
+/* A name that can be shown: names may be paths of any length and bytes. */
+static char *shown_name(const char *name)
+{
+    enum { MOST_SHOWN = 64 };
+    size_t size = strlen(name);
+    if (size > MOST_SHOWN) {
+        for (size = MOST_SHOWN; size > 0 && ((unsigned char)name[size] & 0xc0) == 0x80;) { size--; }
+    }
+    char *copy = strndup(name, size);
+    if (copy != NULL) { redco_text_clean(copy); }
+    return copy;
+}
+
+/* Keys that no size depends on are read by nobody here; what is trained from the config reads them. A number that no
+ * model has is a damaged file. */
+static redco_status check_numbers(const redco_json_value *config, redco_error *err)
+{
+    static const struct {
+        const char *key;
+        double least, most;
+    } numbers[] = {{"rms_norm_eps", 0.0, 1.0},
+                   {"layer_norm_eps", 0.0, 1.0},
+                   {"layer_norm_epsilon", 0.0, 1.0},
+                   {"norm_epsilon", 0.0, 1.0},
+                   {"rope_theta", 1.0, 1e12},
+                   {"rotary_emb_base", 1.0, 1e12},
+                   {"initializer_range", 0.0, 1e3},
+                   {"max_position_embeddings", 1.0, REDCOI_MAX_ROWS},
+                   {"n_positions", 1.0, REDCOI_MAX_ROWS}};
+    double number = 0.0;
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && st == REDCO_OK; i++) {
+        const json_t *value = json_object_get(config->json, numbers[i].key);
+        if (value == NULL || json_is_null(value)) { continue; }
+        st = redco_json_number(config, numbers[i].key, numbers[i].least, numbers[i].most, &number, err);
+    }
+    return st;
+}
+
+redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
+                                   redco_error *err)
+{
+    const redcoi_family *family = NULL;
+    const char *shown = NULL;
+    redco_status st = find_family(config, &family, err);
+    if (st == REDCO_OK) { st = check_numbers(config, err); }
+    if (st == REDCO_OK) { st = choose_name(config, name, config->name, &shown, err); }
+    if (st != REDCO_OK) { return st; }
+    redco_model *model = calloc(1, sizeof *model);
+    char *copy = shown_name(shown);
+    json_t *defaults = json_object();
+    if (model == NULL || copy == NULL || defaults == NULL) {
+        free(model);
+        free(copy);
+        json_decref(defaults);
+        return redco_fail(err, REDCO_ENOMEM, config->name, "out of memory");
+    }
+    model->name = copy;
+    model->family = family;
+    model->dims = family->dims;
+    model->config = json_incref((json_t *)(uintptr_t)config->json);
+    model->defaults = defaults;
+    redcoi_build build = {.model = model, .config = *config, .status = REDCO_OK, .err = err};
+    (family->build != NULL ? family->build : redcoi_family_build)(&build);
+    if (model->dims.gated) { model->dims.activation = REDCO_ACTIVATION_GATED; }
+    redcoi_config_spelling(&build);
+    redcoi_config_unknown(&build);
+    redcoi_config_defaults(&build);
+    sum_params(&build);
+    if (redcoi_building(&build)) { build.status = redcoi_layer_groups_make(model, err); }
+    if (!redcoi_building(&build)) {
+        redco_model_free(model);
+        return build.status;
+    }
+    *model_out = model;
+    return REDCO_OK;
+}
+
+redco_status redco_model_read(const char *name_or_path, redco_model **model_out, redco_error *err)
+{
+    redco_json *document = NULL;
+    redco_status st = redco_preset_open("models", "a model", name_or_path, &document, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_json_value root = redco_json_root(document);
+    st = redco_model_from_json(&root, NULL, model_out, err);
+    redco_json_close(document);
+    return st;
+}
+
+static json_t *config_of(const redco_model_dims *dims, const char *name)
+{
+    json_t *const config = json_object();
+    const struct {
+        const char *key;
+        json_t *value;
+    } members[] = {
+        {"model_type", json_string("generic")},
+        {"_name", json_string(name)},
+        {"num_hidden_layers", json_integer(dims->layers)},
+        {"hidden_size", json_integer(dims->hidden)},
+        {"intermediate_size", json_integer(dims->ffn)},
+        {"num_attention_heads", json_integer(dims->heads)},
+        {"num_key_value_heads", json_integer(dims->kv_heads)},
+        {"head_dim", json_integer(dims->head_dim)},
+        {"vocab_size", json_integer((json_int_t)dims->vocab)},
+        {"gated", json_boolean(dims->gated)},
+        {"tie_word_embeddings", json_boolean(dims->tied)},
+    };
+    bool good = config != NULL;
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) { /* each value is taken, also on failure */
+        good = json_object_set_new(config, members[i].key, members[i].value) == 0 && good;
+    }
+    if (good) { return config; }
+    json_decref(config);
+    return NULL;
+}
+
+redco_status redco_model_from_dims(const redco_model_dims *dims, const char *name, redco_model **model_out,
+                                   redco_error *err)
+{
+    json_t *const config = config_of(dims, name);
+    if (config == NULL) { return redco_fail(err, REDCO_EVALUE, "model", "its name is no UTF-8 text"); }
+    const redco_json_value value = redco_json_wrap(config, name);
+    const redco_status st = redco_model_from_json(&value, name, model_out, err);
+    json_decref(config);
+    return st;
+}
