@@ -115,8 +115,9 @@ double redco_interval_best(const redco_reliability *r)
 {
     const double ratio = 0.5 * (sqrt(5.0) - 1.0);
     const double least_s = fmax(shortest_interval_s, r->saving == REDCO_SAVE_ASYNC ? r->write_s : 0.0);
-    double low = log(least_s), high = log(fmax(day_s, least_s));
-    if (isinf(r->mttf_s)) { return exp(high); }
+    if (isinf(r->mttf_s)) { return fmax(day_s, least_s); }
+    /* Beyond the mean time between failures most intervals are lost. */
+    double low = log(least_s), high = log(fmax(fmax(day_s, r->mttf_s), least_s));
     /* The share of compute rises to one maximum and falls: golden section on the logarithm. */
     double a = high - ratio * (high - low), b = low + ratio * (high - low);
     double at_a = compute_at(r, a), at_b = compute_at(r, b);
