@@ -422,6 +422,7 @@ const char *redco_search_leaves_out(const redco_machine *machine, const redco_se
 {
     const redco_workload *const w = &options->workload;
     if (options->tp == 0 && parallelism->tp > redco_machine_domain(machine)) { return "beyond what links join"; }
+    if (options->strategy == REDCO_STRATEGY_AMSP) { return "AMSP weighs traffic alone"; }
     if (options->strategy != REDCO_STRATEGY_ANY && ((options->pp == REDCO_DEGREE_MEASURED && parallelism->pp > 1) ||
                                                     (options->cp == REDCO_DEGREE_MEASURED && parallelism->cp > 1))) {
         return "data parallel by name";
