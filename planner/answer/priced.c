@@ -119,11 +119,24 @@ static void give_up(redco_search_result *result)
     result->ranked[0].assignments = NULL; /* changed hands */
 }
 
+redco_status redcoi_price(redcoi_pricing *p, redco_candidate *candidate, redco_error *err)
+{
+    uint64_t operators = 0;
+    redco_status st = redco_costs_failure(p->costs, err); /* all layouts share it */
+    if (st != REDCO_OK) { return st; }
+    if (!redco_known_steps_find(p->known, candidate, &operators)) {
+        st = price_candidate(p->costs, candidate, &operators, err);
+        if (st == REDCO_OK) { redco_known_steps_keep(p->known, candidate, operators); }
+    }
+    p->operators += operators;
+    return st;
+}
+
 /* Its price; a layout that cannot be laid out is none. */
 redco_status redcoi_price_one(redcoi_pricing *p, redco_candidate *candidate, bool *priced_out, redco_error *err)
 {
     redco_error why = {.status = REDCO_OK};
-    const redco_status st = price_candidate(p->costs, candidate, &p->operators, &why);
+    const redco_status st = redcoi_price(p, candidate, &why);
     *priced_out = st == REDCO_OK;
     p->result->counts.simulated += p->simulates ? 1 : 0;
     if (p->options->objective != REDCO_OBJECTIVE_COMM) { /* layouts that GLPK places are placed anew */
@@ -163,11 +176,12 @@ redco_status redcoi_result_append(redco_search_result *result, const redco_candi
 }
 
 /* The leanest strategy, where the closed form finds none that fits. */
-static redco_status price_leanest(redco_costs *costs, bool comm, redco_search_result *result, redco_error *err)
+static redco_status price_leanest(redcoi_pricing *p, redco_error *err)
 {
+    redco_search_result *const result = p->result;
     redco_shortfall *const s = &result->shortfall;
     if (s->leanest.assignments == NULL) { return REDCO_OK; }
-    const redco_status st = redco_candidate_price(costs, &s->leanest, err);
+    const redco_status st = redcoi_price(p, &s->leanest, err);
     if (st != REDCO_OK) { return st; }
     if (!redcoi_fits(&s->leanest)) {
         s->short_bytes = s->leanest.prediction.total_bytes - s->leanest.prediction.capacity_bytes;
@@ -176,7 +190,8 @@ static redco_status price_leanest(redco_costs *costs, bool comm, redco_search_re
     redco_candidate *const one = malloc(sizeof *one);
     if (one == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     *one = s->leanest;
-    one->objective = comm ? one->closed_form.amsp_total_s : one->closed_form.step_s;
+    one->objective =
+        p->options->objective == REDCO_OBJECTIVE_COMM ? one->closed_form.amsp_total_s : one->closed_form.step_s;
     free(result->ranked);
     result->ranked = one;
     result->ranked_count = 1;
@@ -365,7 +380,7 @@ static redco_status explain_shortfall(redcoi_pricing *p, redco_error *err)
     redco_search_result_free(p->result);
     p->result = again;
     redcoi_counts_add(&again->counts, &before);
-    return price_leanest(p->costs, p->options->objective == REDCO_OBJECTIVE_COMM, again, err);
+    return price_leanest(p, err);
 }
 
 /* The options of the search that lists what is to be simulated. Where communication is minimised, others have less of
@@ -393,15 +408,14 @@ static redco_status search_priced(const redco_inputs *inputs, const redco_search
     const uint32_t wanted = p.asked;
     redco_status st = redco_costs_of(inputs, options, &p.costs, err);
     if (st != REDCO_OK) { return st; }
+    p.known = redco_known_steps_of(inputs, options);
     p.simulates = minimises_steps(options) && redco_price_simulates(p.costs);
     const redco_search_options searched = listing(&p);
     if ((st = redcoi_search_again(&p, &searched, &p.result, err)) != REDCO_OK) { goto out; }
     const bool proven = p.result->ranked_count > 0;
     if (proven) { p.bound_s = redcoi_value_of(&p, &p.result->ranked[0]) * (1.0 - p.result->gap_ratio); }
     if (!proven && p.result->other_count == 0) {
-        if (!(options->limit_s > 0.0)) {
-            st = price_leanest(p.costs, options->objective == REDCO_OBJECTIVE_COMM, p.result, err);
-        }
+        if (!(options->limit_s > 0.0)) { st = price_leanest(&p, err); }
         goto out;
     }
     if (!proven) { p.bound_s = redcoi_value_of(&p, &p.result->others[0]); }
@@ -432,25 +446,6 @@ out:
 static double objective_of(const redco_search_options *options, const redco_candidate *candidate)
 {
     return minimises_steps(options) ? candidate->prediction.step_s : candidate->objective;
-}
-
-redco_status redco_candidate_copy(const redco_candidate *from, redco_candidate *copy_out, redco_error *err)
-{
-    const redco_parallelism *const s = &from->parallelism;
-    const size_t bytes = from->assignment_count * sizeof *from->assignments;
-    const size_t split_bytes =
-        redco_pipeline_positions(s->schedule, s->pp, redco_parallelism_chunks(s)) * sizeof *s->split;
-    redco_assignment *const assignments = malloc(bytes + split_bytes + 1);
-    if (assignments == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    *copy_out = *from;
-    memcpy(assignments, from->assignments, bytes);
-    copy_out->assignments = assignments;
-    if (s->split != NULL) {
-        uint32_t *const split = (uint32_t *)&assignments[from->assignment_count];
-        memcpy(split, s->split, split_bytes);
-        copy_out->parallelism.split = split;
-    }
-    return REDCO_OK;
 }
 
 bool redco_answer_beaten(const redco_search_options *options, const redco_candidate *candidate,

@@ -37,8 +37,6 @@ redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidat
  *  - layouts that may differ by layer are searched beside those that are alike, and the faster ones lead. */
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,
                                  redco_search_result **result_out, redco_error *err);
-/** @param copy_out  its assignments are freed with free(), and its split with them */
-redco_status redco_candidate_copy(const redco_candidate *from, redco_candidate *copy_out, redco_error *err);
 /** A layout that another search found leads @p result: one of a smaller space, a neighbour, a named strategy.
  *  @param candidate  priced; copied
  *  @return REDCO_ENOMEM */

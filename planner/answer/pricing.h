@@ -3,7 +3,7 @@
 #ifndef REDCO_PRICING_H
 #define REDCO_PRICING_H
 
-#include "planner/assemble/inputs.h"
+#include "planner/assemble/step_memo.h"
 #include "planner/search/search.h"
 
 /** Answers that are simulated for several that are asked for, beyond these. */
@@ -19,6 +19,7 @@ typedef struct redcoi_waiting {
 /** One question, its answers so far, and what was learnt of them. */
 typedef struct redcoi_pricing {
     redco_costs *costs;
+    redco_known_steps *known; /**< NULL: none is */
     const redco_inputs *inputs;
     const redco_search_options *options;
     redco_search_result *result; /**< its candidates are priced, in the order in which they were */
@@ -56,7 +57,9 @@ double redcoi_shortlist_least_s(const redcoi_pricing *p);
 redco_status redcoi_shortlist_roomier(redcoi_pricing *p, redco_error *err);
 void redcoi_shortlist_free(redcoi_pricing *p);
 
-/** The price of a candidate. @param priced_out  false: it cannot be laid out, which is no failure */
+/** The simulated price of a candidate, or the one that is known. @return REDCO_EVALUE if it cannot be laid out */
+redco_status redcoi_price(redcoi_pricing *p, redco_candidate *candidate, redco_error *err);
+/** The price of an answer. @param priced_out  false: it cannot be laid out, which is no failure */
 redco_status redcoi_price_one(redcoi_pricing *p, redco_candidate *candidate, bool *priced_out, redco_error *err);
 /** By the closed form: what the search's proof is about. */
 double redcoi_value_of(const redcoi_pricing *p, const redco_candidate *candidate);

@@ -209,6 +209,7 @@ static redco_status answer_size(const redco_question *question, const redco_inpu
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     row->options = one.options;
     st = answer_row(list, row, inputs, redco_question_name(&row->options), plans ? &own : NULL, err);
+    redco_inputs_forget(inputs);
     row->options.split = NULL; /* the candidates have it */
     redco_assembler_free(own);
     return st;

@@ -95,36 +95,13 @@ static double last_wanted_s(const redcoi_pricing *p)
     return found < wanted ? (double)INFINITY : best_s[wanted - 1];
 }
 
-static bool same_layout(const redco_candidate *a, const redco_candidate *b)
-{
-    const redco_parallelism *const x = &a->parallelism, *const y = &b->parallelism;
-    if (x->tp != y->tp || x->pp != y->pp || x->cp != y->cp || x->cp_type != y->cp_type || x->chunks != y->chunks ||
-        x->schedule != y->schedule || x->group != y->group || x->sequence_parallel != y->sequence_parallel ||
-        x->micro_batch != y->micro_batch || x->scheme != y->scheme || !redco_mesh_equal(x->secondary, y->secondary) ||
-        a->assignment_count != b->assignment_count) {
-        return false;
-    }
-    if (!redco_split_same(x->split, y->split,
-                          redco_pipeline_positions(x->schedule, x->pp, redco_parallelism_chunks(x)))) {
-        return false;
-    }
-    for (uint32_t i = 0; i < a->assignment_count; i++) {
-        const redco_assignment *const s = &a->assignments[i], *const t = &b->assignments[i];
-        if (s->class_index != t->class_index || s->layers != t->layers || s->config.recompute != t->config.recompute ||
-            !redco_shards_equal(s->config.shards, t->config.shards)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool is_known(const redcoi_pricing *p, const redco_candidate *candidate)
 {
     for (uint32_t i = 0; i < p->waiting_count; i++) {
-        if (same_layout(&p->waiting[i].candidate, candidate)) { return true; }
+        if (redco_candidate_same(&p->waiting[i].candidate, candidate)) { return true; }
     }
     for (uint32_t i = 0; i < p->result->ranked_count; i++) {
-        if (same_layout(&p->result->ranked[i], candidate)) { return true; }
+        if (redco_candidate_same(&p->result->ranked[i], candidate)) { return true; }
     }
     return false;
 }
@@ -185,7 +162,7 @@ static redco_status add_leaner(redcoi_pricing *p, redco_search_options *leaner, 
     if (again->ranked_count > 0) { /* a layout that is given, say, cannot be leaner */
         p->own = again->ranked[0].assignments;
         for (uint32_t i = 0; i < p->waiting_count; i++) { /* it may have been listed */
-            if (same_layout(&p->waiting[i].candidate, &again->ranked[0])) {
+            if (redco_candidate_same(&p->waiting[i].candidate, &again->ranked[0])) {
                 p->own = p->waiting[i].candidate.assignments;
             }
         }
@@ -321,7 +298,7 @@ redco_status redcoi_shortlist_roomier(redcoi_pricing *p, redco_error *err)
         const double best_s = fmin(answer_s, p->roomier_s);
         if (next == result->roomier_count || paced_s[next] > best_s * (1.0 + likely_ratio)) { break; }
         paced_s[next] = (double)INFINITY;
-        if (redco_candidate_price(p->costs, &result->roomier[next], &why) == REDCO_OK) {
+        if (redcoi_price(p, &result->roomier[next], &why) == REDCO_OK) {
             note_roomier(p, &result->roomier[next]); /* one that cannot be laid out is none */
         }
     }

@@ -1,6 +1,7 @@
 #include "planner/assemble/inputs.h"
 
 #include "costmodel/operators/compute_profile.h"
+#include "planner/assemble/step_memo.h"
 #include "topology/base/json.h"
 #include "topology/base/preset.h"
 
@@ -185,6 +186,7 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
     if (names.tp_rules != NULL && (st = redco_user_rules_read(names.tp_rules, &inputs.tp_rules, err)) != REDCO_OK) {
         goto out;
     }
+    inputs.step_memo = redco_step_memo_create(&inputs);
     *inputs_out = inputs;
     inputs = (redco_inputs){0};
 out:
@@ -200,12 +202,14 @@ redco_status redco_inputs_read_like(const redco_inputs *like, const redco_input_
                            .machine = like->machine,
                            .comm = like->comm,
                            .tp_rules = like->tp_rules,
+                           .step_memo = like->step_memo,
                            .borrowed = true,
                            .comm_borrowed = true};
     redco_status st = REDCO_OK;
     if (gpus != 0 && gpus != (uint64_t)like->machine.nodes * like->machine.gpus_per_node) {
         inputs.comm = NULL;
         inputs.comm_borrowed = false;
+        inputs.step_memo = NULL;
         st = redco_cluster_machine(inputs.cluster, gpus, &inputs.machine, err);
         if (st == REDCO_OK) {
             st = redco_comm_create(&inputs.machine, names->profiles, names->profile_count, &inputs.comm, err);
@@ -216,6 +220,7 @@ redco_status redco_inputs_read_like(const redco_inputs *like, const redco_input_
         redco_inputs_free(&inputs);
         return st;
     }
+    if (!inputs.comm_borrowed) { inputs.step_memo = redco_step_memo_create(&inputs); }
     *inputs_out = inputs;
     return REDCO_OK;
 }

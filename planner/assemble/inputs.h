@@ -29,6 +29,9 @@ typedef struct redco_input_names {
     uint32_t profile_count;
 } redco_input_names;
 
+/** Prices of a call, see step_memo.h. */
+typedef struct redco_step_memo redco_step_memo;
+
 /** Owns what it points at; freed by redco_inputs_free(). */
 typedef struct redco_inputs {
     redco_cluster *cluster;
@@ -44,7 +47,8 @@ typedef struct redco_inputs {
     redco_comm *comm;
     redco_user_rules *tp_rules; /**< NULL: RedCoast's alone */
     bool borrowed;              /**< cluster, model and rules are those of other inputs, which stay until then */
-    bool comm_borrowed;         /**< and so is comm */
+    bool comm_borrowed;         /**< and so are comm and step_memo */
+    redco_step_memo *step_memo; /**< belongs to comm, model and tp_rules; NULL: no step is kept */
 } redco_inputs;
 
 /** @param gpus  0 = all that the cluster has */
@@ -60,6 +64,8 @@ redco_status redco_inputs_read_like(const redco_inputs *like, const redco_input_
  */
 void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options);
 void redco_inputs_free(redco_inputs *inputs);
+/** Frees the steps that were priced, unless other inputs lend them; none is kept from then on. */
+void redco_inputs_forget(redco_inputs *inputs);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #include "planner/assemble/assemble_internal.h"
 
 #include "costmodel/evaluation/request.h"
+#include "planner/assemble/step_memo.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -223,8 +224,15 @@ redco_status redco_plan_case_open(const redco_plan *plan, const char *name, cons
     return REDCO_OK;
 }
 
+void redco_inputs_forget(redco_inputs *inputs)
+{
+    if (!inputs->comm_borrowed) { redco_step_memo_free(inputs->step_memo); }
+    inputs->step_memo = NULL;
+}
+
 void redco_inputs_free(redco_inputs *inputs)
 {
+    redco_inputs_forget(inputs);
     if (!inputs->comm_borrowed) { redco_comm_free(inputs->comm); }
     if (!inputs->borrowed) {
         redco_user_rules_free(inputs->tp_rules);

@@ -214,6 +214,11 @@ redco_status redco_search(const redco_machine *machine, const redco_model *model
                           redco_error *err);
 void redco_search_result_free(redco_search_result *result);
 
+/** @param copy_out  its assignments are freed with free(), and its split with them */
+redco_status redco_candidate_copy(const redco_candidate *from, redco_candidate *copy_out, redco_error *err);
+/** @return whether two candidates for one machine and workload are the same layout. */
+bool redco_candidate_same(const redco_candidate *a, const redco_candidate *b);
+
 #ifdef __cplusplus
 }
 #endif

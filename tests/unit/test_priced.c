@@ -2,6 +2,8 @@
  * closed form and simulator disagree there; found by putting layouts of the shipped models to both. */
 #include "planner/answer/priced.h"
 
+#include "planner/assemble/step_memo.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -307,6 +309,126 @@ static void small_spaces_are_simulated_whole(void **state)
     }
 }
 
+/* One layout, so that a step of other inputs would be found if it were looked for. */
+static redco_search_options one_step(void)
+{
+    redco_search_options options = standard();
+    options.tp = 2;
+    options.micro_batch = 1;
+    options.recompute = REDCO_RECOMPUTE_FULL;
+    options.scheme_fixed = true;
+    options.scheme = REDCO_INTRA_TENSOR;
+    options.sequence_parallel = REDCO_ON;
+    options.fix = (redco_shards){{4, 8}, {4, 8}, {4, 8}};
+    return options;
+}
+
+static redco_candidate first_of(const redco_inputs *inputs, const redco_search_options *options, bool *known_out)
+{
+    redco_search_result *result = NULL;
+    redco_error err = {.status = REDCO_OK};
+    uint64_t operators = 0;
+    if (redco_search_priced(inputs, options, &result, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+    assert_int_equal(result->ranked_count, 1);
+    assert_int_equal(result->counts.simulated, 1); /* known or not */
+    redco_candidate first = result->ranked[0];
+    *known_out = redco_known_steps_find(redco_known_steps_of(inputs, options), &first, &operators);
+    assert_true(!*known_out || operators > 0);
+    redco_search_result_free(result);
+    first.assignments = NULL;
+    return first;
+}
+
+/* An answer that the memo may have a part in is the one that it has none in.
+ * @return whether the step is known now */
+static bool assert_as_without(const redco_inputs *inputs, const redco_search_options *options, double *step_s_out)
+{
+    redco_inputs without = *inputs;
+    bool known = false, never = false;
+    without.step_memo = NULL;
+    const redco_candidate fresh = first_of(&without, options, &never);
+    for (int i = 0; i < 2; i++) {
+        const redco_candidate with = first_of(inputs, options, &known);
+        assert_memory_equal(&with.prediction, &fresh.prediction, sizeof with.prediction);
+        assert_memory_equal(&with.closed_form, &fresh.closed_form, sizeof with.closed_form);
+    }
+    assert_false(never);
+    *step_s_out = fresh.prediction.step_s;
+    return known;
+}
+
+/* The same layout of other engines, constants, machines and collectives is another step. */
+static void a_known_step_is_that_of_the_same_inputs(void **state)
+{
+    static const redco_input_names bridge = {
+        .model = "llama-13b", .cluster = "dgx-h100", .engine = "megatron-bridge,grad_reduce_bytes=2"};
+    enum { MOST = 16 };
+    double step_s[MOST];
+    int count = 0;
+    struct question q;
+    redco_inputs other;
+    redco_comm *comm = NULL;
+    (void)state;
+    open_question_of(&q, "megatron-lm", "dgx-h100", "llama-13b", one_step());
+    assert_true(assert_as_without(&q.inputs, &q.options, &step_s[count++]));
+    const redco_inputs *const base = &q.inputs;
+
+    redco_search_options o = q.options; /* a trait */
+    o.workload.engine.gradient_bytes = 2;
+    assert_true(assert_as_without(base, &o, &step_s[count++]));
+    o = q.options; /* the workload */
+    o.workload.global_batch = 2048;
+    assert_true(assert_as_without(base, &o, &step_s[count++]));
+    o = q.options; /* half of what is recomputed */
+    o.workload.engine.partial_recompute = true;
+    assert_true(assert_as_without(base, &o, &step_s[count++]));
+    o = q.options; /* tensors split in another way */
+    o.tp_placement = q.options.tp_placement == REDCO_TP_PAIRED ? REDCO_TP_RULES : REDCO_TP_PAIRED;
+    double placed_s = 0.0;
+    assert_true(assert_as_without(base, &o, &placed_s)); /* it may take as long */
+    assert_ptr_not_equal(redco_known_steps_of(base, &o), redco_known_steps_of(base, &q.options));
+    o = q.options; /* rules that are not those of the inputs: nothing is looked for */
+    o.tp_rules = (const redco_user_rules *)(const void *)&o;
+    assert_null(redco_known_steps_of(base, &o));
+    redco_inputs there = *base;
+    there.model = NULL;
+    assert_null(redco_known_steps_of(&there, &q.options));
+
+    there = *base; /* constants */
+    there.calibration.gemm_efficiency *= 0.9;
+    assert_true(assert_as_without(&there, &q.options, &step_s[count++]));
+    there = *base; /* a machine */
+    there.machine.gpu.memory_bandwidth_bytes_per_s *= 1.1;
+    assert_true(assert_as_without(&there, &q.options, &step_s[count++]));
+    assert_int_equal(redco_comm_at_rates(base->comm, &there.machine, &comm, NULL), REDCO_OK);
+    there.comm = comm; /* collectives of their own: nothing is kept */
+    double own_s = 0.0;
+    assert_false(assert_as_without(&there, &q.options, &own_s));
+    redco_comm_free(comm);
+
+    /* Other inputs that lend the memo, another engine; and with more GPUs one of their own. */
+    assert_int_equal(redco_inputs_read_like(base, &bridge, 0, &other, NULL), REDCO_OK);
+    assert_ptr_equal(other.step_memo, base->step_memo);
+    o = q.options;
+    redco_inputs_use_engine(&other, &o);
+    assert_true(assert_as_without(&other, &o, &step_s[count++]));
+    redco_inputs_free(&other);
+    assert_int_equal(redco_inputs_read_like(base, &bridge, 128, &other, NULL), REDCO_OK);
+    assert_ptr_not_equal(other.step_memo, base->step_memo);
+    assert_true(assert_as_without(&other, &o, &step_s[count++]));
+    redco_inputs_forget(&other);
+    assert_false(assert_as_without(&other, &o, &own_s));
+    redco_inputs_free(&other);
+
+    double again_s = 0.0;
+    assert_true(assert_as_without(base, &q.options, &again_s));
+    assert_true(again_s == step_s[0]);
+    for (int i = 0; i < count; i++) { /* else the answers above would show nothing */
+        for (int k = 0; k < i; k++) { assert_true(step_s[i] != step_s[k]); }
+    }
+    close_question(&q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +439,7 @@ int main(void)
         cmocka_unit_test(amsp_keeps_its_order),
         cmocka_unit_test(a_slow_answer_is_looked_beyond),
         cmocka_unit_test(small_spaces_are_simulated_whole),
+        cmocka_unit_test(a_known_step_is_that_of_the_same_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,119 @@
+#include "planner/assemble/step_memo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_STEPS = 4096 };
+
+struct known_step {
+    redco_candidate candidate;
+    uint64_t operators;
+    struct known_step *next;
+};
+
+/* Values that prices depend on, without what the memo belongs to. */
+struct circumstances {
+    redco_machine machine;
+    redco_calibration calibration;
+    redco_workload workload;
+    redco_tp_placement placement;
+    bool user_rules;
+};
+
+struct redco_known_steps {
+    struct circumstances of;
+    struct known_step *first;
+    redco_step_memo *memo;
+    redco_known_steps *next;
+};
+
+struct redco_step_memo {
+    const redco_comm *comm;
+    const redco_model *model;
+    const redco_user_rules *tp_rules;
+    redco_known_steps *first;
+    uint32_t count; /* steps */
+};
+
+redco_step_memo *redco_step_memo_create(const redco_inputs *inputs)
+{
+    redco_step_memo *const memo = calloc(1, sizeof *memo);
+    if (memo == NULL) { return NULL; }
+    memo->comm = inputs->comm;
+    memo->model = inputs->model;
+    memo->tp_rules = inputs->tp_rules;
+    return memo;
+}
+
+void redco_step_memo_free(redco_step_memo *memo)
+{
+    while (memo != NULL && memo->first != NULL) {
+        redco_known_steps *const known = memo->first;
+        while (known->first != NULL) {
+            struct known_step *const step = known->first;
+            known->first = step->next;
+            free(step->candidate.assignments);
+            free(step);
+        }
+        memo->first = known->next;
+        free(known);
+    }
+    free(memo);
+}
+
+/* Byte by byte: bytes between members may only hide that two are the same. */
+static bool is_same(const void *a, const void *b, size_t size)
+{
+    return memcmp(a, b, size) == 0;
+}
+
+redco_known_steps *redco_known_steps_of(const redco_inputs *inputs, const redco_search_options *options)
+{
+    redco_step_memo *const memo = inputs->step_memo;
+    if (memo == NULL || inputs->comm != memo->comm || inputs->model != memo->model ||
+        (options->tp_rules != NULL && options->tp_rules != memo->tp_rules)) {
+        return NULL;
+    }
+    redco_known_steps *const made = calloc(1, sizeof *made);
+    if (made == NULL) { return NULL; }
+    made->of.machine = inputs->machine;
+    made->of.calibration = inputs->calibration;
+    made->of.workload = options->workload;
+    made->of.placement = options->tp_placement;
+    made->of.user_rules = options->tp_rules != NULL;
+    for (redco_known_steps *known = memo->first; known != NULL; known = known->next) {
+        if (!is_same(&known->of, &made->of, sizeof made->of)) { continue; }
+        free(made);
+        return known;
+    }
+    made->memo = memo;
+    made->next = memo->first;
+    memo->first = made;
+    return made;
+}
+
+bool redco_known_steps_find(const redco_known_steps *known, redco_candidate *candidate, uint64_t *operators_out)
+{
+    for (const struct known_step *step = known != NULL ? known->first : NULL; step != NULL; step = step->next) {
+        if (!redco_candidate_same(&step->candidate, candidate)) { continue; }
+        candidate->closed_form = step->candidate.closed_form;
+        candidate->prediction = step->candidate.prediction;
+        *operators_out = step->operators;
+        return true;
+    }
+    return false;
+}
+
+void redco_known_steps_keep(redco_known_steps *known, const redco_candidate *candidate, uint64_t operators)
+{
+    if (known == NULL || known->memo->count >= MOST_STEPS) { return; }
+    struct known_step *const step = malloc(sizeof *step);
+    if (step == NULL || redco_candidate_copy(candidate, &step->candidate, NULL) != REDCO_OK) {
+        free(step);
+        return;
+    }
+    step->operators = operators;
+    step->next = known->first;
+    known->first = step;
+    known->memo->count++;
+}
