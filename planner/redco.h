@@ -8,7 +8,6 @@
 #include "costmodel/engines/calibration.h"
 #include "costmodel/models/model.h"
 #include "costmodel/models/safetensors.h"
-#include "topology/ranks/parallel.h"
 #include "costmodel/simulator/simulate.h"
 #include "costmodel/simulator/step.h"
 #include "planner/answer/answer.h"
@@ -50,6 +49,7 @@
 #include "topology/discovery/gpu_order.h"
 #include "topology/discovery/node.h"
 #include "topology/discovery/topology.h"
+#include "topology/ranks/parallel.h"
 #include "traces/trace.h"
 
 #endif

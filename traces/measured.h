@@ -8,9 +8,9 @@
 #ifndef REDCO_TRACES_MEASURED_H
 #define REDCO_TRACES_MEASURED_H
 
-#include "topology/ranks/parallel.h"
 #include "topology/base/sharding.h"
 #include "topology/base/status.h"
+#include "topology/ranks/parallel.h"
 
 #include <stdbool.h>
 #include <stddef.h>

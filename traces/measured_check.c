@@ -2,8 +2,8 @@
  * read. */
 #include "traces/measured_internal.h"
 
-#include "topology/ranks/parallel.h"
 #include "topology/base/units.h"
+#include "topology/ranks/parallel.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -17,10 +17,10 @@
 #include "costmodel/engines/engine.h"
 #include "costmodel/models/model.h"
 #include "costmodel/operators/compute.h"
-#include "topology/ranks/parallel.h"
 #include "costmodel/schedules/stages.h"
 #include "topology/base/sharding.h"
 #include "topology/discovery/topology.h"
+#include "topology/ranks/parallel.h"
 
 #ifdef __cplusplus
 extern "C" {

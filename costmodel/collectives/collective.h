@@ -3,9 +3,9 @@
 #ifndef REDCO_COLLECTIVE_H
 #define REDCO_COLLECTIVE_H
 
-#include "topology/ranks/parallel.h"
 #include "topology/base/collective_op.h" /* redco_collective */
 #include "topology/discovery/topology.h"
+#include "topology/ranks/parallel.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,11 +5,11 @@
 #ifndef REDCO_ENGINE_H
 #define REDCO_ENGINE_H
 
-#include "topology/ranks/parallel.h"
 #include "costmodel/schedules/pipeline.h"
 #include "topology/base/json.h"
 #include "topology/base/sharding.h"
 #include "topology/discovery/topology.h"
+#include "topology/ranks/parallel.h"
 #include "traces/measured.h"
 
 #include <stdbool.h>

@@ -96,7 +96,7 @@ typedef enum redco_param_use {
     REDCO_USES
 } redco_param_use;
 
-enum { REDCO_NO_PARAM = UINT32_MAX };
+#define REDCO_NO_PARAM UINT32_MAX
 
 /** One parameter tensor in the HuggingFace (torch) layout: linears are [out, in]. Its id is its index among
  *  redco_model_tensors(). */

@@ -10,9 +10,9 @@
 #include "costmodel/models/layer_groups.h"
 #include "costmodel/models/model.h"
 #include "costmodel/operators/power.h"
-#include "topology/ranks/parallel.h"
 #include "topology/base/sharding.h"
 #include "topology/discovery/topology.h"
+#include "topology/ranks/parallel.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,9 +5,9 @@
 #define REDCO_PLAN_H
 
 #include "costmodel/engines/engine.h"
-#include "topology/ranks/parallel.h"
 #include "topology/base/json.h"
 #include "topology/base/status.h"
+#include "topology/ranks/parallel.h"
 
 #include <stdint.h>
 

@@ -38,7 +38,7 @@ static void formula_is_dalys(void **state)
     close_to(split.checkpoint / split.compute, 10.0 / 90.0, 1e-12);
     close_to(split.compute + split.checkpoint + split.failures + split.restart, 1.0, 1e-12);
     redco_reliability never = r;
-    never.mttf_s = INFINITY;
+    never.mttf_s = (double)INFINITY;
     const redco_time_split free = redco_time_split_of(&never);
     close_to(free.compute, 0.9, 1e-12);
     assert_true(free.failures == 0.0 && free.restart == 0.0);

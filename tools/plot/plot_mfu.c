@@ -1,7 +1,7 @@
 /* MFU over the number of GPUs: a panel for each model, a line for each strategy, measured runs as points. */
-#include "topology/ranks/parallel.h"
 #include "planner/search/strategy.h"
 #include "tools/plot/plot.h"
+#include "topology/ranks/parallel.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -327,28 +327,33 @@ struct ranks {
     atomic_bool over; /* rank 0 has done its work, or failed */
 };
 
-/* A rank that a signal ended has said nothing. */
-static void tell_ended(const struct ranks *ranks, uint32_t at, const siginfo_t *how)
+/* A rank that a signal ended has said nothing. @return whether there is one, with its end in @p err */
+static bool find_killed(const struct ranks *ranks, redco_error *err)
 {
-    redco_error err = {0};
-    char place[32];
-    if (how->si_code != CLD_KILLED && how->si_code != CLD_DUMPED) { return; } /* it has, and rank 0 hears of it */
-    (void)snprintf(place, sizeof place, "rank %u", at + 1);
-    (void)redco_fail(&err, REDCO_ESYSTEM, place, "was ended by signal %d (%s)", how->si_status,
-                     strsignal(how->si_status));
-    for (uint32_t i = 0; i < ranks->count; i++) { (void)kill(ranks->processes[i], SIGKILL); }
-    ranks->job->give_up(ranks->job->context, &err);
+    for (uint32_t i = 0; i < ranks->count; i++) {
+        siginfo_t how = {.si_pid = 0};
+        char place[32];
+        if (waitid(P_PID, (id_t)ranks->processes[i], &how, WEXITED | WNOHANG | WNOWAIT) != 0 || how.si_pid == 0 ||
+            (how.si_code != CLD_KILLED && how.si_code != CLD_DUMPED)) { /* else it has, and rank 0 hears of it */
+            continue;
+        }
+        redco_error_clear(err);
+        (void)snprintf(place, sizeof place, "rank %u", i + 1);
+        (void)redco_fail(err, REDCO_ESYSTEM, place, "was ended by signal %d (%s)", how.si_status,
+                         strsignal(how.si_status));
+        return true;
+    }
+    return false;
 }
 
 static void *look_at_ranks(void *context)
 {
     struct ranks *const ranks = context;
+    redco_error err = {0};
     while (!atomic_load(&ranks->over)) {
-        for (uint32_t i = 0; i < ranks->count && !atomic_load(&ranks->over); i++) {
-            siginfo_t how = {.si_pid = 0};
-            if (waitid(P_PID, (id_t)ranks->processes[i], &how, WEXITED | WNOHANG | WNOWAIT) == 0 && how.si_pid != 0) {
-                tell_ended(ranks, i, &how);
-            }
+        if (find_killed(ranks, &err) && !atomic_load(&ranks->over)) {
+            for (uint32_t i = 0; i < ranks->count; i++) { (void)kill(ranks->processes[i], SIGKILL); }
+            ranks->job->give_up(ranks->job->context, &err);
         }
         (void)poll(NULL, 0, 100);
     }
@@ -403,7 +408,7 @@ static redco_status run_processes(const struct profile_job *job, struct profile_
     if (st == REDCO_OK) { st = run_rank(job, &options, result, leader_out, err); }
     atomic_store(&ranks.over, true);
     if (looked_at) { (void)pthread_join(looks, NULL); }
-    if (st == REDCO_ESYSTEM && started > 0) { ask_children(why[0], err); }
+    if (st == REDCO_ESYSTEM && started > 0 && !find_killed(&ranks, err)) { ask_children(why[0], err); }
     end_children(children, started, st != REDCO_OK);
     (void)close(why[0]);
     (void)close(why[1]);

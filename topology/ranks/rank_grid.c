@@ -1,6 +1,6 @@
 /* Grids: digits of ranks, and the groups that share some of them. */
-#include "topology/ranks/parallel.h"
 #include "topology/base/units.h"
+#include "topology/ranks/parallel.h"
 
 enum { DIMS = REDCO_DIM_COUNT };
 
