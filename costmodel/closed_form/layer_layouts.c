@@ -60,11 +60,14 @@ static void visit_blocks(redco_costs *costs, const redco_parallelism *parallelis
     const redco_pipeline s = redco_parallelism_pipeline(parallelism);
     const uint32_t positions = redco_pipeline_positions(s.kind, s.stages, s.chunks);
     uint32_t position = 0, chunk = 0, left = redcoi_position_blocks(costs, parallelism, 0);
-    for (uint32_t c = 0; c < costs->class_count; c++) {
+    const redco_layer_run *runs = NULL;
+    const size_t run_count = redco_model_order(costs->model, &runs);
+    for (size_t r = 0; r < run_count; r++) {
+        const uint32_t c = runs[r].class_index;
         const uint32_t *of = NULL;
         if (!redco_class_is_block(costs->classes[c].kind)) { continue; }
         if (rank->layout_count[c] > 1) { (void)redcoi_layouts_of(costs, parallelism, c, &of); }
-        for (uint32_t l = 0; l < costs->classes[c].layers; l++) {
+        for (uint32_t l = runs[r].first; l < runs[r].first + runs[r].layers; l++) {
             while (left == 0 && position + 1 < positions) {
                 left = redcoi_position_blocks(costs, parallelism, ++position);
             }

@@ -1,4 +1,4 @@
-/** @file memory_graph.h  Internal to costmodel: memory of a user's loss graph (models/graph_work.h), all of which is
+/** @file memory_graph.h  Internal to costmodel: memory of a user's loss graph (record/graph_work.h), all of which is
  * one layer: its values, its modules' whole weights and gradients, and shards as redco-exec lays them out. */
 #ifndef REDCOI_MEMORY_GRAPH_H
 #define REDCOI_MEMORY_GRAPH_H

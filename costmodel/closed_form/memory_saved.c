@@ -43,12 +43,11 @@ redco_saved_bytes redco_saved_of(const redco_model *model, uint32_t class_index,
                                  redco_saver saver, redco_recompute policy)
 {
     const redco_saving_set *const set = redco_saving_set_of(saver);
-    const redco_layer_site *sites = NULL;
-    const uint32_t count = redco_model_sites(model, class_index, &sites);
+    const redco_layer_work *const work = redco_model_work(model, class_index);
     uint64_t sizes[REDCO_AXIS_COUNT];
     const redco_saving_case rank = redco_saving_case_of(model, shape, sizes);
     if (set == NULL) { return (redco_saved_bytes){redco_share_most, 0}; }
-    return redco_saving_bytes(set, sites, count, &rank, policy);
+    return redco_saving_bytes(set, work->sites, work->site_count, &rank, policy);
 }
 
 static uint64_t tokens_of(const redco_shape *shape)

@@ -25,14 +25,17 @@ static void add_layers(redco_position_times *at, const redcoi_times *times, doub
     at->weight_s += layers * times->weight_s;
 }
 
-/* Blocks go to positions in the order of their classes. @param layers  [position][class] */
+/* Blocks go to positions in the model's order. @param layers  [position][class] */
 static void deal(const redco_costs *costs, const redco_parallelism *parallelism, const redcoi_rank *rank,
                  uint32_t positions, redco_position_times *times, uint32_t *layers)
 {
     const uint32_t classes = costs->class_count;
     uint32_t position = 0, room = redcoi_position_blocks(costs, parallelism, 0);
-    for (uint32_t c = 0; c < classes; c++) {
-        uint32_t left = costs->classes[c].layers;
+    const redco_layer_run *runs = NULL;
+    const size_t run_count = redco_model_order(costs->model, &runs);
+    for (size_t r = 0; r < run_count; r++) {
+        const uint32_t c = runs[r].class_index;
+        uint32_t left = runs[r].layers;
         if (!redco_class_is_block(costs->classes[c].kind)) {
             const uint32_t edge = costs->classes[c].kind == REDCO_CLASS_HEAD ? positions - 1 : 0;
             add_layers(&times[edge], &rank->classes[c], left);

@@ -11,6 +11,7 @@ enum { LEAST_ROUNDS = 6 };
 /* A configuration that layers share, and its cost. */
 struct part {
     const redco_assignment *assignment;
+    uint32_t left; /* layers that no position has yet */
     redco_layer_cost cost;
     double weight_s; /* gradients of weights, part of its backward pass */
 };
@@ -34,6 +35,7 @@ static void find_parts(redco_costs *costs, const redco_parallelism *parallelism,
             parts[i].weight_s = redcoi_rank_find(costs, parallelism)->classes[a->class_index].weight_s;
         }
         parts[i].assignment = a;
+        parts[i].left = a->layers;
     }
 }
 
@@ -57,18 +59,23 @@ static void add_layers(const struct passes *passes, uint32_t position, const str
     passes->gather[position].backward_s += layers * part->cost.gather_backward_s;
 }
 
-/* Layers go to positions in the order of their classes and, in a class, of the assignments. */
-static void deal(const redco_costs *costs, const redco_parallelism *parallelism, const struct part *parts,
-                 uint32_t count, const struct passes *passes)
+/* Layers go to positions in the model's order and, in a class, that of the assignments. */
+static void deal(const redco_costs *costs, const redco_parallelism *parallelism, struct part *parts, uint32_t count,
+                 const struct passes *passes)
 {
     const redco_pipeline p = redco_parallelism_pipeline(parallelism);
     const uint32_t last = parallelism->pp > 1 ? redco_pipeline_positions(p.kind, p.stages, p.chunks) - 1 : 0;
     uint32_t position = 0, room = parallelism->pp > 1 ? redcoi_position_blocks(costs, parallelism, 0) : costs->blocks;
-    for (uint32_t c = 0; c < costs->class_count; c++) {
-        const redco_class_kind kind = costs->classes[c].kind;
-        for (uint32_t i = 0; i < count; i++) {
-            uint32_t left = parts[i].assignment->layers;
-            if (parts[i].assignment->class_index != c) { continue; }
+    const redco_layer_run *runs = NULL;
+    const size_t run_count = redco_model_order(costs->model, &runs);
+    for (size_t r = 0; r < run_count; r++) {
+        const redco_class_kind kind = costs->classes[runs[r].class_index].kind;
+        uint32_t of_run = runs[r].layers;
+        for (uint32_t i = 0; i < count && of_run > 0; i++) {
+            if (parts[i].assignment->class_index != runs[r].class_index) { continue; }
+            uint32_t left = parts[i].left < of_run ? parts[i].left : of_run;
+            parts[i].left -= left;
+            of_run -= left;
             if (!redco_class_is_block(kind)) {
                 add_layers(passes, kind == REDCO_CLASS_HEAD ? last : 0, &parts[i], left);
                 continue;

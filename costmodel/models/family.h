@@ -5,8 +5,6 @@
 
 #include "costmodel/graph/build_calls.h"
 #include "costmodel/models/language_model.h"
-#include "costmodel/models/layer_nodes.h"
-#include "costmodel/models/layer_sites.h"
 #include "costmodel/models/model.h"
 
 /** The table of families, in the order in which messages list them: one row a model type. */
@@ -31,7 +29,7 @@
     ROW(pipeline)
 
 enum {
-    REDCOI_MODEL_CLASSES = 4,
+    REDCOI_CLASS_KINDS = REDCO_CLASS_HEAD + 1,
     REDCOI_CLASS_PARAMS = 40,
     REDCOI_MODEL_NAME_SIZE = 200,
     REDCOI_MODEL_KEYS = 128,
@@ -51,19 +49,16 @@ struct redco_model {
     char *name;
     const redcoi_family *family;
     redco_model_dims dims;
-    redco_layer_class classes[REDCOI_MODEL_CLASSES];
+    redco_layer_class *classes;
+    redco_layer_work *works; /**< one of each class */
     size_t class_count;
+    redco_layer_run *runs; /**< the order of the layers */
+    size_t run_count;
     redco_param *params;
     size_t param_count, param_capacity;
     uint64_t total_params;
     uint64_t axis_sizes[REDCO_AXIS_COUNT]; /**< but for batch and sequence */
-    redco_layer_group groups[REDCOI_MODEL_CLASSES][REDCO_GROUPS_MAX];
-    uint32_t group_counts[REDCOI_MODEL_CLASSES];
-    redco_layer_site sites[REDCOI_MODEL_CLASSES][REDCO_SITES_MAX];
-    uint32_t site_counts[REDCOI_MODEL_CLASSES];
-    redco_layer_node nodes[REDCOI_MODEL_CLASSES][REDCO_NODES_MAX];
-    uint32_t node_counts[REDCOI_MODEL_CLASSES];
-    redco_graph_work *work; /**< a pipeline's; else NULL */
+    redco_graph_work *work;                /**< a pipeline's; else NULL */
     json_t *config;
     json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
     char *warnings[REDCOI_MODEL_WARNINGS]; /**< about the config; NULL behind the last */
@@ -80,6 +75,8 @@ typedef struct redcoi_build {
     uint64_t biases;      /**< uses of tensors that have a bias beside them, a bit each */
     bool plain_norms;     /**< norms have neither gain nor bias */
     uint64_t encoder_ffn; /**< width of the encoder's FFN where it is not the decoder's; 0: it is */
+    uint64_t window;      /**< keys that queries of some decoder layers see; 0: all see all */
+    bool *windowed;       /**< for each decoder layer whether it has the window; NULL: all have it. Owned */
     /** Keys that the reader asked for, static texts; absent marks those that took their default. */
     const char *asked[REDCOI_MODEL_KEYS];
     bool absent[REDCOI_MODEL_KEYS];
@@ -114,8 +111,6 @@ typedef struct redcoi_settings {
     double norm_epsilon, deviation;
     redcoi_activation activation;
     redcoi_rope rope;
-    uint64_t window;                              /**< keys that a query sees; 0 = all before it */
-    uint32_t first_window;                        /**< first layer with a window */
     bool scaled_head;                             /**< logits are those of the input over the root of its width */
     double score_scale;                           /**< 0: 1 / sqrt(head size) */
     bool scale_by_layer;                          /**< scores of layer i also over i + 1 */
@@ -152,8 +147,8 @@ typedef struct redcoi_pass {
     const redcoi_settings *set;
     const redco_model_dims *dims;
     uint64_t batch, length;
-    uint32_t class_index; /**< the layer's, whose tensors come before those of other classes */
-    uint32_t layer;
+    uint32_t class_index;         /**< the layer's, whose tensors come before those of other classes */
+    uint32_t layer;               /**< its number in its stack */
     redco_value encoded;          /**< output of the encoder */
     redco_value cosines, sines;   /**< rotary positions */
     redco_value bias;             /**< added to scores: ALiBi, relative positions; REDCO_NO_VALUE without */
@@ -185,7 +180,7 @@ typedef enum redcoi_size {
     REDCOI_SIZES
 } redcoi_size;
 
-enum { REDCOI_SIZE_REQUIRED = UINT32_MAX /**< in place of a default */ };
+#define REDCOI_SIZE_REQUIRED UINT32_MAX /**< in place of a default */
 
 /** A key, and the common name that transformers maps to it (PretrainedConfig.attribute_map) or NULL. */
 typedef struct redcoi_key {
@@ -238,7 +233,7 @@ struct redcoi_family {
     const redcoi_key *keys; /**< [REDCOI_SIZES] */
     uint32_t defaults[REDCOI_SIZES];
     const char *dropout_key;
-    const redcoi_layer_modules *layers; /**< [REDCOI_MODEL_CLASSES], by redco_class_kind */
+    const redcoi_layer_modules *layers; /**< [REDCOI_CLASS_KINDS], by redco_class_kind */
     uint64_t biases;
     redcoi_bias_key bias_keys[2];
     uint32_t unused_positions; /**< rows of tables of positions before that of position 0 */
@@ -284,9 +279,11 @@ uint32_t redcoi_use_blocks(const redco_model *model, redco_param_use use);
 
 /** Reads sizes and biases and adds all tensors. */
 void redcoi_family_build(redcoi_build *build);
-/** Starts a layer class; tensors that are added belong to it. "{}" in the prefix of names stands for the layer index.
- */
+/** Starts a layer class; tensors that are added belong to it. "{}" in the prefix of names stands for the number of the
+ * layer in its stack. */
 void redcoi_class(redcoi_build *build, const char *name, redco_class_kind kind, uint32_t layers);
+/** The order of a model that has one layer. */
+void redcoi_order_alone(redcoi_build *build);
 /** The name of a tensor in a layer: "{}" replaced. @return @p name */
 const char *redcoi_param_name(const redco_param *param, uint32_t layer, char name[REDCOI_MODEL_NAME_SIZE]);
 
@@ -326,8 +323,8 @@ double redcoi_config_number(redcoi_build *build, const char *key, double fallbac
 bool redcoi_config_bool(redcoi_build *build, const char *key, bool fallback);
 /** A probability above 0. */
 bool redcoi_config_dropout(redcoi_build *build, const char *key, double fallback);
-/** Keys that a query sees: @p fallback where the key is absent, all (0) where it is null. */
-uint64_t redcoi_config_window(redcoi_build *build, const char *key, uint64_t fallback);
+/** Keys that a query sees, by "sliding_window": @p fallback where it is absent, all (0) where it is null. */
+uint64_t redcoi_config_window(redcoi_build *build, uint64_t fallback);
 redcoi_activation redcoi_config_activation(redcoi_build *build, const char *key, redcoi_activation fallback);
 /** The activation of a name that the value of a key has or holds. */
 redcoi_activation redcoi_activation_of(redcoi_build *build, const char *key, const char *name,
@@ -348,9 +345,9 @@ void redcoi_config_warn(redcoi_build *build, char *text);
 bool redcoi_config_asks(redcoi_build *build, const char *key);
 /** A text; NULL where the key is absent or null. Borrowed. */
 const char *redcoi_config_string(redcoi_build *build, const char *key);
-/** The first layer with a sliding window by "layer_types", where the config has it: the layers from there on all have
- * it. @param used  whether there is a window */
-uint32_t redcoi_config_first_window(redcoi_build *build, const redco_model_dims *dims, bool used, uint32_t fallback);
+/** The decoder layers that have the window: those that "layer_types" names where the config has it, else those from
+ * @p first on. */
+void redcoi_config_windows(redcoi_build *build, uint64_t window, uint32_t first);
 /** The share of a head's elements that is rotated: by @p key, or inside of "rope_parameters". */
 double redcoi_config_rotary_share(redcoi_build *build, const char *key, double fallback);
 /** Keeps a warning that names the model's defaults. */
@@ -417,8 +414,8 @@ redco_value redcoi_mask_source(redcoi_pass *p, redco_value bias, uint64_t keys);
 
 /* layer_groups.c */
 
-/** Makes the tables of priced groups of all classes. */
-redco_status redcoi_layer_groups_make(redco_model *model, redco_error *err);
+/** Makes the records of all classes. */
+redco_status redcoi_layer_works_make(redco_model *model, redco_error *err);
 
 /* language_model.c */
 
@@ -449,8 +446,8 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
 
 /* Lists that families share. */
 extern const redcoi_key redcoi_llama_keys[REDCOI_SIZES], redcoi_gpt_keys[REDCOI_SIZES];
-extern const redcoi_layer_modules redcoi_llama_layers[REDCOI_MODEL_CLASSES];
-/** The sliding window of the upper layers that Qwen2 and Qwen3 have. */
-void redcoi_qwen2_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings);
+extern const redcoi_layer_modules redcoi_llama_layers[REDCOI_CLASS_KINDS];
+/** Reads the sliding window of the upper layers that Qwen2 and Qwen3 have. */
+void redcoi_qwen2_windows(redcoi_build *build);
 
 #endif

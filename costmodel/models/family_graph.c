@@ -178,7 +178,8 @@ static redco_value attend(redcoi_pass *p, const struct attention *a, redco_value
     if (p->dims->positions == REDCO_POSITIONS_ROTARY) { rotate(p, qkv); }
     if (options.scale == 0.0) { options.scale = 1.0 / sqrt((double)p->dims->head_dim); }
     if (p->set->scale_by_layer) { options.scale /= (double)p->layer + 1.0; }
-    if (p->layer >= p->set->first_window && p->set->window < p->length) { options.window = p->set->window; }
+    const uint64_t window = a->cross ? 0 : p->lm->model->classes[p->class_index].window;
+    if (window < p->length) { options.window = window; }
     redco_graph_set_role(p->g, a->role);
     if (p->caches != NULL && a->causal) { redcoi_cache_extend(p, &options, &qkv[1], &qkv[2], &bias); }
     if (p->source_lengths != REDCO_NO_VALUE && !a->causal) {

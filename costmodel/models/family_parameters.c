@@ -64,13 +64,48 @@ static void read_switches(redcoi_build *build)
     }
 }
 
+static void out_of_memory(redcoi_build *build)
+{
+    build->status = redco_fail(build->err, REDCO_ENOMEM, build->config.name, "out of memory");
+}
+
 void redcoi_class(redcoi_build *build, const char *name, redco_class_kind kind, uint32_t layers)
 {
     redco_model *model = build->model;
     if (!redcoi_building(build)) { return; }
-    redco_layer_class *class = &model->classes[model->class_count++];
+    redco_layer_class *const classes = realloc(model->classes, (model->class_count + 1) * sizeof *classes);
+    if (classes == NULL) {
+        out_of_memory(build);
+        return;
+    }
+    redco_layer_class *const class = &classes[model->class_count++];
+    model->classes = classes;
     *class = (redco_layer_class){.kind = kind, .layers = layers};
     (void)snprintf(class->name, sizeof class->name, "%s", name);
+}
+
+/* Adds layers of a class behind those that are in order. */
+static void add_run(redcoi_build *build, uint32_t class_index, uint32_t first, uint32_t layers, uint32_t index)
+{
+    redco_model *const model = build->model;
+    if (!redcoi_building(build)) { return; }
+    redco_layer_run *const last = model->run_count > 0 ? &model->runs[model->run_count - 1] : NULL;
+    if (last != NULL && last->class_index == class_index) {
+        last->layers += layers;
+        return;
+    }
+    redco_layer_run *const runs = realloc(model->runs, (model->run_count + 1) * sizeof *runs);
+    if (runs == NULL) {
+        out_of_memory(build);
+        return;
+    }
+    model->runs = runs;
+    runs[model->run_count++] = (redco_layer_run){class_index, first, layers, index};
+}
+
+void redcoi_order_alone(redcoi_build *build)
+{
+    add_run(build, 0, 0, 1, 0);
 }
 
 static bool grow(redco_model *model)
@@ -92,7 +127,7 @@ static void add_param(redcoi_build *build, const char *name, const redco_param *
     char *const copy = strdup(name);
     if (copy == NULL || !grow(model)) {
         free(copy);
-        build->status = redco_fail(build->err, REDCO_ENOMEM, build->config.name, "out of memory");
+        out_of_memory(build);
         return;
     }
     redco_param *const added = &model->params[model->param_count++];
@@ -188,6 +223,38 @@ static void add_module(redcoi_build *build, const char *prefix, const redcoi_mod
     if (bias && (weight || tied)) { add_tensor(build, prefix, module, REDCO_PARAM_BIAS, sizes); }
 }
 
+/* A class of a kind, with its tensors. @return its index */
+static uint32_t add_class(redcoi_build *build, const char *name, redco_class_kind kind, uint32_t layers,
+                          const uint64_t sizes[REDCO_AXIS_COUNT])
+{
+    const redcoi_layer_modules *const layer = &build->model->family->layers[kind];
+    redcoi_class(build, name, kind, layers);
+    for (const redcoi_module *m = layer->modules; m->name != NULL; m++) { add_module(build, layer->prefix, m, sizes); }
+    return (uint32_t)build->model->class_count - 1;
+}
+
+/* Layers that see all keys and layers that do not, in whatever order. */
+static void add_windowed(redcoi_build *build, const uint64_t sizes[REDCO_AXIS_COUNT])
+{
+    redco_model *const model = build->model;
+    const uint32_t all = model->dims.layers;
+    uint32_t added[2] = {0, 0}, count[2] = {0, 0}, class_index[2] = {0, 0};
+    for (uint32_t i = 0; i < all; i++) { count[build->windowed == NULL || build->windowed[i] ? 1 : 0]++; }
+    for (int w = 0; w < 2; w++) {
+        if (count[w] == 0) { continue; }
+        class_index[w] = add_class(build,
+                                   count[w] == all ? "block"
+                                   : w == 0        ? "full"
+                                                   : "window",
+                                   REDCO_CLASS_BLOCK, count[w], sizes);
+        if (redcoi_building(build)) { model->classes[class_index[w]].window = w == 0 ? 0 : build->window; }
+    }
+    for (uint32_t i = 0; i < all; i++) {
+        const int w = build->windowed == NULL || build->windowed[i] ? 1 : 0;
+        add_run(build, class_index[w], added[w]++, 1, i);
+    }
+}
+
 /* Encoder and decoder may have FFNs of different widths; the model's is the larger. */
 static void add_layers(redcoi_build *build, redco_class_kind kind)
 {
@@ -197,12 +264,16 @@ static void add_layers(redcoi_build *build, redco_class_kind kind)
     const bool encoder = dims->encoder_layers > 0 && kind == REDCO_CLASS_BLOCK;
     const char *const names[] = {"embedding", encoder ? "encoder" : "block", "decoder", "head"};
     const uint32_t counts[] = {1, encoder ? dims->encoder_layers : dims->layers, dims->layers, 1};
+    const bool windows = build->window > 0 && kind == REDCO_CLASS_BLOCK && !encoder;
     uint64_t sizes[REDCO_AXIS_COUNT];
     if (layer->modules == NULL) { return; }
     redco_model_axis_sizes(model, 1, 1, sizes);
     if (encoder && build->encoder_ffn > 0) { sizes[REDCO_AXIS_FFN] = build->encoder_ffn; }
-    redcoi_class(build, names[kind], kind, counts[kind]);
-    for (const redcoi_module *m = layer->modules; m->name != NULL; m++) { add_module(build, layer->prefix, m, sizes); }
+    if (windows) {
+        add_windowed(build, sizes);
+    } else {
+        add_run(build, add_class(build, names[kind], kind, counts[kind], sizes), 0, counts[kind], 0);
+    }
 }
 
 void redcoi_family_build(redcoi_build *build)
@@ -212,7 +283,9 @@ void redcoi_family_build(redcoi_build *build)
     read_switches(build);
     if (model->family->read != NULL) { model->family->read(build); }
     redcoi_axis_sizes_make(model);
-    for (int kind = 0; kind < REDCOI_MODEL_CLASSES; kind++) { add_layers(build, (redco_class_kind)kind); }
+    for (int kind = 0; kind < REDCOI_CLASS_KINDS && redcoi_building(build); kind++) {
+        add_layers(build, (redco_class_kind)kind);
+    }
     if (build->encoder_ffn > model->dims.ffn) { model->dims.ffn = (uint32_t)build->encoder_ffn; }
     redcoi_axis_sizes_make(model);
 }

@@ -69,8 +69,10 @@ void redcoi_cache_extend(redcoi_pass *p, redco_attention_options *options, redco
     if (!p->caches->decoding) { return; }
     const redco_value key = count_along(p, 3, p->caches->keys), at = by_sequence(p, p->positions);
     redco_value seen = redco_less_equal(g, key, at);
-    const bool windowed = p->layer >= p->set->first_window && p->set->window > 0 && p->set->window < p->caches->keys;
-    if (windowed) { seen = redco_and(g, seen, redco_less(g, redco_shift(g, at, -(double)p->set->window), key)); }
+    const uint64_t window = p->lm->model->classes[p->class_index].window;
+    if (window > 0 && window < p->caches->keys) {
+        seen = redco_and(g, seen, redco_less(g, redco_shift(g, at, -(double)window), key));
+    }
     options->causal = false;
     options->window = 0;
     *bias = hide(p, seen, *bias);

@@ -40,13 +40,13 @@ static redco_initial initial_of(const redco_language_model *lm, const redco_para
     return (redco_initial){REDCO_INITIAL_NORMAL, lm->set.deviation};
 }
 
-static bool add_parameter(redco_language_model *lm, const redco_layer_class *class, const redco_param *param,
-                          uint32_t layer)
+/* @param at  a layer of the run, from 0 */
+static bool add_parameter(redco_language_model *lm, const redco_layer_run *run, const redco_param *param, uint32_t at)
 {
     char name[REDCOI_MODEL_NAME_SIZE], place[40];
     redco_task_parameter *const p = &lm->parameters[lm->task.parameter_count++];
-    (void)snprintf(place, sizeof place, "%s.%u", class->name, layer);
-    *p = (redco_task_parameter){.name = strdup(redcoi_param_name(param, layer, name)),
+    (void)snprintf(place, sizeof place, "%s.%u", lm->model->classes[run->class_index].name, run->first + at);
+    *p = (redco_task_parameter){.name = strdup(redcoi_param_name(param, run->index + at, name)),
                                 .layer = strdup(place),
                                 .rank = param->rank,
                                 .transposed = param->role == REDCO_PARAM_LINEAR,
@@ -59,18 +59,20 @@ static bool add_parameter(redco_language_model *lm, const redco_layer_class *cla
 /* Layer by layer: the order in which they are used. */
 static redco_status list_parameters(redco_language_model *lm, redco_error *err)
 {
-    const redco_layer_class *classes = NULL;
+    const redco_layer_run *runs = NULL;
     const redco_param *params = NULL;
-    const size_t class_count = redco_model_classes(lm->model, &classes);
+    const size_t run_count = redco_model_order(lm->model, &runs);
     const size_t param_count = redco_model_tensors(lm->model, &params);
     size_t count = 0;
     for (size_t i = 0; i < param_count; i++) { count += params[i].count; }
     lm->parameters = calloc(count + 1, sizeof *lm->parameters);
     bool kept = lm->parameters != NULL;
-    for (uint32_t c = 0; c < class_count && kept; c++) {
-        for (uint32_t layer = 0; layer < classes[c].layers && kept; layer++) {
+    for (size_t r = 0; r < run_count; r++) {
+        for (uint32_t at = 0; at < runs[r].layers && kept; at++) {
             for (size_t i = 0; i < param_count && kept; i++) {
-                if (params[i].class_index == c) { kept = add_parameter(lm, &classes[c], &params[i], layer); }
+                if (params[i].class_index == runs[r].class_index) {
+                    kept = add_parameter(lm, &runs[r], &params[i], at);
+                }
             }
         }
     }
@@ -127,15 +129,18 @@ redcoi_pass redcoi_lm_pass_begin(redco_scope *scope, const redco_language_model 
 redco_value redcoi_lm_stack(redcoi_pass *p, redco_class_kind kind, redco_value (*block)(redcoi_pass *p, redco_value x),
                             redco_value x)
 {
-    const redco_layer_class *classes = NULL;
+    const redco_layer_run *runs = NULL;
     char layer[40];
-    const size_t count = redco_model_classes(p->lm->model, &classes);
-    for (p->class_index = 0; p->class_index + 1 < count && classes[p->class_index].kind != kind;) { p->class_index++; }
-    const redco_layer_class *const class = &classes[p->class_index];
-    for (p->layer = 0; p->layer < class->layers; p->layer++) {
-        (void)snprintf(layer, sizeof layer, "%s.%u", class->name, p->layer);
-        redco_graph_set_layer(p->g, layer);
-        x = block(p, x);
+    const size_t count = redco_model_order(p->lm->model, &runs);
+    for (size_t r = 0; r < count; r++) {
+        const redco_layer_class *const class = &p->lm->model->classes[runs[r].class_index];
+        p->class_index = runs[r].class_index;
+        for (uint32_t at = 0; at < runs[r].layers && class->kind == kind; at++) {
+            (void)snprintf(layer, sizeof layer, "%s.%u", class->name, runs[r].first + at);
+            redco_graph_set_layer(p->g, layer);
+            p->layer = runs[r].index + at;
+            x = block(p, x);
+        }
     }
     return x;
 }
@@ -218,6 +223,14 @@ static redco_value loss_of(redco_scope *scope, const void *context)
     return redco_cross_entropy_mean(g, logits, targets);
 }
 
+/* The number that the first layer of a class has in its stack. */
+static uint32_t first_index(const redco_model *model, uint32_t class_index)
+{
+    size_t r = 0;
+    while (model->runs[r].class_index != class_index) { r++; }
+    return model->runs[r].index;
+}
+
 static void declare_params(const redco_language_model *lm, redco_graph *g, redco_value *params_out)
 {
     char name[REDCOI_MODEL_NAME_SIZE];
@@ -228,7 +241,7 @@ static void declare_params(const redco_language_model *lm, redco_graph *g, redco
         const bool turned = p->role == REDCO_PARAM_LINEAR;
         const redco_tensor_type type =
             redco_type(REDCO_BFLOAT16, p->rank, turned ? (const uint64_t[]){p->shape[1], p->shape[0]} : p->shape);
-        params_out[i] = redco_parameter(g, redcoi_param_name(p, 0, name), &type);
+        params_out[i] = redco_parameter(g, redcoi_param_name(p, first_index(lm->model, p->class_index), name), &type);
     }
 }
 
@@ -268,6 +281,7 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
     values->wanted_count = 0;
     const redco_class_kind kind = lm->model->classes[class_index].kind;
     p.class_index = class_index;
+    p.layer = first_index(lm->model, class_index);
     p.encoded = values->encoded = redco_input(graph, "encoded", &hidden);
     if (redco_class_is_block(kind)) {
         redcoi_lm_rotary_tables(&p);

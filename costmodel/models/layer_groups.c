@@ -174,22 +174,25 @@ static redco_status derive_reads(const redcoi_probe *probe, struct table *table,
 
 static redco_status derive_class(redco_model *model, redcoi_probe *probe, uint32_t class_index, redco_error *err)
 {
-    struct table table = {.groups = model->groups[class_index]};
+    redco_layer_work *const work = &model->works[class_index];
+    struct table table = {.groups = work->groups};
     redco_status st = redcoi_probe_class(probe, class_index, err);
     if (st != REDCO_OK) { return st; }
     derive(probe, &table);
-    model->group_counts[class_index] = table.count;
+    work->group_count = table.count;
     /* Looking up reads no values. */
     if (model->classes[class_index].kind != REDCO_CLASS_EMBEDDING) { st = derive_reads(probe, &table, err); }
     if (st == REDCO_OK) { st = redcoi_layer_traffic_make(probe, table.groups, table.count, err); }
     if (st != REDCO_OK) { return st; }
-    redcoi_layer_sites_make(probe, model->sites[class_index], &model->site_counts[class_index]);
-    return redcoi_layer_nodes_make(probe, model->nodes[class_index], &model->node_counts[class_index], err);
+    redcoi_layer_sites_make(probe, work);
+    return redcoi_layer_nodes_make(probe, work, err);
 }
 
-redco_status redcoi_layer_groups_make(redco_model *model, redco_error *err)
+redco_status redcoi_layer_works_make(redco_model *model, redco_error *err)
 {
     redcoi_probe probe = {.g = NULL};
+    model->works = calloc(model->class_count, sizeof *model->works);
+    if (model->works == NULL) { return redco_fail(err, REDCO_ENOMEM, model->name, "no memory for its layers"); }
     if (model->family->price != NULL) {
         const redco_status st = model->family->price(model, err);
         redcoi_axis_sizes_make(model); /* after it: it sets sizes */
@@ -199,10 +202,4 @@ redco_status redcoi_layer_groups_make(redco_model *model, redco_error *err)
     for (uint32_t c = 0; c < model->class_count && st == REDCO_OK; c++) { st = derive_class(model, &probe, c, err); }
     redcoi_probe_free(&probe);
     return st;
-}
-
-uint32_t redco_model_groups(const redco_model *model, uint32_t class_index, const redco_layer_group **groups_out)
-{
-    *groups_out = model->groups[class_index];
-    return model->group_counts[class_index];
 }

@@ -1,6 +1,4 @@
 /* Lists of weights and operators that tensor parallelism places, derived from the graphs of the families. */
-#include "costmodel/models/layer_nodes.h"
-
 #include "costmodel/graph/transform.h"
 #include "costmodel/models/layer_probe.h"
 
@@ -213,31 +211,24 @@ static void add_op(struct list *l, const redco_op *op)
     }
 }
 
-redco_status redcoi_layer_nodes_make(const redcoi_probe *probe, redco_layer_node *nodes, uint32_t *count_out,
-                                     redco_error *err)
+redco_status redcoi_layer_nodes_make(const redcoi_probe *probe, redco_layer_work *work, redco_error *err)
 {
     const redcoi_class_values *const values = &probe->values;
     bool *const live = calloc((size_t)redco_graph_op_count(probe->g) + 1, sizeof *live);
     struct origin *const origins = calloc((size_t)redco_graph_value_count(probe->g) + 1, sizeof *origins);
     const bool good = live != NULL && origins != NULL;
-    struct list l = {.probe = probe, .nodes = nodes, .live = live, .origins = origins};
+    struct list l = {.probe = probe, .nodes = work->nodes, .live = live, .origins = origins};
     if (good) {
         redco_graph_live(probe->g, &values->result, 1, l.live);
         l.origins[values->input].form = STREAM;
         l.origins[values->encoded].form = ENCODED;
         for (uint32_t o = values->first_op; o < values->end_op; o++) { add_op(&l, redco_graph_op(probe->g, o)); }
         const struct origin *const result = &l.origins[values->result];
-        const redco_node_kind kind = result->count > 0 ? nodes[result->nodes[0]].kind : REDCO_NODE_STREAM;
+        const redco_node_kind kind = result->count > 0 ? work->nodes[result->nodes[0]].kind : REDCO_NODE_STREAM;
         if (kind != REDCO_NODE_LOSS && kind != REDCO_NODE_STREAM) { settle(&l, values->result); }
-        *count_out = l.count;
+        work->node_count = l.count;
     }
     free(live);
     free(origins);
     return good ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, probe->model.name, "no memory for its layers");
-}
-
-uint32_t redco_model_nodes(const redco_model *model, uint32_t class_index, const redco_layer_node **nodes_out)
-{
-    *nodes_out = model->nodes[class_index];
-    return model->node_counts[class_index];
 }

@@ -46,13 +46,10 @@ redco_status redcoi_layer_traffic_make(const redcoi_probe *probe, redco_layer_gr
 
 /* layer_sites.c */
 
-/** @param sites  with room for REDCO_SITES_MAX */
-void redcoi_layer_sites_make(const redcoi_probe *probe, redco_layer_site *sites, uint32_t *count_out);
+void redcoi_layer_sites_make(const redcoi_probe *probe, redco_layer_work *work);
 
 /* layer_nodes.c */
 
-/** @param nodes  with room for REDCO_NODES_MAX */
-redco_status redcoi_layer_nodes_make(const redcoi_probe *probe, redco_layer_node *nodes, uint32_t *count_out,
-                                     redco_error *err);
+redco_status redcoi_layer_nodes_make(const redcoi_probe *probe, redco_layer_work *work, redco_error *err);
 
 #endif

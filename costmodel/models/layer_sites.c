@@ -1,31 +1,5 @@
 /* Tensors that backward may read, derived from the graphs of the families. */
-#include "costmodel/models/layer_sites.h"
-
 #include "costmodel/models/layer_probe.h"
-
-const char *const redco_site_words[] = {"layer.input",
-                                        "norm.input",
-                                        "norm.converted",
-                                        "norm.normed",
-                                        "norm.statistic",
-                                        "norm.mean",
-                                        "norm.output",
-                                        "attention.queries",
-                                        "attention.keys",
-                                        "attention.values",
-                                        "attention.repeated",
-                                        "attention.output",
-                                        "attention.statistic",
-                                        "attention.scores",
-                                        "activation.input",
-                                        "activation.gate",
-                                        "activation.factor",
-                                        "activation.gated",
-                                        "activation.output",
-                                        "product.operand",
-                                        "product.output",
-                                        "dropout.mask",
-                                        NULL};
 
 enum { VALUES_MAX = 32 };
 
@@ -192,9 +166,9 @@ static void add_product(struct list *list, const redco_op *op)
     }
 }
 
-void redcoi_layer_sites_make(const redcoi_probe *probe, redco_layer_site *sites, uint32_t *count_out)
+void redcoi_layer_sites_make(const redcoi_probe *probe, redco_layer_work *work)
 {
-    struct list list = {.probe = probe, .sites = sites};
+    struct list list = {.probe = probe, .sites = work->sites};
     add_value(&list, REDCO_SITE_LAYER_INPUT, probe->values.input, false);
     for (uint32_t o = probe->values.first_op; o < probe->values.end_op; o++) {
         const redco_op *const op = redco_graph_op(probe->g, o);
@@ -210,11 +184,5 @@ void redcoi_layer_sites_make(const redcoi_probe *probe, redco_layer_site *sites,
         default: break;
         }
     }
-    *count_out = list.count;
-}
-
-uint32_t redco_model_sites(const redco_model *model, uint32_t class_index, const redco_layer_site **sites_out)
-{
-    *sites_out = model->sites[class_index];
-    return model->site_counts[class_index];
+    work->site_count = list.count;
 }

@@ -9,6 +9,9 @@ void redco_model_free(redco_model *model)
     if (model == NULL) { return; }
     for (size_t i = 0; i < model->param_count; i++) { free((char *)(uintptr_t)model->params[i].name); }
     free(model->params);
+    free(model->classes);
+    free(model->works);
+    free(model->runs);
     for (size_t i = 0; i < REDCOI_MODEL_WARNINGS; i++) { free(model->warnings[i]); }
     redco_graph_work_free(model->work);
     json_decref(model->config);
@@ -42,6 +45,17 @@ size_t redco_model_classes(const redco_model *model, const redco_layer_class **c
 {
     *classes_out = model->classes;
     return model->class_count;
+}
+
+size_t redco_model_order(const redco_model *model, const redco_layer_run **runs_out)
+{
+    *runs_out = model->runs;
+    return model->run_count;
+}
+
+const redco_layer_work *redco_model_work(const redco_model *model, uint32_t class_index)
+{
+    return &model->works[class_index];
 }
 
 size_t redco_model_tensors(const redco_model *model, const redco_param **params_out)

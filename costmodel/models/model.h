@@ -3,8 +3,8 @@
 #ifndef REDCO_MODEL_H
 #define REDCO_MODEL_H
 
-#include "costmodel/graph/op_roles.h"
-#include "costmodel/models/graph_work.h"
+#include "costmodel/record/graph_work.h"
+#include "costmodel/record/layer_work.h"
 #include "topology/base/json.h"
 #include "topology/base/status.h"
 
@@ -31,18 +31,26 @@ static inline bool redco_class_is_block(redco_class_kind kind)
     return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
 }
 
-/** A set of identical layers. */
+/** A set of identical layers, numbered from 0 in the model's order. */
 typedef struct redco_layer_class {
-    char name[24]; /**< "embedding", "block", "encoder", "decoder", "head": as in plan files */
+    char name[24]; /**< "embedding", "block", "encoder", "decoder", "head", ...: as in plan files */
     redco_class_kind kind;
     uint32_t layers;        /**< members, >= 1 */
-    uint32_t first_layer;   /**< index of the first member: layers are numbered from 0 within their class */
+    uint64_t window;        /**< keys that a query sees of those before it; 0: all */
     uint64_t params;        /**< in one member; a tied table counts in the embedding only */
     uint64_t frozen_params; /**< part of them: no gradient, no optimizer state */
     uint32_t tensors;       /**< in one member */
     uint32_t modules;       /**< linear, norm, embedding modules with parameters in one member: AMSP's K */
     uint64_t largest_tensor_params;
 } redco_layer_class;
+
+/** Layers of one class that follow one another. All runs together are the model's order: each layer once. */
+typedef struct redco_layer_run {
+    uint32_t class_index;
+    uint32_t first;  /**< number of the first of them in its class */
+    uint32_t layers; /**< >= 1 */
+    uint32_t index;  /**< number of the first of them in its stack, encoder or decoder: part of its tensors' names */
+} redco_layer_run;
 
 /** The role of a tensor in its module; it decides name and layout in other frameworks. */
 typedef enum redco_param_role {
@@ -188,6 +196,10 @@ const char *redco_model_type(const redco_model *model); /**< "llama", ... */
 const redco_model_dims *redco_model_get_dims(const redco_model *model);
 uint64_t redco_model_params(const redco_model *model); /**< exact, tied tables once */
 size_t redco_model_classes(const redco_model *model, const redco_layer_class **classes_out);
+/** The order of the layers: embedding first, head last. @return the number of runs */
+size_t redco_model_order(const redco_model *model, const redco_layer_run **runs_out);
+/** The record of a class: of a pipeline without operators, whose work is that of its graph. */
+const redco_layer_work *redco_model_work(const redco_model *model, uint32_t class_index);
 size_t redco_model_tensors(const redco_model *model, const redco_param **params_out);
 /** The id of the tensor of a class that is used so: the weight, gain or table, or with @p bias its bias.
  *  @return REDCO_NO_PARAM if there is none */
@@ -205,8 +217,15 @@ size_t redco_model_dropouts(const redco_model *model, char *text, size_t size);
 /** Sizes that the config leaves out and that do not follow from others, with the values of the family that were taken:
  *  {"hidden_size": 4096}, by the family's own names. Borrowed; empty where it leaves out none, as of all presets. */
 const json_t *redco_model_defaults(const redco_model *model);
-/** The work of a pipeline's graph; NULL of a family, whose layers have groups (layer_groups.h). */
+/** The work of a pipeline's graph; NULL of a family, whose layers have groups (layer_work.h). */
 const redco_graph_work *redco_model_graph_work(const redco_model *model);
+/** Sizes of the model's axes for a whole sequence each of @p batch and @p length, uncut. */
+void redco_model_axis_sizes(const redco_model *model, uint64_t batch, uint64_t length,
+                            uint64_t sizes_out[REDCO_AXIS_COUNT]);
+/** The spaces that a tensor maps to and from, in symbols: a linear's outputs and inputs, a table's rows and width. */
+void redco_param_maps(const redco_param *param, redco_extent *out_out, redco_extent *in_out);
+/** A tensor's dimensions, as many as its rank, in the order of its shape, in symbols. */
+void redco_param_extents(const redco_param *param, redco_extent extents_out[2]);
 /** The config as read, of a model from dimensions the one that says them: borrowed. */
 const json_t *redco_model_config(const redco_model *model);
 

@@ -107,11 +107,14 @@ static redco_status compare_tensor(const struct check *check, const redco_param 
 static redco_status compare_wanted(const struct check *check)
 {
     const redco_param *params = NULL;
-    const size_t count = redco_model_tensors(check->model, &params);
+    const redco_layer_run *runs = NULL;
+    const size_t count = redco_model_tensors(check->model, &params), run_count = redco_model_order(check->model, &runs);
     for (size_t i = 0; i < count; i++) {
-        for (uint32_t layer = 0; layer < params[i].count; layer++) {
-            const redco_status st = compare_tensor(check, &params[i], i == 0, layer);
-            if (st != REDCO_OK) { return st; }
+        for (size_t r = 0; r < run_count; r++) {
+            for (uint32_t at = 0; at < runs[r].layers && runs[r].class_index == params[i].class_index; at++) {
+                const redco_status st = compare_tensor(check, &params[i], i == 0, runs[r].index + at);
+                if (st != REDCO_OK) { return st; }
+            }
         }
     }
     return REDCO_OK;

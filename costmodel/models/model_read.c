@@ -129,7 +129,8 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     redcoi_config_unknown(&build);
     redcoi_config_defaults(&build);
     sum_params(&build);
-    if (redcoi_building(&build)) { build.status = redcoi_layer_groups_make(model, err); }
+    free(build.windowed);
+    if (redcoi_building(&build)) { build.status = redcoi_layer_works_make(model, err); }
     if (!redcoi_building(&build)) {
         redco_model_free(model);
         return build.status;

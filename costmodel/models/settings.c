@@ -164,8 +164,9 @@ bool redcoi_config_dropout(redcoi_build *build, const char *key, double fallback
     return redcoi_config_number(build, key, fallback, 0.0, 1.0) > 0.0;
 }
 
-uint64_t redcoi_config_window(redcoi_build *build, const char *key, uint64_t fallback)
+uint64_t redcoi_config_window(redcoi_build *build, uint64_t fallback)
 {
+    static const char key[] = "sliding_window";
     const bool null = json_is_null(json_object_get(build->config.json, key));
     return redcoi_config_count(build, key, null ? 0 : fallback, UINT32_MAX);
 }
@@ -277,33 +278,43 @@ double redcoi_config_rotary_share(redcoi_build *build, const char *key, double f
     return own;
 }
 
-uint32_t redcoi_config_first_window(redcoi_build *build, const redco_model_dims *dims, bool used, uint32_t fallback)
+/* Which layers "layer_types" names. @return false where the config has none, or on error */
+static bool read_layer_types(redcoi_build *build, bool *windowed)
 {
     static const char key[] = "layer_types";
+    const uint32_t layers = build->model->dims.layers;
     redco_json_value list;
     size_t count = 0;
-    uint32_t first = 0;
-    if (!asks(build, key)) { return fallback; }
+    if (!asks(build, key)) { return false; }
     build->status = redco_json_array(&build->config, key, &list, &count, build->err);
-    if (redcoi_building(build) && count != dims->layers) {
-        redcoi_build_fail(build, key, "has %zu layers; the model has %u", count, dims->layers);
+    if (redcoi_building(build) && count != layers) {
+        redcoi_build_fail(build, key, "has %zu layers; the model has %u", count, layers);
     }
     for (size_t i = 0; redcoi_building(build) && i < count; i++) {
         const char *const type = json_string_value(json_array_get(list.json, i));
-        const bool windowed = type != NULL && strcmp(type, "sliding_attention") == 0;
-        if (type == NULL || (!windowed && strcmp(type, "full_attention") != 0)) {
+        windowed[i] = type != NULL && strcmp(type, "sliding_attention") == 0;
+        if (type == NULL || (!windowed[i] && strcmp(type, "full_attention") != 0)) {
             redcoi_build_fail(build, key, "layer %zu is \"%.40s\"; full_attention or sliding_attention is needed", i,
                               type != NULL ? type : "no text");
-        } else if (used && !windowed && first < i) {
-            redcoi_build_fail(build, key,
-                              "layer %zu sees all behind layers with a window; the executor has windows "
-                              "in the upper layers alone",
-                              i);
-        } else if (!windowed) {
-            first = (uint32_t)i + 1;
         }
     }
-    return first;
+    return redcoi_building(build);
+}
+
+void redcoi_config_windows(redcoi_build *build, uint64_t window, uint32_t first)
+{
+    if (!redcoi_building(build)) { return; }
+    const uint32_t layers = build->model->dims.layers;
+    bool *const windowed = calloc(layers, sizeof *windowed);
+    if (windowed == NULL) {
+        build->status = redco_fail(build->err, REDCO_ENOMEM, build->config.name, "out of memory");
+        return;
+    }
+    if (!read_layer_types(build, windowed)) {
+        for (uint32_t i = first; i < layers; i++) { windowed[i] = true; }
+    }
+    build->window = window;
+    build->windowed = windowed;
 }
 
 /* Scaling: default, linear, llama3; others are refused. */

@@ -100,6 +100,7 @@ static void build_pipeline(redcoi_build *build)
     redco_json_value list;
     size_t count = 0;
     redcoi_class(build, "block", REDCO_CLASS_BLOCK, 1);
+    redcoi_order_alone(build);
     if (!redcoi_building(build)) { return; }
     build->status = redco_json_array(&build->config, "parameters", &list, &count, build->err);
     for (size_t i = 0; redcoi_building(build) && i < count; i++) {

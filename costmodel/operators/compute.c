@@ -45,17 +45,19 @@ struct rank {
     const redco_shape *shape;
     uint64_t sizes[REDCO_AXIS_COUNT];
     redco_class_kind class;
+    uint64_t window; /* the class's */
     double element_bytes;
     double memory_unit; /* traffic constants of the reference are for 2-byte elements */
 };
 
-static struct rank rank_of(const redco_model *model, redco_class_kind class, const redco_shape *shape)
+static struct rank rank_of(const redco_model *model, const redco_layer_class *class, const redco_shape *shape)
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
     const double element_bytes = shape->precision == REDCO_FP32 ? 4.0 : 2.0;
     struct rank rank = {.dims = dims,
                         .shape = shape,
-                        .class = class,
+                        .class = class->kind,
+                        .window = class->window,
                         .element_bytes = element_bytes,
                         .memory_unit = element_bytes / 2.0};
     redco_rank_axis_sizes(model, shape, rank.sizes);
@@ -95,13 +97,16 @@ static void price_product(const struct rank *rank, const redco_layer_group *grou
     }
 }
 
-/* The part of causal attention's square that the slowest rank computes, over that of a rank in the mean. Where its
- * tokens are one piece, the last of cp ranks sees 1 - 1/(2 cp) of all keys instead of half: 2 - 1/cp times as many.
- * By all-to-all every rank has the whole sequence, of some heads. */
-static double unbalanced(const redco_shape *shape)
+/* The part of attention's square that the slowest rank computes of causal attention: half, or where its tokens are one
+ * piece, the last of cp ranks sees 1 - 1/(2 cp) of all keys, 2 - 1/cp times as many. By all-to-all every rank has the
+ * whole sequence, of some heads. With a window of w keys the first w queries see half of it, the others all of it:
+ * (w s - w^2 / 2) / s^2, and ranks differ by little. */
+static double causal_ratio(const redco_shape *shape, uint64_t window)
 {
+    const double seen = (double)window / shape->seq_len;
+    if (window > 0 && window < shape->seq_len) { return seen - seen * seen / 2.0; }
     const bool even = !shape->engine.contiguous_context || shape->cp_type == REDCO_CP_ALL_TO_ALL;
-    return even || shape->cp <= 1 ? 1.0 : 2.0 - 1.0 / shape->cp;
+    return (even || shape->cp <= 1 ? 1.0 : 2.0 - 1.0 / shape->cp) / 2.0;
 }
 
 /* Queries see the keys of the whole sequence, whichever part of it this rank has. */
@@ -120,7 +125,7 @@ static void price_attention(const struct rank *rank, const redco_layer_group *gr
     }
     op->kind = REDCO_OPERATOR_ATTENTION;
     op->causal = group->causal;
-    if (group->causal) { op->flops *= unbalanced(rank->shape) / 2.0; }
+    if (group->causal) { op->flops *= causal_ratio(rank->shape, rank->window); }
     op->bytes = (double)sum_parts(rank, group) * rank->element_bytes;
     op->keys = rank->shape->seq_len;
     op->head_dim = rank->dims->head_dim;
@@ -216,16 +221,16 @@ uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, c
                                redco_operator operators_out[REDCO_OPERATORS_MAX])
 {
     const redco_layer_class *classes = NULL;
-    const redco_layer_group *groups = NULL;
+    const redco_layer_work *const layer = redco_model_work(model, class_index);
     const redco_graph_work *const work = redco_model_graph_work(model);
     (void)redco_model_classes(model, &classes);
     if (work != NULL) {
         operators_out[0] = graph_of(work, shape);
         return 1;
     }
-    const struct rank rank = rank_of(model, classes[class_index].kind, shape);
-    uint32_t count = redco_model_groups(model, class_index, &groups);
-    for (uint32_t i = 0; i < count; i++) { operators_out[i] = operator_of(&rank, &groups[i]); }
+    const struct rank rank = rank_of(model, &classes[class_index], shape);
+    uint32_t count = layer->group_count;
+    for (uint32_t i = 0; i < count; i++) { operators_out[i] = operator_of(&rank, &layer->groups[i]); }
     if (in_block(&rank) && shape->engine.gemm_format != REDCO_GEMM_SAME) { operators_out[count++] = casts_of(&rank); }
     return count;
 }

@@ -7,7 +7,6 @@
 #include "costmodel/engines/calibration.h"
 #include "costmodel/engines/engine.h"
 #include "costmodel/graph/op_roles.h"
-#include "costmodel/models/layer_groups.h"
 #include "costmodel/models/model.h"
 #include "costmodel/operators/power.h"
 #include "topology/base/sharding.h"
@@ -84,7 +83,7 @@ enum { REDCO_OPERATORS_MAX = 16 };
 uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                redco_operator operators_out[REDCO_OPERATORS_MAX]);
 
-/** The part of each axis (layer_groups.h) that one rank has: tokens of its part of the sequence, heads, FFN and
+/** The part of each axis (record/extent.h) that one rank has: tokens of its part of the sequence, heads, FFN and
  * vocabulary cut by tensor parallelism. */
 void redco_rank_axis_sizes(const redco_model *model, const redco_shape *shape, uint64_t sizes_out[REDCO_AXIS_COUNT]);
 

@@ -1,10 +1,10 @@
 /** @file saving_rules.h  The tensors that training software keeps for backward, as rule files (presets/saving): for
- * each tensor of a layer (models/layer_sites.h) how many bytes of an element are kept, when, and which recomputation
+ * each tensor of a layer (record/layer_work.h) how many bytes of an element are kept, when, and which recomputation
  * frees it. The page is costmodel/closed_form/MEMORY.md. */
 #ifndef REDCO_SAVING_RULES_H
 #define REDCO_SAVING_RULES_H
 
-#include "costmodel/models/layer_sites.h"
+#include "costmodel/record/layer_work.h"
 #include "topology/base/json.h"
 #include "topology/base/sharding.h"
 

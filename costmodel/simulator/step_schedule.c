@@ -273,26 +273,40 @@ static void builder_free(redcoi_builder *b)
     free(b->units);
 }
 
-/* Layers in the order of their classes; within a class in the order of the assignments. */
+/* The place of the assignment that a class's next layer has. */
+struct place {
+    uint32_t assignment, used; /* layers of it that are listed */
+    uint32_t part;             /* its first */
+};
+
+/* Layers in the model's order; within a class in the order of the assignments. */
 static void list_layers(redcoi_builder *b, const redco_assignment *assignments, uint32_t count, uint32_t at)
 {
     const redcoi_rank *const rank = redcoi_rank_find(b->costs, b->parallelism);
-    for (uint32_t c = 0; c < b->costs->class_count; c++) {
+    struct place places[REDCOI_CLASSES_MAX] = {{0, 0, 0}};
+    const redco_layer_run *runs = NULL;
+    const size_t run_count = redco_model_order(b->costs->model, &runs);
+    for (size_t r = 0; r < run_count; r++) {
+        const uint32_t c = runs[r].class_index;
         const redco_layer_class *const class = &b->costs->classes[c];
         const uint32_t *of = NULL; /* the layout of each layer */
-        uint32_t index = class->first_layer, member = 0, first = 0;
         if (rank->layout_count[c] > 1) { (void)redcoi_layouts_of(b->costs, b->parallelism, c, &of); }
-        for (uint32_t i = 0; i < count; first += rank->layout_count[assignments[i++].class_index]) {
-            for (uint32_t n = 0; assignments[i].class_index == c && n < assignments[i].layers; n++, at++, member++) {
-                const uint32_t layout = of != NULL && member < class->layers ? of[member] : 0;
-                b->layers[at] = (redcoi_layer){.parts = first + layout,
-                                               .update = REDCO_STEP_NONE,
-                                               .scattered = REDCO_STEP_NONE,
-                                               .left = REDCO_STEP_NONE,
-                                               .first_ready = at * b->most_modules};
-                b->step->layers[at].index = index++;
-                memcpy(b->step->layers[at].class_name, class->name, sizeof class->name);
+        for (uint32_t member = runs[r].first; member < runs[r].first + runs[r].layers; member++, at++) {
+            struct place *const place = &places[c];
+            while (place->assignment < count && (assignments[place->assignment].class_index != c ||
+                                                 place->used == assignments[place->assignment].layers)) {
+                const uint32_t parts = rank->layout_count[assignments[place->assignment].class_index];
+                *place = (struct place){place->assignment + 1, 0, place->part + parts};
             }
+            if (place->assignment == count) { break; }
+            place->used++;
+            b->layers[at] = (redcoi_layer){.parts = place->part + (of != NULL ? of[member] : 0),
+                                           .update = REDCO_STEP_NONE,
+                                           .scattered = REDCO_STEP_NONE,
+                                           .left = REDCO_STEP_NONE,
+                                           .first_ready = at * b->most_modules};
+            b->step->layers[at].index = member;
+            memcpy(b->step->layers[at].class_name, class->name, sizeof class->name);
         }
     }
 }

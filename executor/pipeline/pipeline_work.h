@@ -1,10 +1,10 @@
 /** @file pipeline_work.h  The work of a pipeline's loss and gradients, in symbols of the micro-batch: what its plan is
- *  priced by (costmodel/models/graph_work.h). The graph is built for three micro-batches and, for each degree of tensor
+ *  priced by (costmodel/record/graph_work.h). The graph is built for three micro-batches and, for each degree of tensor
  *  parallelism, laid out by RedCoast's rules or the user's. */
 #ifndef REDCO_PIPELINE_WORK_H
 #define REDCO_PIPELINE_WORK_H
 
-#include "costmodel/models/graph_work.h"
+#include "costmodel/record/graph_work.h"
 #include "executor/pipeline/user_pipeline_file.h"
 #include "planner/rules/rules_user.h"
 

@@ -97,8 +97,9 @@ redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, cons
                                  redco_error *err)
 {
     const redco_layer_class *classes = NULL;
+    const redco_layer_run *runs = NULL;
     const redco_param *params = NULL;
-    const size_t class_count = redco_model_classes(model, &classes), count = redco_model_tensors(model, &params);
+    const size_t run_count = redco_model_order(model, &runs), count = redco_model_tensors(model, &params);
     redco_status st = REDCO_OK;
     size_t next = 0, wanted = 0;
     for (size_t i = 0; i < count; i++) { wanted += params[i].count; }
@@ -107,10 +108,12 @@ redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, cons
                           wanted);
     }
     if (!take_memory(m, model, task)) { return redco_fail(err, REDCO_ENOMEM, task->name, "no memory for its modules"); }
-    for (size_t c = 0; c < class_count && st == REDCO_OK; c++) {
-        for (uint32_t l = 0; l < classes[c].layers && st == REDCO_OK; l++) {
+    (void)redco_model_classes(model, &classes);
+    for (size_t r = 0; r < run_count; r++) {
+        const uint32_t c = runs[r].class_index;
+        for (uint32_t l = 0; l < runs[r].layers && st == REDCO_OK; l++) {
             const uint32_t first = m->model.module_count;
-            if ((st = add_layer(m, plan, classes[c].name, l, err)) != REDCO_OK) { break; }
+            if ((st = add_layer(m, plan, classes[c].name, runs[r].first + l, err)) != REDCO_OK) { break; }
             for (size_t i = 0; i < count; i++) {
                 if (params[i].class_index != c) { continue; }
                 add_tensor(m, &task->parameters[next], &params[i], &layouts[next], plan->tp, decay_matrices);

@@ -171,7 +171,7 @@ redco_status redcoi_ranges(const redco_model *model, uint32_t stages, const redc
             continue; /* the search may name one configuration twice */
         }
         const redco_layer_class *class = &classes[from->class_index];
-        if (made == 0 || last == NULL || last->class_index != from->class_index) { next = class->first_layer; }
+        if (made == 0 || last == NULL || last->class_index != from->class_index) { next = 0; }
         redco_plan_layers *row = &rows[made++];
         (void)snprintf(row->class_name, sizeof row->class_name, "%s", class->name);
         row->first_layer = next;

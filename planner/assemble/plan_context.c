@@ -135,11 +135,10 @@ static redco_status to_assignments(const redco_plan *plan, const char *name, con
             return redcoi_refuse(name, pointer, err, "is \"%s\", a class that the model does not have",
                                  row->class_name);
         }
-        if (row->first_layer < class->first_layer || row->last_layer >= class->first_layer + class->layers) {
+        if (row->last_layer >= class->layers) {
             (void)snprintf(pointer, sizeof pointer, "/sharding/%u/layers", i);
-            return redcoi_refuse(name, pointer, err, "is [%u, %u], but layers of \"%s\" are [%u, %u]", row->first_layer,
-                                 row->last_layer, class->name, class->first_layer,
-                                 class->first_layer + class->layers - 1);
+            return redcoi_refuse(name, pointer, err, "is [%u, %u], but layers of \"%s\" are [0, %u]", row->first_layer,
+                                 row->last_layer, class->name, class->layers - 1);
         }
         assignments[i] = (redco_assignment){.class_index = index,
                                             .layers = row->last_layer - row->first_layer + 1,

@@ -115,14 +115,6 @@ static bool is_block(const redco_plan_layers *row)
     return strcmp(row->class_name, "embedding") != 0 && strcmp(row->class_name, "head") != 0;
 }
 
-/* Where a class may begin: at 0, or where an earlier class of its stack ended. */
-static bool may_begin(const redco_plan *plan, uint32_t index)
-{
-    const uint32_t first = plan->layers[index].first_layer;
-    return first == 0 || (index > 0 && is_block(&plan->layers[index - 1]) && is_block(&plan->layers[index]) &&
-                          first == plan->layers[index - 1].last_layer + 1);
-}
-
 static redco_status check_layers(const struct check *check)
 {
     const redco_plan *plan = check->plan;
@@ -136,7 +128,7 @@ static redco_status check_layers(const struct check *check)
             return refuse(check, pointer, "begins at %u, but \"%s\" went on to %u: every layer once, in order",
                           row->first_layer, row->class_name, row[-1].last_layer);
         }
-        if (!goes_on && !may_begin(plan, i)) {
+        if (!goes_on && row->first_layer != 0) {
             return refuse(check, pointer, "\"%s\" begins at %u, not at 0", row->class_name, row->first_layer);
         }
         if (is_block(row)) { blocks += row->last_layer - row->first_layer + 1; }

@@ -270,9 +270,9 @@ static uint64_t kept_bytes(const struct builder *b, const redco_layer_node *node
     double elements = 0.0;
     for (uint32_t i = 0; i < node->input_count; i++) { roles |= b->layer->nodes[b->first + node->inputs[i]]->roles; }
     const redco_saving_set *const set = redco_saving_set_of(REDCO_SAVER_PLANNED);
-    const redco_layer_site *sites = NULL;
-    const uint32_t count = redco_model_sites(b->base->model, b->layer->classes[b->slot], &sites);
-    for (uint32_t i = 0; i < count && set != NULL; i++) {
+    const redco_layer_work *const work = redco_model_work(b->base->model, b->layer->classes[b->slot]);
+    const redco_layer_site *const sites = work->sites;
+    for (uint32_t i = 0; i < work->site_count && set != NULL; i++) {
         const bool cut = redco_extent_split(&sites[i].elements) != REDCO_AXIS_COUNT;
         if (!cut || !in_mask(sites[i].role, roles)) { continue; }
         for (uint32_t r = 0; r < set->count; r++) {
@@ -385,8 +385,7 @@ static void fill_part(struct builder *b, uint32_t class_index, int size, const r
 
 static void add_class(struct builder *b, uint32_t class_index)
 {
-    const redco_layer_node *nodes = NULL;
-    const uint32_t count = redco_model_nodes(b->base->model, class_index, &nodes);
+    const redco_layer_work *const work = redco_model_work(b->base->model, class_index);
     redco_shape shape = b->base->shape;
     fill_part(b, class_index, SPLIT, &shape);
     shape.tp = 1;
@@ -394,7 +393,9 @@ static void add_class(struct builder *b, uint32_t class_index)
     shape.cp *= (uint32_t)b->ranks;
     fill_part(b, class_index, ROWS, &shape);
     b->first = b->graph->node_count;
-    for (uint32_t i = 0; i < count && b->graph->node_count < REDCOI_TP_NODES; i++) { add_node(b, &nodes[i]); }
+    for (uint32_t i = 0; i < work->node_count && b->graph->node_count < REDCOI_TP_NODES; i++) {
+        add_node(b, &work->nodes[i]);
+    }
 }
 
 redco_status redcoi_tp_build(const redcoi_tp_base *base, const uint32_t classes[REDCOI_TP_CLASSES],

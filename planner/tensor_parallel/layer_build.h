@@ -4,8 +4,8 @@
 #ifndef REDCO_TP_BUILD_H
 #define REDCO_TP_BUILD_H
 
-#include "costmodel/models/layer_nodes.h"
 #include "costmodel/operators/compute.h"
+#include "costmodel/record/layer_work.h"
 #include "planner/tensor_parallel/layer_graph.h"
 
 /** The inputs of a graph; borrowed. */

@@ -14,14 +14,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const redco_json_value root = redco_json_root(document);
     if (redco_saving_set_read(&root, &set, &err) == REDCO_OK) {
         redco_model *model = NULL;
-        const redco_layer_site *sites = NULL;
         uint64_t sizes[REDCO_AXIS_COUNT];
         if (redco_model_read("gpt2", &model, NULL) != REDCO_OK) { abort(); }
-        const uint32_t count = redco_model_sites(model, 1, &sites);
+        const redco_layer_work *const work = redco_model_work(model, 1);
         redco_model_axis_sizes(model, 8, 1024, sizes);
         for (uint32_t policy = REDCO_RECOMPUTE_NONE; policy < REDCO_RECOMPUTE_FULL; policy++) {
             const redco_saving_case rank = {.sizes = sizes, .keys = 1024, .holds = policy, .sequence_ranks = 2};
-            const redco_saved_bytes bytes = redco_saving_bytes(&set, sites, count, &rank, (redco_recompute)policy);
+            const redco_saved_bytes bytes =
+                redco_saving_bytes(&set, work->sites, work->site_count, &rank, (redco_recompute)policy);
             if (bytes.kept > REDCO_SAVING_RULES * redco_share_most) { abort(); }
         }
         redco_model_free(model);

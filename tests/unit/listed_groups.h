@@ -3,7 +3,7 @@
 #ifndef REDCO_LISTED_GROUPS_H
 #define REDCO_LISTED_GROUPS_H
 
-#include "costmodel/models/layer_groups.h"
+#include "costmodel/models/model.h"
 
 /** @return the number of groups */
 uint32_t listed_groups(const redco_model *model, uint32_t class_index, redco_layer_group groups_out[REDCO_GROUPS_MAX]);

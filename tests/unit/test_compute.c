@@ -425,6 +425,21 @@ static void bad_calibrations_are_refused(void **state)
     assert_non_null(strstr(err.text, "a100-megatron"));
 }
 
+/* Mistral's queries see 4096 keys: of 8192 the first half see half of them, the others all: 3/8 of the square, where
+ * whole attention has half of it. The other operators are the same. */
+static void a_window_makes_attention_shorter(void **state)
+{
+    (void)state;
+    redco_model *const model = model_of("mistral-7b");
+    const redco_shape shape = {.seq_len = 8192, .micro_batch = 1, .tp = 1, .cp = 1, .precision = REDCO_BF16};
+    redco_operator ops[REDCO_OPERATORS_MAX];
+    const uint32_t count = redco_layer_operators(model, class_named(model, "block"), &shape, ops);
+    const redco_operator *const core = operator_named(ops, count, "attention");
+    assert_non_null(core);
+    assert_true(fabs(core->flops / (4.0 * 8192.0 * 8192.0 * 4096.0) - 0.375) < 1e-12);
+    redco_model_free(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gemm_seconds),
@@ -439,6 +454,7 @@ int main(void)
                                        cmocka_unit_test(calibration_sets_are_whole),
                                        cmocka_unit_test(default_set_follows_the_architecture),
                                        cmocka_unit_test(processors_keep_the_gate),
-                                       cmocka_unit_test(bad_calibrations_are_refused)};
+                                       cmocka_unit_test(bad_calibrations_are_refused),
+                                       cmocka_unit_test(a_window_makes_attention_shorter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* Tables of priced groups are equal to the list that was written by hand from the papers, and tensors have the axes
  * that their uses say. */
-#include "costmodel/models/layer_groups.h"
 #include "costmodel/models/model.h"
 #include "costmodel/operators/compute.h"
 #include "listed_groups.h"
@@ -88,9 +87,9 @@ static void check(const redco_model *model)
     const redco_layer_class *classes = NULL;
     const size_t class_count = redco_model_classes(model, &classes);
     for (uint32_t c = 0; c < class_count; c++) {
-        const redco_layer_group *derived = NULL;
+        const redco_layer_group *const derived = redco_model_work(model, c)->groups;
         redco_layer_group listed[REDCO_GROUPS_MAX];
-        const uint32_t count = redco_model_groups(model, c, &derived);
+        const uint32_t count = redco_model_work(model, c)->group_count;
         assert_int_equal(count, listed_groups(model, c, listed));
         for (uint32_t tp = 1; tp <= RANKS; tp++) {
             uint64_t sizes[REDCO_AXIS_COUNT];
@@ -274,16 +273,15 @@ static void collectives_are_those_of_pairs(void **state)
     };
     (void)state;
     for (size_t w = 0; w < sizeof wanted / sizeof wanted[0]; w++) {
-        const redco_layer_group *groups = NULL;
         uint64_t sizes[REDCO_AXIS_COUNT];
         char text[400];
         redco_model *model = NULL;
         assert_int_equal(redco_model_read(wanted[w].preset, &model, NULL), REDCO_OK);
         redco_model_axis_sizes(model, 3, 40, sizes);
-        const uint32_t count = redco_model_groups(model, wanted[w].class_index, &groups);
-        write_traffic(groups, count, false, sizes, (uint64_t)T * wanted[w].width, text, sizeof text);
+        const redco_layer_work *const work = redco_model_work(model, wanted[w].class_index);
+        write_traffic(work->groups, work->group_count, false, sizes, (uint64_t)T * wanted[w].width, text, sizeof text);
         assert_string_equal(text, wanted[w].whole);
-        write_traffic(groups, count, true, sizes, (uint64_t)T * wanted[w].width, text, sizeof text);
+        write_traffic(work->groups, work->group_count, true, sizes, (uint64_t)T * wanted[w].width, text, sizeof text);
         if (wanted[w].rows != NULL) { assert_string_equal(text, wanted[w].rows); }
         redco_model_free(model);
     }

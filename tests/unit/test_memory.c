@@ -4,7 +4,7 @@
 
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/closed_form/nccl_buffers.h"
-#include "costmodel/models/graph_work.h"
+#include "costmodel/record/graph_work.h"
 #include "costmodel/simulator/simulate.h"
 
 #include <math.h>

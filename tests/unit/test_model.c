@@ -1,3 +1,4 @@
+#include "costmodel/models/language_model.h"
 #include "costmodel/models/model.h"
 #include "topology/base/preset.h"
 
@@ -209,7 +210,6 @@ static void t5_keeps_its_position_bias_in_the_embedding(void **state)
     assert_int_equal(classes[1].modules, 8); /* q k v o wi wo, two norms */
     assert_string_equal(classes[2].name, "decoder");
     assert_int_equal(classes[2].kind, REDCO_CLASS_CROSS);
-    assert_int_equal(classes[2].first_layer, 0);
     assert_int_equal(classes[2].modules, 13); /* 2 x q k v o, wi wo, three norms */
     assert_string_equal(classes[3].name, "head");
     assert_int_equal(classes[3].params, 1024); /* the final norm: the output table is the input's */
@@ -568,6 +568,46 @@ static void dimensions_out_of_range_are_refused_as_in_a_file(void **state)
     assert_null(model);
 }
 
+/* Layers of two windows in turn are two classes; their tensors keep the names of transformers. */
+static void layers_that_differ_in_their_window_are_classes(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"model_type\":\"qwen2\",\"num_hidden_layers\":4,\"hidden_size\":32,\"intermediate_size\":48,"
+        "\"num_attention_heads\":4,\"num_key_value_heads\":4,\"vocab_size\":96,\"sliding_window\":8,"
+        "\"use_sliding_window\":true,\"layer_types\":[\"sliding_attention\",\"full_attention\","
+        "\"sliding_attention\",\"sliding_attention\"]}";
+    static const redco_layer_run order[] = {{0, 0, 1, 0}, {2, 0, 1, 0}, {1, 0, 1, 1}, {2, 1, 2, 2}, {3, 0, 1, 0}};
+    const redco_layer_class *classes = NULL;
+    const redco_layer_run *runs = NULL;
+    redco_language_model *lm = NULL;
+    redco_model *model = NULL;
+    redco_error err = {0};
+    assert_int_equal(read_text(text, &model, &err), REDCO_OK);
+    assert_int_equal(redco_model_classes(model, &classes), 4);
+    check_sums(model);
+    assert_string_equal(classes[1].name, "full");
+    assert_string_equal(classes[2].name, "window");
+    assert_int_equal(classes[1].window, 0);
+    assert_int_equal(classes[2].window, 8);
+    assert_int_equal(classes[2].layers, 3);
+    assert_int_equal(redco_model_order(model, &runs), sizeof order / sizeof order[0]);
+    assert_memory_equal(runs, order, sizeof order);
+    assert_int_equal(redco_language_model_create(model, 1, 16, &lm, &err), REDCO_OK);
+    const redco_task *const task = redco_language_model_task(lm);
+    static const char *const layers[] = {"window.0", "full.0", "window.1", "window.2"};
+    uint32_t at = 0;
+    for (size_t i = 0; i < task->parameter_count; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "model.layers.%u.self_attn.q_proj.weight", at);
+        if (strcmp(task->parameters[i].name, name) != 0) { continue; }
+        assert_string_equal(task->parameters[i].layer, layers[at++]);
+    }
+    assert_int_equal(at, 4);
+    redco_language_model_free(lm);
+    redco_model_free(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -582,6 +622,7 @@ int main(void)
         cmocka_unit_test(bad_configs_name_the_key),
         cmocka_unit_test(unknown_presets_list_the_known),
         cmocka_unit_test(the_name_comes_from_the_config),
+        cmocka_unit_test(layers_that_differ_in_their_window_are_classes),
         cmocka_unit_test(misspelt_keys_are_told),
         cmocka_unit_test(sizes_that_are_left_out_are_told),
     };

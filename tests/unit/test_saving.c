@@ -231,8 +231,8 @@ static void planned_rules_keep_what_gradients_read(void **state)
             if (classes[c].kind == REDCO_CLASS_EMBEDDING) { continue; }
             const redco_saving_set *const set = redco_saving_set_of(REDCO_SAVER_PLANNED);
             const redco_saving_case rank = {.sizes = probe.sizes, .sequence_ranks = 1};
-            const redco_layer_site *sites = NULL;
-            const uint32_t site_count = redco_model_sites(model, c, &sites);
+            const redco_layer_site *const sites = redco_model_work(model, c)->sites;
+            const uint32_t site_count = redco_model_work(model, c)->site_count;
             uint64_t elements = 0, numbers = 0;
             assert_int_equal(redcoi_probe_class(&probe, c, NULL), REDCO_OK);
             read_by_gradients(&probe, &elements, &numbers);

@@ -313,9 +313,9 @@ static uint64_t fastest_step(struct subject *s, const redcoi_tp_placed *placed, 
 /* Seconds of a pass's collectives in the groups of a class, at the unit price. */
 static double listed_s(const struct subject *s, uint32_t class_index, bool backward)
 {
-    const redco_layer_group *groups = NULL;
     const redco_shape shape = redco_costs_shape(s->costs, &s->parallelism);
-    const uint32_t count = redco_model_groups(s->inputs.model, class_index, &groups);
+    const redco_layer_group *const groups = redco_model_work(s->inputs.model, class_index)->groups;
+    const uint32_t count = redco_model_work(s->inputs.model, class_index)->group_count;
     uint64_t sizes[REDCO_AXIS_COUNT];
     double sum_s = 0.0;
     redco_rank_axis_sizes(s->inputs.model, &shape, sizes);

@@ -52,7 +52,8 @@ static bool open_kept(const redco_inputs *inputs, struct kept *kept)
     *kept = (struct kept){.inputs = inputs};
     for (uint32_t c = 0; c < count && kept->site_count == 0; c++) {
         if (classes[c].kind == REDCO_CLASS_BLOCK) {
-            kept->site_count = redco_model_sites(inputs->model, c, &kept->sites);
+            kept->sites = redco_model_work(inputs->model, c)->sites;
+            kept->site_count = redco_model_work(inputs->model, c)->site_count;
         }
     }
     for (uint32_t s = 0; s < COLUMNS; s++) {

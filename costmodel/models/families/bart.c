@@ -48,7 +48,7 @@ static const redcoi_module decoder[] = {
 };
 static const redcoi_module head[] = {{REDCO_USE_HEAD, "lm_head", 0}, {0}};
 
-static const redcoi_layer_modules layers[REDCOI_MODEL_CLASSES] = {
+static const redcoi_layer_modules layers[REDCOI_CLASS_KINDS] = {
     [REDCO_CLASS_EMBEDDING] = {"model.", embedding},
     [REDCO_CLASS_BLOCK] = {"model.encoder.layers.{}.", encoder},
     [REDCO_CLASS_CROSS] = {"model.decoder.layers.{}.", decoder},

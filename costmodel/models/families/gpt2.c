@@ -24,7 +24,7 @@ static const redcoi_module block[] = {
 static const redcoi_module head[] = {
     {REDCO_USE_FINAL_NORM, "transformer.ln_f", 0}, {REDCO_USE_HEAD, "lm_head", 0}, {0}};
 
-static const redcoi_layer_modules layers[REDCOI_MODEL_CLASSES] = {
+static const redcoi_layer_modules layers[REDCOI_CLASS_KINDS] = {
     [REDCO_CLASS_EMBEDDING] = {"transformer.", embedding},
     [REDCO_CLASS_BLOCK] = {"transformer.h.{}.", block},
     [REDCO_CLASS_HEAD] = {"", head},

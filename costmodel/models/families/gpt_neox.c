@@ -23,7 +23,7 @@ static const redcoi_module block[] = {
 static const redcoi_module head[] = {
     {REDCO_USE_FINAL_NORM, "gpt_neox.final_layer_norm", 0}, {REDCO_USE_HEAD, "embed_out", 0}, {0}};
 
-static const redcoi_layer_modules layers[REDCOI_MODEL_CLASSES] = {
+static const redcoi_layer_modules layers[REDCOI_CLASS_KINDS] = {
     [REDCO_CLASS_EMBEDDING] = {"gpt_neox.", embedding},
     [REDCO_CLASS_BLOCK] = {"gpt_neox.layers.{}.", block},
     [REDCO_CLASS_HEAD] = {"", head},

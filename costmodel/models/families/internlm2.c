@@ -11,7 +11,7 @@ static const redcoi_module block[] = {
 };
 static const redcoi_module head[] = {{REDCO_USE_FINAL_NORM, "model.norm", 0}, {REDCO_USE_HEAD, "output", 0}, {0}};
 
-static const redcoi_layer_modules layers[REDCOI_MODEL_CLASSES] = {
+static const redcoi_layer_modules layers[REDCOI_CLASS_KINDS] = {
     [REDCO_CLASS_EMBEDDING] = {"", embedding},
     [REDCO_CLASS_BLOCK] = {"model.layers.{}.", block},
     [REDCO_CLASS_HEAD] = {"", head},

@@ -26,7 +26,7 @@ static const redcoi_module block[] = {
 };
 static const redcoi_module head[] = {{REDCO_USE_FINAL_NORM, "model.norm", 0}, {REDCO_USE_HEAD, "lm_head", 0}, {0}};
 
-const redcoi_layer_modules redcoi_llama_layers[REDCOI_MODEL_CLASSES] = {
+const redcoi_layer_modules redcoi_llama_layers[REDCOI_CLASS_KINDS] = {
     [REDCO_CLASS_EMBEDDING] = {"", embedding},
     [REDCO_CLASS_BLOCK] = {"model.layers.{}.", block},
     [REDCO_CLASS_HEAD] = {"", head},

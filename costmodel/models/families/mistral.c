@@ -2,10 +2,9 @@
  * Source: modeling_mistral.py and configuration_mistral.py of HuggingFace transformers 4.48. */
 #include "costmodel/models/family.h"
 
-static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
+static void read_window(redcoi_build *build)
 {
-    (void)dims;
-    s->window = redcoi_config_window(config, "sliding_window", 4096);
+    build->window = redcoi_config_window(build, 4096);
 }
 
 const redcoi_family redcoi_family_mistral = {
@@ -23,5 +22,5 @@ const redcoi_family redcoi_family_mistral = {
     .deviation = {"initializer_range", 0.02},
     .theta = {"rope_theta", 10000.0},
     .active = {"hidden_act", REDCOI_ACTIVATION_SILU},
-    .read_settings = read_settings,
+    .read = read_window,
 };

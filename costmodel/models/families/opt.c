@@ -32,7 +32,7 @@ static const redcoi_module head[] = {{REDCO_USE_FINAL_NORM, "model.decoder.final
                                      {REDCO_USE_HEAD, "lm_head", 0},
                                      {0}};
 
-static const redcoi_layer_modules layers[REDCOI_MODEL_CLASSES] = {
+static const redcoi_layer_modules layers[REDCOI_CLASS_KINDS] = {
     [REDCO_CLASS_EMBEDDING] = {"model.decoder.", embedding},
     [REDCO_CLASS_BLOCK] = {"model.decoder.layers.{}.", block},
     [REDCO_CLASS_HEAD] = {"", head},

@@ -14,15 +14,19 @@ static const redcoi_module block[] = {
 };
 static const redcoi_module head[] = {{REDCO_USE_FINAL_NORM, "model.norm", 0}, {REDCO_USE_HEAD, "lm_head", 0}, {0}};
 
-static const redcoi_layer_modules layers[REDCOI_MODEL_CLASSES] = {
+static const redcoi_layer_modules layers[REDCOI_CLASS_KINDS] = {
     [REDCO_CLASS_EMBEDDING] = {"", embedding},
     [REDCO_CLASS_BLOCK] = {"model.layers.{}.", block},
     [REDCO_CLASS_HEAD] = {"", head},
 };
 
+static void read_window(redcoi_build *build)
+{
+    build->window = redcoi_config_window(build, 0);
+}
+
 static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
 {
-    s->window = redcoi_config_window(config, "sliding_window", 0);
     s->rope.size =
         (uint64_t)((double)dims->head_dim * redcoi_config_rotary_share(config, "partial_rotary_factor", 1.0));
     if (s->rope.size < 2) { redcoi_build_fail(config, "partial_rotary_factor", "must leave two elements of a head"); }
@@ -43,5 +47,6 @@ const redcoi_family redcoi_family_phi3 = {
     .deviation = {"initializer_range", 0.02},
     .theta = {"rope_theta", 10000.0},
     .active = {"hidden_act", REDCOI_ACTIVATION_SILU},
+    .read = read_window,
     .read_settings = read_settings,
 };

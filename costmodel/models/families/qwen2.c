@@ -2,13 +2,12 @@
  * window in the upper layers. Source: modeling_qwen2.py and configuration_qwen2.py of HuggingFace transformers 4.48. */
 #include "costmodel/models/family.h"
 
-void redcoi_qwen2_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings)
+void redcoi_qwen2_windows(redcoi_build *build)
 {
-    const bool used = redcoi_config_bool(config, "use_sliding_window", false);
-    const uint64_t window = redcoi_config_window(config, "sliding_window", 4096);
-    const uint64_t first = redcoi_config_count(config, "max_window_layers", 28, UINT32_MAX);
-    settings->window = used ? window : 0;
-    settings->first_window = redcoi_config_first_window(config, dims, used, (uint32_t)first);
+    const bool used = redcoi_config_bool(build, "use_sliding_window", false);
+    const uint64_t window = redcoi_config_window(build, 4096);
+    const uint64_t first = redcoi_config_count(build, "max_window_layers", 28, UINT32_MAX);
+    redcoi_config_windows(build, used ? window : 0, (uint32_t)first);
 }
 
 const redcoi_family redcoi_family_qwen2 = {
@@ -27,5 +26,5 @@ const redcoi_family redcoi_family_qwen2 = {
     .deviation = {"initializer_range", 0.02},
     .theta = {"rope_theta", 10000.0},
     .active = {"hidden_act", REDCOI_ACTIVATION_SILU},
-    .read_settings = redcoi_qwen2_settings,
+    .read = redcoi_qwen2_windows,
 };

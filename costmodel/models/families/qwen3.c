@@ -20,5 +20,5 @@ const redcoi_family redcoi_family_qwen3 = {
     .deviation = {"initializer_range", 0.02},
     .theta = {"rope_theta", 10000.0},
     .active = {"hidden_act", REDCOI_ACTIVATION_SILU},
-    .read_settings = redcoi_qwen2_settings,
+    .read = redcoi_qwen2_windows,
 };

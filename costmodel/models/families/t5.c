@@ -54,7 +54,7 @@ static const redcoi_module decoder[] = {
 static const redcoi_module head[] = {
     {REDCO_USE_FINAL_NORM, "decoder.final_layer_norm", 0}, {REDCO_USE_HEAD, "lm_head", 0}, {0}};
 
-static const redcoi_layer_modules layers[REDCOI_MODEL_CLASSES] = {
+static const redcoi_layer_modules layers[REDCOI_CLASS_KINDS] = {
     [REDCO_CLASS_EMBEDDING] = {"", embedding},
     [REDCO_CLASS_BLOCK] = {"encoder.block.{}.layer.", encoder},
     [REDCO_CLASS_CROSS] = {"decoder.block.{}.layer.", decoder},

@@ -1,5 +1,5 @@
 /* The work of a user's graph: from and to JSON, and its sizes for a micro-batch. */
-#include "costmodel/models/graph_work.h"
+#include "costmodel/record/graph_work.h"
 
 #include <math.h>
 #include <stdio.h>
