@@ -32,6 +32,16 @@ static void probe_dims(redcoi_probe *probe)
     d->vocab = sizes[REDCO_AXIS_VOCAB];
 }
 
+/* As far as it is read where the executor refuses the config. */
+static redcoi_activation activation_of(const redco_model *model)
+{
+    redco_error own = {.status = REDCO_OK};
+    redcoi_build reader = {.config = redco_json_wrap(model->config, model->name), .err = &own};
+    redcoi_settings settings = {.activation = model->family->active.fallback};
+    redcoi_settings_read(&reader, model->family, &model->dims, &settings);
+    return settings.activation;
+}
+
 redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, redco_error *err)
 {
     *probe = (redcoi_probe){.model = *model};
@@ -48,12 +58,15 @@ redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, 
         redco_param_extents(p, extents);
         for (uint32_t d = 0; d < p->rank; d++) { p->shape[d] = redco_extent_count(&extents[d], probe->sizes); }
     }
-    /* Numbers of the config change no shape: the smallest rotation of a head, no window. */
-    probe->lm = (redco_language_model){
-        .model = &probe->model,
-        .dims = &probe->model.dims,
-        .family = model->family,
-        .set = {.norm_epsilon = 1e-5, .rope = {.theta = 1e4}, .relative_buckets = 32, .relative_distance = 128}};
+    /* Other settings change no shape and no kind of operator: the smallest rotation of a head, no window. */
+    probe->lm = (redco_language_model){.model = &probe->model,
+                                       .dims = &probe->model.dims,
+                                       .family = model->family,
+                                       .set = {.norm_epsilon = 1e-5,
+                                               .activation = activation_of(model),
+                                               .rope = {.theta = 1e4},
+                                               .relative_buckets = 32,
+                                               .relative_distance = 128}};
     if (probe->model.dims.positions == REDCO_POSITIONS_ROTARY) { probe->lm.set.rope.size = 2; }
     probe->lm.set.scaled_head = probe->model.dims.positions == REDCO_POSITIONS_RELATIVE && probe->model.dims.tied;
     /* Frameworks reorder unequal parts by group of heads, so that each rank has whole groups. */

@@ -131,7 +131,8 @@ static void add_activation(struct list *list, const redco_op *op)
 {
     const redco_op *const product = gating(list, op);
     if (product == NULL) {
-        add_each(list, REDCO_SITE_ACTIVATION_INPUT, op->inputs[0]);
+        add_each(list, op->kind == REDCO_OP_RELU ? REDCO_SITE_ACTIVATION_RECTIFIED : REDCO_SITE_ACTIVATION_INPUT,
+                 op->inputs[0]);
         add_value(list, REDCO_SITE_ACTIVATION_OUTPUT, op->first_output, false);
         return;
     }

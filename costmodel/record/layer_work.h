@@ -54,27 +54,28 @@ typedef struct redco_layer_group {
 
 typedef enum redco_site {
     REDCO_SITE_LAYER_INPUT,
-    REDCO_SITE_NORM_INPUT,          /**< once where several norms read it */
-    REDCO_SITE_NORM_CONVERTED,      /**< its copy in 32 bits, one for each norm */
-    REDCO_SITE_NORM_NORMED,         /**< before the weight is applied */
-    REDCO_SITE_NORM_STATISTIC,      /**< a number of each row: of its deviation */
-    REDCO_SITE_NORM_MEAN,           /**< likewise; of layer norms */
-    REDCO_SITE_NORM_OUTPUT,         /**< operand of products, that of the layer before included */
-    REDCO_SITE_ATTENTION_QUERIES,   /**< as the attention core reads them */
-    REDCO_SITE_ATTENTION_KEYS,      /**< likewise */
-    REDCO_SITE_ATTENTION_VALUES,    /**< likewise */
-    REDCO_SITE_ATTENTION_REPEATED,  /**< keys and values, one for each head of queries: as large as two of these */
-    REDCO_SITE_ATTENTION_OUTPUT,    /**< operand of the projection behind */
-    REDCO_SITE_ATTENTION_STATISTIC, /**< log-sum-exp of each row of scores */
-    REDCO_SITE_ATTENTION_SCORES,    /**< elements of one key: to be multiplied by the length of the sequence */
-    REDCO_SITE_ACTIVATION_INPUT,    /**< an activation that no gate multiplies reads it */
-    REDCO_SITE_ACTIVATION_GATE,     /**< a gate's activation reads it */
-    REDCO_SITE_ACTIVATION_FACTOR,   /**< the activated gate multiplies it */
-    REDCO_SITE_ACTIVATION_GATED,    /**< the activated gate */
-    REDCO_SITE_ACTIVATION_OUTPUT,   /**< operand of the FFN's last product */
-    REDCO_SITE_PRODUCT_OPERAND,     /**< operands that no norm, attention core or activation made */
-    REDCO_SITE_PRODUCT_OUTPUT,      /**< results of the last product of an FFN */
-    REDCO_SITE_DROPOUT_MASK,        /**< a byte for each element that a part of a block adds to the values handed on */
+    REDCO_SITE_NORM_INPUT,           /**< once where several norms read it */
+    REDCO_SITE_NORM_CONVERTED,       /**< its copy in 32 bits, one for each norm */
+    REDCO_SITE_NORM_NORMED,          /**< before the weight is applied */
+    REDCO_SITE_NORM_STATISTIC,       /**< a number of each row: of its deviation */
+    REDCO_SITE_NORM_MEAN,            /**< likewise; of layer norms */
+    REDCO_SITE_NORM_OUTPUT,          /**< operand of products, that of the layer before included */
+    REDCO_SITE_ATTENTION_QUERIES,    /**< as the attention core reads them */
+    REDCO_SITE_ATTENTION_KEYS,       /**< likewise */
+    REDCO_SITE_ATTENTION_VALUES,     /**< likewise */
+    REDCO_SITE_ATTENTION_REPEATED,   /**< keys and values, one for each head of queries: as large as two of these */
+    REDCO_SITE_ATTENTION_OUTPUT,     /**< operand of the projection behind */
+    REDCO_SITE_ATTENTION_STATISTIC,  /**< log-sum-exp of each row of scores */
+    REDCO_SITE_ATTENTION_SCORES,     /**< elements of one key: to be multiplied by the length of the sequence */
+    REDCO_SITE_ACTIVATION_INPUT,     /**< an activation that no gate multiplies reads it */
+    REDCO_SITE_ACTIVATION_RECTIFIED, /**< likewise; a ReLU, whose gradient can be made from its output, too */
+    REDCO_SITE_ACTIVATION_GATE,      /**< a gate's activation reads it */
+    REDCO_SITE_ACTIVATION_FACTOR,    /**< the activated gate multiplies it */
+    REDCO_SITE_ACTIVATION_GATED,     /**< the activated gate */
+    REDCO_SITE_ACTIVATION_OUTPUT,    /**< operand of the FFN's last product */
+    REDCO_SITE_PRODUCT_OPERAND,      /**< operands that no norm, attention core or activation made */
+    REDCO_SITE_PRODUCT_OUTPUT,       /**< results of the last product of an FFN */
+    REDCO_SITE_DROPOUT_MASK,         /**< a byte for each element that a part of a block adds to the values handed on */
     REDCO_SITE_COUNT
 } redco_site;
 
