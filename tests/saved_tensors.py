@@ -7,12 +7,16 @@
 Models are those of tests/data/saving, in bf16: the classes of transformers, and LLaMA as torchtitan writes it. Tensors
 are fake ones on "cuda": they have no memory and need no GPU, but what is saved is what the functions of a GPU save. A
 block is what three blocks keep and two do not. A storage counts once and whole; parameters and the seeds of random
-numbers, whose size is that of no tensor, do not count. tests/unit/test_saving_torch.c compares the table with the rules.
+numbers, whose size is that of no tensor, do not count. For torchtitan also what its selective checkpointing stores, and
+what a compiled block hands from forward to backward. tests/unit/test_saving_torch.c compares the table with the rules.
 """
 import collections, csv, json, pathlib, re, sys
 
 import torch, transformers
 from torch import nn
+from torch._functorch.aot_autograd import aot_function
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor.decomposition import select_decomp_table
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
@@ -191,11 +195,12 @@ def rows_of(make):
             yield word, count // (BATCH * LENGTH) // max(1, len(words.split())), text.split(" < ")[0]
 
 
-def titan_rows(config, bytes_of_block):
-    with FakeTensorMode(), torch.device("cuda"):
+def titan_rows(config, tensors_of, device):
+    """(word, bytes a token, reader) of the tensors that tensors_of() names."""
+    with FakeTensorMode(), torch.device(device):
         turns = torch.ones(LENGTH, 1, config["head_dim"] // 2, dtype=torch.complex64)
         x = torch.zeros(BATCH, LENGTH, config["hidden_size"], requires_grad=True)
-        for word, tensor, reader in bytes_of_block(TitanBlock(config, False), x, turns):
+        for word, tensor, reader in tensors_of(TitanBlock(config, False), x, turns):
             yield word, tensor.untyped_storage().nbytes() // (BATCH * LENGTH), reader
 
 
@@ -215,7 +220,7 @@ def selective(block, x, turns):
         modes.extend(create_selective_checkpoint_contexts(policy))
         return modes[-2:]
 
-    output = checkpoint(block, x, turns, use_reentrant=False, context_fn=contexts)
+    checkpoint(block, x, turns, use_reentrant=False, context_fn=contexts)
     store = modes[0].storage
     words = ["attention.queries", "attention.values", "activation.gate", "product.output"]
     yield "layer.input", x, "checkpoint"
@@ -224,7 +229,49 @@ def selective(block, x, turns):
     attention = store[aten._scaled_dot_product_flash_attention.default][0]
     yield "attention.output", attention[0].val, "flash attention"
     yield "attention.statistic", attention[1].val, "flash attention"
-    del output
+
+
+def compiled(block, x, turns):
+    """What torch.compile keeps: results of the forward graph that the partitioner of Inductor cuts off. A joint graph
+    runs backward, which has no guard for a GPU that is not there, so the tensors are a processor's."""
+    graphs, aten = [], torch.ops.aten
+    views = (aten.view.default, aten.permute.default, aten.alias.default)
+
+    def base(node):
+        return base(node.args[0]) if node.target in views else node
+
+    def keep(graph, _):
+        graphs.append(graph.graph)
+        return graph
+
+    parameters = dict(block.named_parameters())
+    aot_function(
+        lambda p, *inputs: torch.func.functional_call(block, p, inputs),
+        fw_compiler=keep,
+        bw_compiler=keep,
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=select_decomp_table(),
+    )(parameters, x, turns)
+    nodes = list(graphs[0].nodes)
+    kept_nodes = next(n for n in nodes if n.op == "output").args[0][1:]
+    products = [n for n in nodes if n.target == aten.mm.default]
+    flash = next(n for n in nodes if n.target == aten._scaled_dot_product_flash_attention.default)
+    words = {n: "norm.statistic" for n in nodes if n.target == aten.rsqrt.default}
+    words |= dict(zip(flash.args[:3], ("attention.queries", "attention.keys", "attention.values")))
+    words |= {n: ("attention.output", "attention.statistic")[n.args[1]] for n in flash.users if n.args[1] < 2}
+    words |= {n: "norm.input" for n in nodes if n.op == "placeholder" and n.meta["val"].shape == x.shape}
+    words |= {products[3]: "norm.input", products[4]: "activation.gate", products[5]: "activation.factor"}
+    words |= {products[0].args[0]: "norm.output", products[4].args[0]: "norm.output"}
+    words |= {products[6].args[0]: "activation.output"}
+    words = {base(node): word for node, word in words.items()}
+    seen = set()
+    for node in kept_nodes:
+        at, tensor = base(node), node.meta["val"]
+        constant = at.op == "placeholder" and at not in words
+        if at in seen or constant or tensor.dtype in (torch.uint64, torch.complex64):
+            continue
+        seen.add(at)
+        yield words[at], tensor, at.name
 
 
 def main():
@@ -239,8 +286,9 @@ def main():
     for code, repeats in (("torchtitan 9dec370", True), ("torchtitan b5bcd76", False)):
         for row in rows_of(lambda layers: Titan(configs["llama"], layers, repeats)):
             out.writerow(["llama", code, "sdpa", *row])
-    for row in titan_rows(configs["llama"], selective):
-        out.writerow(["llama", "torchtitan b5bcd76 selective", "sdpa", *row])
+    for way, device in ((selective, "cuda"), (compiled, "cpu")):
+        for row in titan_rows(configs["llama"], way, device):
+            out.writerow(["llama", f"torchtitan b5bcd76 {way.__name__}", "sdpa", *row])
     for name, config in configs.items():
         for attention in ("sdpa", "eager"):
             for row in rows_of(lambda layers: Transformers(config, layers, attention)):

@@ -13,7 +13,7 @@ redco_saver redco_saver_of(const redco_engine *engine)
     switch (engine->memory) {
     case REDCO_MEMORY_FORMULAS: return REDCO_SAVER_FORMULAS;
     case REDCO_MEMORY_MEGATRON: return engine->software == REDCO_SOFTWARE_TE_XLA ? REDCO_SAVER_TE : REDCO_SAVER_LOCAL;
-    case REDCO_MEMORY_XLA: return REDCO_SAVER_COMPILED;
+    case REDCO_MEMORY_XLA: return REDCO_SAVER_XLA;
     case REDCO_MEMORY_COPIES: return REDCO_SAVER_COPIES;
     case REDCO_MEMORY_PYTORCH: break;
     }

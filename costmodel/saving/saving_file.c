@@ -13,7 +13,7 @@ static const char format_name[] = "redco-saving";
 static const uint32_t newest_version = 1;
 enum { MOST_BYTES = 64 };
 
-const char *const redco_saver_words[] = {"te",    "local",  "eager",    "compiled", "by-op",
+const char *const redco_saver_words[] = {"te",    "local",  "eager",    "compiled", "by-op", "xla",
                                          "remat", "copies", "formulas", "planned",  NULL};
 
 static const char *const condition_words[] = {"plain_norm", "dropout", "fused_scores", "unfused_scores", "all_to_all",

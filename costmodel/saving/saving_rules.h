@@ -19,6 +19,7 @@ typedef enum redco_saver {
     REDCO_SAVER_EAGER,    /**< PyTorch, operator by operator */
     REDCO_SAVER_COMPILED, /**< PyTorch, blocks through torch.compile */
     REDCO_SAVER_BY_OP,    /**< PyTorch, selective checkpointing by operator: every second product is kept */
+    REDCO_SAVER_XLA,      /**< JAX without a policy, and what is priced as it is */
     REDCO_SAVER_REMAT,    /**< JAX, policies that keep projections to queries, keys and values (save_qkv_proj) */
     REDCO_SAVER_COPIES,   /**< PyTorch, norms in 32 bits and attention's output copied to another order */
     REDCO_SAVER_FORMULAS, /**< frameworks in general */
@@ -26,7 +27,7 @@ typedef enum redco_saver {
     REDCO_SAVER_COUNT
 } redco_saver;
 
-/** "te", "local", "eager", "compiled", "by-op", "remat", "copies", "formulas", "planned"; NULL-terminated. */
+/** "te", "local", "eager", "compiled", "by-op", "xla", "remat", "copies", "formulas", "planned"; NULL-terminated. */
 extern const char *const redco_saver_words[];
 
 /** Facts about model and software on which rules depend; bits. */

@@ -186,8 +186,9 @@ static void tensors_that_frameworks_keep(void **state)
                 {"llama-7b", REDCO_MEMORY_MEGATRON, REDCO_SOFTWARE_TE_XLA, false, false, 131720},
                 {"llama-7b", REDCO_MEMORY_MEGATRON, REDCO_SOFTWARE_MEGATRON, false, false, 131720},
                 {"llama-7b", REDCO_MEMORY_PYTORCH, REDCO_SOFTWARE_EAGER, false, false, 153736},
-                {"llama-7b", REDCO_MEMORY_PYTORCH, REDCO_SOFTWARE_EAGER, true, false, 93320},
+                {"llama-7b", REDCO_MEMORY_PYTORCH, REDCO_SOFTWARE_EAGER, true, false, 131720},
                 {"llama-7b", REDCO_MEMORY_PYTORCH, REDCO_SOFTWARE_EAGER, false, true, 63104},
+                {"llama-7b", REDCO_MEMORY_XLA, REDCO_SOFTWARE_TE_XLA, false, false, 93320},
                 {"llama-7b", REDCO_MEMORY_XLA, REDCO_SOFTWARE_TE_XLA, false, true, 32768},
                 {"llama-7b", REDCO_MEMORY_COPIES, REDCO_SOFTWARE_EAGER, false, false, 161928}};
     (void)state;

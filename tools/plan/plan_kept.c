@@ -111,7 +111,7 @@ static json_t *kept_json(const struct kept *kept)
 
 static bool print_table(const struct kept *kept)
 {
-    struct table *const table = table_new("lrrrrrrrrr");
+    struct table *const table = table_new("lrrrrrrrrrr");
     char text[32];
     if (table == NULL) { return false; }
     table_row(table);
