@@ -5,24 +5,29 @@
 
 #include <math.h>
 
-/* 6 N + 12 L a d s per token: attention in full, nothing recomputed (the convention of AMSP and most others); causal
- * counting halves attention where it is causal. */
-static double model_flops_per_token(const redco_costs *costs, uint32_t examples)
+/* FLOPs of a token in all layers of a class. 6 N + 12 L a d s: attention in full, nothing recomputed (the convention of
+ * AMSP and most others); causal counting halves attention where it is causal. Those of an example of a graph that lists
+ * its operators are counted. */
+static double class_flops(const redco_costs *costs, uint32_t class_index, uint32_t examples)
 {
-    const redco_graph_work *const work = redco_model_graph_work(costs->model);
-    if (work != NULL) { /* those of an example are counted in the graph */
-        const redco_degree_work *const whole = redco_graph_work_of(work, 1);
+    const redco_layer_class *const class = &costs->classes[class_index];
+    const redco_graph_work *const listed = redco_model_work(costs->model, class_index)->listed;
+    if (listed != NULL) {
+        const redco_degree_work *const whole = redco_graph_work_of(listed, 1);
         return (redco_degree_flops(whole, false, examples) + redco_degree_flops(whole, true, examples)) / examples;
     }
+    const double matrices = 6.0 * (double)class->params * class->layers;
+    if (!redco_class_is_block(class->kind)) { return matrices; }
     const double pair = 12.0 * costs->dims->heads * costs->dims->head_dim * costs->workload.seq_len;
-    double flops = 6.0 * (double)redco_model_params(costs->model);
-    for (uint32_t i = 0; i < costs->class_count; i++) {
-        const redco_class_kind kind = costs->classes[i].kind;
-        if (!redco_class_is_block(kind)) { continue; }
-        const bool encoder = kind == REDCO_CLASS_BLOCK && costs->dims->encoder_layers > 0;
-        const double self = costs->workload.mfu_causal && !encoder ? 0.5 : 1.0;
-        flops += costs->classes[i].layers * pair * (self + (kind == REDCO_CLASS_CROSS ? 1.0 : 0.0));
-    }
+    const bool encoder = class->kind == REDCO_CLASS_BLOCK && costs->dims->encoder_layers > 0;
+    const double self = costs->workload.mfu_causal && !encoder ? 0.5 : 1.0;
+    return matrices + class->layers * pair * (self + (class->kind == REDCO_CLASS_CROSS ? 1.0 : 0.0));
+}
+
+static double model_flops_per_token(const redco_costs *costs, uint32_t examples)
+{
+    double flops = 0.0;
+    for (uint32_t i = 0; i < costs->class_count; i++) { flops += class_flops(costs, i, examples); }
     return flops;
 }
 

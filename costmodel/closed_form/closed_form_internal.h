@@ -52,7 +52,7 @@ typedef struct redcoi_times {
     redcoi_tp_times cp;                           /**< context-parallel traffic around attention, the exposed part */
     double clock_ratio;                           /**< clock of all classes' products (power.h) */
     double forward_j, backward_j;                 /**< above idle */
-    double graph_tp_s; /**< that of a user's graph, part of its operators' seconds in both passes */
+    double listed_tp_s; /**< that which stands among listed operators, part of their seconds in both passes */
     redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
     uint32_t group_count;
     redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< on one rank; parameters beyond the room are in none */
@@ -206,6 +206,7 @@ struct redco_costs {
     redco_calibration calibration;
     const redco_comm *comm;
     redco_compute compute;
+    redco_operator *ops; /**< room for the operators of any layer */
     redco_state_bytes state_bytes;
     uint32_t newest, next_rank, next_owners;
     redcoi_rank ranks[REDCOI_TIMES_CACHED];

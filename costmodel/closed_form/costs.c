@@ -94,13 +94,17 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     costs->comm = comm;
     use_measured_workspace(costs);
     costs->compute = compute;
+    costs->ops = calloc(redco_model_operators_most(model), sizeof *costs->ops);
+    if (costs->ops == NULL) {
+        free(costs);
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
     redco_compute_use_measured(&costs->compute, &machine->gpu, redco_comm_compute(comm));
     costs->state_bytes = redco_state_bytes_of(workload->precision);
     if (workload->engine.moment_bytes == 2 && workload->precision != REDCO_FP32) {
         costs->state_bytes.optimizer -= 4; /* two moments of two bytes less */
     }
-    const redco_graph_work *const work = redco_model_graph_work(costs->model);
-    if (work != NULL) { costs->state_bytes.optimizer -= 4 * (2 - work->optimizer_states); }
+    costs->state_bytes.optimizer -= 4 * (2 - redco_model_moments(model));
     if (workload->engine.gradient_bytes > 0) { costs->state_bytes.gradient = workload->engine.gradient_bytes; }
     for (uint32_t i = 0; i < costs->class_count; i++) {
         if (redco_class_is_block(costs->classes[i].kind)) { costs->blocks += costs->classes[i].layers; }
@@ -132,6 +136,7 @@ void redco_costs_free(redco_costs *costs)
     if (costs == NULL) { return; }
     drop_layouts(costs);
     forget_ranks(costs);
+    free(costs->ops);
     free(costs);
 }
 
@@ -201,27 +206,6 @@ static redco_status check_degrees(const redco_costs *costs, const redco_parallel
     return redco_parallel_check(&p, &limits, err);
 }
 
-/* A user's graph is laid out for some numbers of ranks, and may be one of a single micro-batch. */
-static redco_status check_graph(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
-{
-    const redco_graph_work *const work = redco_model_graph_work(costs->model);
-    const char *const name = redco_model_name(costs->model);
-    if (work == NULL) { return REDCO_OK; }
-    if (redco_graph_work_of(work, parallelism->tp) == NULL) {
-        return redco_fail(err, REDCO_EVALUE, "tp", "%u ranks: the graph of %s is not laid out for them",
-                          parallelism->tp, name);
-    }
-    if (work->examples > 0 && parallelism->micro_batch != work->examples) {
-        return redco_fail(err, REDCO_EVALUE, "micro-batch", "%u: the graph of %s is one of %u examples",
-                          parallelism->micro_batch, name, work->examples);
-    }
-    if (parallelism->sequence_parallel) {
-        return redco_fail(err, REDCO_EVALUE, "sequence parallelism", "%s is a pipeline: its examples are not sequences",
-                          name);
-    }
-    return REDCO_OK;
-}
-
 redco_status redco_parallelism_check(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
 {
     const redco_parallelism *const s = parallelism;
@@ -231,7 +215,7 @@ redco_status redco_parallelism_check(const redco_costs *costs, const redco_paral
                           "tp, pp, cp, dp, micro-batch and their number are at least 1");
     }
     redco_status st = check_positions(costs, err);
-    if (st == REDCO_OK) { st = check_graph(costs, s, err); }
+    if (st == REDCO_OK) { st = redco_model_check_rank(costs->model, s->tp, s->micro_batch, s->sequence_parallel, err); }
     if (st != REDCO_OK || (st = check_degrees(costs, s, err)) != REDCO_OK) { return st; }
     const uint64_t batch = costs->workload.global_batch, dp = redco_mesh_ranks(s->dp);
     if (s->micro_batch > LARGEST_MICRO_BATCH || batch % dp != 0 || batch / dp % s->micro_batch != 0 ||

@@ -126,7 +126,7 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_parallelism 
     redco_layer_cost cost = {.forward_s = times->forward_s,
                              .backward_s = times->backward_s + redcoi_keep_gradients_s(&job)};
     const bool block = redco_class_is_block(job.class->kind);
-    double tp_s = times->tp_forward_s + times->tp_backward_s + times->graph_tp_s;
+    double tp_s = times->tp_forward_s + times->tp_backward_s + times->listed_tp_s;
     if (block) {
         cost.recompute_s = times->recompute_s[config->recompute];
         tp_s += times->recompute_tp_s[config->recompute];

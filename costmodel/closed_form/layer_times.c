@@ -59,8 +59,9 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
     for (uint32_t i = 0; i < count; i++) { matrices += ops[i].kind == REDCO_OPERATOR_GEMM ? 1 : 0; }
     times->group_count = 1;
     for (uint32_t i = 0; i < count; i++) {
+        static const redcoi_tp_times nothing;
         redcoi_group_times *const group = &times->groups[times->group_count - 1];
-        const redcoi_tp_times *const tp = &times->tp[i];
+        const redcoi_tp_times *const tp = i < REDCO_GROUPS_MAX ? &times->tp[i] : &nothing;
         const bool matrix = ops[i].kind == REDCO_OPERATOR_GEMM;
         const bool unread = redcoi_is_unread(costs, &ops[i]);
         const double operator_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
@@ -140,7 +141,7 @@ static void fill_tp(redco_costs *costs, const redco_shape *shape, const redco_op
     } known[REDCO_COLLECTIVE_COUNT] = {{0.0, 0.0}};
     uint64_t sizes[REDCO_AXIS_COUNT];
     redco_rank_axis_sizes(costs->model, shape, sizes);
-    for (uint32_t i = 0; i < count && shape->tp > 1; i++) {
+    for (uint32_t i = 0; i < count && i < REDCO_GROUPS_MAX && shape->tp > 1; i++) {
         redcoi_tp_times *const tp = &times->tp[i];
         for (uint32_t t = 0; ops[i].group != NULL && t < ops[i].group->traffic_count; t++) {
             const redco_group_traffic *const traffic = &ops[i].group->traffic[t];
@@ -161,17 +162,17 @@ static void fill_tp(redco_costs *costs, const redco_shape *shape, const redco_op
     }
 }
 
-/* Collectives of a user's graph stand between its operators, which are one: they are part of its seconds. */
-static void add_graph_traffic(redco_costs *costs, const redco_operator *op, double ratio, double *forward_s,
-                              double *backward_s, redcoi_times *times)
+/* Collectives that a graph lists stand between its operators: they are part of their seconds. */
+static void add_listed_traffic(redco_costs *costs, const redco_operator *ops, uint32_t count, double ratio,
+                               double *forward_s, double *backward_s, redcoi_times *times)
 {
-    for (uint32_t i = 0; i < op->work->op_count && op->work->tp > 1; i++) {
-        const redco_work_op *const one = &op->work->ops[i];
-        if (one->kind != REDCO_GRAPH_COLLECTIVE) { continue; }
-        const double bytes = redco_count_at(&one->elements, op->examples) * costs->compute.element_bytes;
-        const double s = ratio * one->times * redco_costs_tp_s(costs, op->work->tp, one->collective, bytes);
+    for (uint32_t i = 0; i < count; i++) {
+        const redco_work_op *const one = ops[i].listed;
+        if (one == NULL || one->kind != REDCO_GRAPH_COLLECTIVE || ops[i].ranks <= 1) { continue; }
+        const double bytes = redco_count_at(&one->elements, ops[i].examples) * costs->compute.element_bytes;
+        const double s = ratio * one->times * redco_costs_tp_s(costs, ops[i].ranks, one->collective, bytes);
         *(one->backward ? backward_s : forward_s) += costs->calibration.tp_exposed_ratio * s;
-        times->graph_tp_s += s;
+        times->listed_tp_s += s;
     }
 }
 
@@ -189,7 +190,7 @@ static void add_layout_traffic(const redco_layout_cost *layout, double ratio, ui
         *pass_s[pass] = 0.0;
         *pass_s[1 - pass] = both_s;
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && i < REDCO_GROUPS_MAX; i++) {
         redcoi_tp_times *const tp = &times->tp[i];
         const double forward = before_s[0] > 0.0 ? times->tp_forward_s / before_s[0] : 0.0;
         const double backward = before_s[1] > 0.0 ? times->tp_backward_s / before_s[1] : 0.0;
@@ -210,8 +211,10 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     const double clock_ratio = times->clock_ratio;
     const redco_class_kind kind = costs->classes[class_index].kind;
     const bool block = redco_class_is_block(kind);
-    redco_operator ops[REDCO_OPERATORS_MAX];
-    const uint32_t count = redco_layer_operators(costs->model, class_index, shape, ops);
+    const redco_rank_layer layer = redco_rank_layer_of(costs->model, class_index, shape);
+    const uint32_t count = layer.op_count;
+    redco_operator *const ops = costs->ops;
+    for (uint32_t i = 0; i < count; i++) { ops[i] = redco_rank_operator(&layer, i); }
     double forward_s = 0.0, backward_s = 0.0;
     double repeated_s = 0.0;
     for (uint32_t i = 0; i < count; i++) {
@@ -232,9 +235,7 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     backward_s += logits_s;
     const double async_ratio = shape->engine.async_tp ? c->tp_async_ratio : 1.0;
     fill_tp(costs, shape, ops, count, async_ratio, times);
-    if (ops[0].kind == REDCO_OPERATOR_GRAPH) {
-        add_graph_traffic(costs, &ops[0], async_ratio, &forward_s, &backward_s, times);
-    }
+    add_listed_traffic(costs, ops, count, async_ratio, &forward_s, &backward_s, times);
     add_layout_traffic(layout, async_ratio, count, times);
     forward_s += layout->forward_s;
     backward_s += layout->backward_s;

@@ -42,6 +42,7 @@ static const struct role {
     [REDCO_OP_ROLE_ACCUMULATE] = {"accumulate", 0},
     [REDCO_OP_ROLE_GRAD_NORM] = {"grad_norm", 0},
     [REDCO_OP_ROLE_OPTIMIZER] = {"optimizer", 0},
+    [REDCO_OP_ROLE_GRAPH] = {"graph", 0},
     [REDCO_OP_ROLE_PREPARATION] = {"preparation", 0},
 };
 

@@ -44,6 +44,7 @@ typedef enum redco_op_role {
     REDCO_OP_ROLE_ACCUMULATE, /**< in a step: a micro-batch's gradients onto those before it */
     REDCO_OP_ROLE_GRAD_NORM,
     REDCO_OP_ROLE_OPTIMIZER,
+    REDCO_OP_ROLE_GRAPH,       /**< in a step: all operators of a user's loss graph */
     REDCO_OP_ROLE_PREPARATION, /**< in a measured graph: makes what another operator reads and is not measured */
     REDCO_OP_ROLE_COUNT
 } redco_op_role;

@@ -254,6 +254,9 @@ struct redcoi_family {
     double (*deviation_of)(const redco_language_model *lm, redco_param_use use); /**< that initial values have */
     /** The priced groups of a family without a class graph; NULL: they are derived from the graph. */
     redco_status (*price)(redco_model *model, redco_error *err);
+    /** redco_model_check_rank(); NULL: whatever the rank has is possible */
+    redco_status (*check_rank)(const redco_model *model, uint32_t tp, uint32_t micro_batch, bool sequence_parallel,
+                               redco_error *err);
 };
 
 #define REDCOI_FAMILY_DECLARE(type) extern const redcoi_family redcoi_family_##type;

@@ -95,6 +95,18 @@ const redco_graph_work *redco_model_graph_work(const redco_model *model)
     return model->work;
 }
 
+redco_status redco_model_check_rank(const redco_model *model, uint32_t tp, uint32_t micro_batch, bool sequence_parallel,
+                                    redco_error *err)
+{
+    if (model->family->check_rank == NULL) { return REDCO_OK; }
+    return model->family->check_rank(model, tp, micro_batch, sequence_parallel, err);
+}
+
+uint32_t redco_model_moments(const redco_model *model)
+{
+    return model->work != NULL ? model->work->optimizer_states : 2;
+}
+
 static uint32_t log2_of(uint32_t tp)
 {
     uint32_t log = 0;

@@ -217,6 +217,11 @@ size_t redco_model_dropouts(const redco_model *model, char *text, size_t size);
 /** Sizes that the config leaves out and that do not follow from others, with the values of the family that were taken:
  *  {"hidden_size": 4096}, by the family's own names. Borrowed; empty where it leaves out none, as of all presets. */
 const json_t *redco_model_defaults(const redco_model *model);
+/** @return REDCO_EVALUE where a rank of tensor parallelism cannot have the model so */
+redco_status redco_model_check_rank(const redco_model *model, uint32_t tp, uint32_t micro_batch, bool sequence_parallel,
+                                    redco_error *err);
+/** Tensors of 32 bits that the optimizer keeps beside each trained one: AdamW's moments are 2. */
+uint32_t redco_model_moments(const redco_model *model);
 /** The work of a pipeline's graph; NULL of a family, whose layers have groups (layer_work.h). */
 const redco_graph_work *redco_model_graph_work(const redco_model *model);
 /** Sizes of the model's axes for a whole sequence each of @p batch and @p length, uncut. */

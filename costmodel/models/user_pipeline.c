@@ -131,11 +131,30 @@ static void build_pipeline(redcoi_build *build)
                                      .norm = model->dims.norm};
 }
 
-/* There are no groups: the work of the graph is priced. */
 static redco_status price(redco_model *model, redco_error *err)
 {
-    (void)model;
     (void)err;
+    model->works[0].listed = model->work;
+    return REDCO_OK;
+}
+
+/* A user's graph is laid out for some numbers of ranks, and may be one of a single micro-batch. */
+static redco_status check_rank(const redco_model *model, uint32_t tp, uint32_t micro_batch, bool sequence_parallel,
+                               redco_error *err)
+{
+    const uint32_t examples = model->work->examples;
+    if (redco_graph_work_of(model->work, tp) == NULL) {
+        return redco_fail(err, REDCO_EVALUE, "tp", "%u ranks: the graph of %s is not laid out for them", tp,
+                          model->name);
+    }
+    if (examples > 0 && micro_batch != examples) {
+        return redco_fail(err, REDCO_EVALUE, "micro-batch", "%u: the graph of %s is one of %u examples", micro_batch,
+                          model->name, examples);
+    }
+    if (sequence_parallel) {
+        return redco_fail(err, REDCO_EVALUE, "sequence parallelism", "%s is a pipeline: its examples are not sequences",
+                          model->name);
+    }
     return REDCO_OK;
 }
 
@@ -143,5 +162,6 @@ const redcoi_family redcoi_family_pipeline = {.type = "pipeline",
                                               .dims = {.norm = REDCO_NORM_RMS},
                                               .build = build_pipeline,
                                               .price = price,
+                                              .check_rank = check_rank,
                                               .untrained = true,
                                               .unlisted = true};

@@ -39,45 +39,20 @@ void redco_rank_axis_sizes(const redco_model *model, const redco_shape *shape, u
     sizes_out[REDCO_AXIS_VOCAB] = ceil_div(dims->vocab, shape->tp);
 }
 
-/* One rank's part of a layer. */
-struct rank {
-    const redco_model_dims *dims;
-    const redco_shape *shape;
-    uint64_t sizes[REDCO_AXIS_COUNT];
-    redco_class_kind class;
-    uint64_t window; /* the class's */
-    double element_bytes;
-    double memory_unit; /* traffic constants of the reference are for 2-byte elements */
-};
-
-static struct rank rank_of(const redco_model *model, const redco_layer_class *class, const redco_shape *shape)
-{
-    const redco_model_dims *const dims = redco_model_get_dims(model);
-    const double element_bytes = shape->precision == REDCO_FP32 ? 4.0 : 2.0;
-    struct rank rank = {.dims = dims,
-                        .shape = shape,
-                        .class = class->kind,
-                        .window = class->window,
-                        .element_bytes = element_bytes,
-                        .memory_unit = element_bytes / 2.0};
-    redco_rank_axis_sizes(model, shape, rank.sizes);
-    return rank;
-}
-
-static bool in_block(const struct rank *rank)
+static bool in_block(const redco_rank_layer *rank)
 {
     return redco_class_is_block(rank->class);
 }
 
 /* Its parts together. */
-static uint64_t sum_parts(const struct rank *rank, const redco_layer_group *group)
+static uint64_t sum_parts(const redco_rank_layer *rank, const redco_layer_group *group)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < group->part_count; i++) { sum += redco_extent_count(&group->parts[i], rank->sizes); }
     return sum;
 }
 
-static void price_product(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
+static void price_product(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
 {
     op->kind = REDCO_OPERATOR_GEMM;
     op->m = redco_extent_count(&group->rows, rank->sizes);
@@ -110,7 +85,7 @@ static double causal_ratio(const redco_shape *shape, uint64_t window)
 }
 
 /* Queries see the keys of the whole sequence, whichever part of it this rank has. */
-static void price_attention(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
+static void price_attention(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
 {
     const redco_attention kernel = rank->shape->engine.attention;
     const double queries = (double)redco_extent_count(&group->parts[0], rank->sizes);
@@ -131,7 +106,7 @@ static void price_attention(const struct rank *rank, const redco_layer_group *gr
     op->head_dim = rank->dims->head_dim;
 }
 
-static void price_bytes(const struct rank *rank, redco_operator_kind kind, const char *measured_as,
+static void price_bytes(const redco_rank_layer *rank, redco_operator_kind kind, const char *measured_as,
                         double element_bytes, redco_operator *op)
 {
     op->kind = kind;
@@ -139,7 +114,7 @@ static void price_bytes(const struct rank *rank, redco_operator_kind kind, const
     op->bytes = element_bytes * op->elements * rank->memory_unit;
 }
 
-static void price_norm(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
+static void price_norm(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
 {
     /* Sequence parallelism splits what tensor parallelism does not. */
     const bool split = rank->shape->sequence_parallel && redco_extent_split(&group->parts[0]) == REDCO_AXIS_COUNT;
@@ -150,7 +125,7 @@ static void price_norm(const struct rank *rank, const redco_layer_group *group, 
 }
 
 /* Activations, and what splits or turns heads: as profiles call them. */
-static void price_memory(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
+static void price_memory(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
 {
     static const char *const activations[] = {[REDCO_ACTIVATION_GELU] = "activation",
                                               [REDCO_ACTIVATION_RELU] = "relu",
@@ -162,9 +137,9 @@ static void price_memory(const struct rank *rank, const redco_layer_group *group
 }
 
 /* 24 bytes per logit in all, a third of them forward; the loss computes in 32 bit whatever the precision. */
-static void price_loss(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
+static void price_loss(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
 {
-    struct rank gathered = *rank;
+    redco_rank_layer gathered = *rank;
     gathered.sizes[REDCO_AXIS_VOCAB] = rank->dims->vocab;
     op->kind = REDCO_OPERATOR_LOSS;
     op->elements = (double)sum_parts(rank->shape->engine.logits_gathered ? &gathered : rank, group);
@@ -172,7 +147,7 @@ static void price_loss(const struct rank *rank, const redco_layer_group *group, 
     op->measured_as = "loss";
 }
 
-static void price_table(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
+static void price_table(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
 {
     /* 20 bytes per element in all, a third of them forward */
     price_bytes(rank, REDCO_OPERATOR_EMBEDDING, "embedding", 20.0 / 3.0, op);
@@ -180,7 +155,7 @@ static void price_table(const struct rank *rank, const redco_layer_group *group,
     op->table_shared = rank->dims->tied;
 }
 
-static redco_operator operator_of(const struct rank *rank, const redco_layer_group *group)
+static redco_operator operator_of(const redco_rank_layer *rank, const redco_layer_group *group)
 {
     redco_operator op = {.role = group->role, .group = group};
     const bool counted = group->kind != REDCO_GROUP_PRODUCT && group->kind != REDCO_GROUP_ATTENTION;
@@ -197,7 +172,7 @@ static redco_operator operator_of(const struct rank *rank, const redco_layer_gro
 }
 
 /* An engine's own: inputs and gradients of the products. */
-static redco_operator casts_of(const struct rank *rank)
+static redco_operator casts_of(const redco_rank_layer *rank)
 {
     const double tokens = (double)(rank->sizes[REDCO_AXIS_BATCH] * rank->sizes[REDCO_AXIS_SEQUENCE]);
     const double each =
@@ -207,31 +182,67 @@ static redco_operator casts_of(const struct rank *rank)
     return op;
 }
 
-/* A pipeline's graph, as its one layer's product. */
-static redco_operator graph_of(const redco_graph_work *work, const redco_shape *shape)
+static redco_operator listed_of(const redco_rank_layer *rank, const redco_work_op *listed)
 {
-    const redco_degree_work *const degree = redco_graph_work_of(work, shape->tp);
-    redco_operator op = {.role = REDCO_OP_ROLE_FFN_IN, .kind = REDCO_OPERATOR_GRAPH, .examples = shape->micro_batch};
-    op.work = degree != NULL ? degree : redco_graph_work_of(work, 1);
-    op.flops = redco_degree_flops(op.work, false, op.examples);
-    return op;
+    return (redco_operator){.role = REDCO_OP_ROLE_GRAPH,
+                            .kind = REDCO_OPERATOR_LISTED,
+                            .listed = listed,
+                            .examples = rank->shape->micro_batch,
+                            .ranks = rank->listed->tp,
+                            .flops = redco_work_op_flops(listed, rank->shape->micro_batch)};
+}
+
+redco_rank_layer redco_rank_layer_of(const redco_model *model, uint32_t class_index, const redco_shape *shape)
+{
+    const redco_layer_class *classes = NULL;
+    const double element_bytes = shape->precision == REDCO_FP32 ? 4.0 : 2.0;
+    (void)redco_model_classes(model, &classes);
+    redco_rank_layer layer = {.dims = redco_model_get_dims(model),
+                              .shape = shape,
+                              .work = redco_model_work(model, class_index),
+                              .class = classes[class_index].kind,
+                              .window = classes[class_index].window,
+                              .element_bytes = element_bytes,
+                              .memory_unit = element_bytes / 2.0};
+    const redco_graph_work *const listed = layer.work->listed;
+    if (listed != NULL) {
+        layer.listed = redco_graph_work_of(listed, shape->tp);
+        if (layer.listed == NULL) { layer.listed = redco_graph_work_of(listed, 1); }
+        layer.op_count = layer.listed->op_count;
+        return layer;
+    }
+    redco_rank_axis_sizes(model, shape, layer.sizes);
+    const bool casts = in_block(&layer) && shape->engine.gemm_format != REDCO_GEMM_SAME;
+    layer.op_count = layer.work->group_count + (casts ? 1 : 0);
+    return layer;
+}
+
+redco_operator redco_rank_operator(const redco_rank_layer *layer, uint32_t index)
+{
+    if (layer->listed != NULL) { return listed_of(layer, &layer->listed->ops[index]); }
+    return index < layer->work->group_count ? operator_of(layer, &layer->work->groups[index]) : casts_of(layer);
+}
+
+uint32_t redco_model_operators_most(const redco_model *model)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t count = redco_model_classes(model, &classes);
+    uint32_t most = REDCO_OPERATORS_MAX;
+    for (uint32_t c = 0; c < count; c++) {
+        const redco_graph_work *const listed = redco_model_work(model, c)->listed;
+        for (uint32_t d = 0; listed != NULL && d < listed->degree_count; d++) {
+            if (listed->degrees[d].op_count > most) { most = listed->degrees[d].op_count; }
+        }
+    }
+    return most;
 }
 
 uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                redco_operator operators_out[REDCO_OPERATORS_MAX])
 {
-    const redco_layer_class *classes = NULL;
-    const redco_layer_work *const layer = redco_model_work(model, class_index);
-    const redco_graph_work *const work = redco_model_graph_work(model);
-    (void)redco_model_classes(model, &classes);
-    if (work != NULL) {
-        operators_out[0] = graph_of(work, shape);
-        return 1;
-    }
-    const struct rank rank = rank_of(model, &classes[class_index], shape);
-    uint32_t count = layer->group_count;
-    for (uint32_t i = 0; i < count; i++) { operators_out[i] = operator_of(&rank, &layer->groups[i]); }
-    if (in_block(&rank) && shape->engine.gemm_format != REDCO_GEMM_SAME) { operators_out[count++] = casts_of(&rank); }
+    const redco_rank_layer layer = redco_rank_layer_of(model, class_index, shape);
+    const uint32_t count = layer.op_count < REDCO_OPERATORS_MAX ? layer.op_count : REDCO_OPERATORS_MAX;
+    for (uint32_t i = 0; i < count; i++) { operators_out[i] = redco_rank_operator(&layer, i); }
     return count;
 }
 
@@ -331,8 +342,8 @@ static double scores_s(const redco_compute *compute, const redco_operator *op, r
     return 0.0;
 }
 
-/* A product of the graph: by its sizes, and in the layout of the pass that has it so. */
-static double graph_product_s(const redco_compute *compute, const redco_work_op *op, uint64_t examples)
+/* A listed product: by its sizes, and in the layout of the pass that has it so. */
+static double listed_product_s(const redco_compute *compute, const redco_work_op *op, uint64_t examples)
 {
     const uint64_t m = (uint64_t)redco_count_at(&op->m, examples), n = (uint64_t)redco_count_at(&op->n, examples),
                    k = (uint64_t)redco_count_at(&op->k, examples);
@@ -347,7 +358,7 @@ static double graph_product_s(const redco_compute *compute, const redco_work_op 
     return redco_count_at(&op->batch, examples) * each_s;
 }
 
-static double graph_attention_s(const redco_compute *compute, const redco_work_op *op, uint64_t examples)
+static double listed_attention_s(const redco_compute *compute, const redco_work_op *op, uint64_t examples)
 {
     const double square_flops = 4.0 * redco_count_at(&op->batch, examples) * redco_count_at(&op->m, examples) *
                                 redco_count_at(&op->n, examples) * redco_count_at(&op->k, examples);
@@ -360,43 +371,34 @@ static double graph_attention_s(const redco_compute *compute, const redco_work_o
 }
 
 /* One that a profile knows takes what was measured for so many examples; else products by their FLOPs, others by their
- * bytes. */
-static double graph_op_s(const redco_compute *compute, const redco_work_op *op, uint64_t examples)
+ * bytes. All of backward counts as that of inputs. */
+static double listed_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
 {
+    const redco_work_op *const one = op->listed;
     const redco_operator known = {
-        .kind = REDCO_OPERATOR_MEMORY, .measured_as = op->measured_as, .elements = (double)examples};
+        .kind = REDCO_OPERATOR_MEMORY, .measured_as = one->measured_as, .elements = (double)op->examples};
     double each_s = 0.0;
+    if (pass != (one->backward ? REDCO_PASS_GRAD_INPUT : REDCO_PASS_FORWARD)) { return 0.0; }
     if (!redco_compute_profile_s(compute->measured, &known, REDCO_PASS_FORWARD, compute->precision, &each_s)) {
-        switch (op->kind) {
-        case REDCO_GRAPH_PRODUCT: each_s = graph_product_s(compute, op, examples); break;
-        case REDCO_GRAPH_ATTENTION: each_s = graph_attention_s(compute, op, examples); break;
+        switch (one->kind) {
+        case REDCO_GRAPH_PRODUCT: each_s = listed_product_s(compute, one, op->examples); break;
+        case REDCO_GRAPH_ATTENTION: each_s = listed_attention_s(compute, one, op->examples); break;
         case REDCO_GRAPH_COLLECTIVE: break;
         case REDCO_GRAPH_ELEMENTS: {
-            const double bytes = redco_count_at(&op->moved, examples) * compute->element_bytes;
+            const double bytes = redco_count_at(&one->moved, op->examples) * compute->element_bytes;
             each_s = compute->calibration.memory_traffic_factor * bytes / compute->memory_bandwidth_bytes_per_s +
                      compute->calibration.kernel_s;
             break;
         }
         }
     }
-    return op->times * each_s;
-}
-
-/* Both gradients are in the graph: all of backward counts as that of inputs. */
-static double graph_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
-{
-    double seconds = 0.0;
-    for (uint32_t i = 0; i < op->work->op_count && pass != REDCO_PASS_GRAD_WEIGHT; i++) {
-        const redco_work_op *const one = &op->work->ops[i];
-        if (one->backward == (pass == REDCO_PASS_GRAD_INPUT)) { seconds += graph_op_s(compute, one, op->examples); }
-    }
-    return seconds;
+    return one->times * each_s;
 }
 
 double redco_operator_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
 {
     const redco_calibration *const c = &compute->calibration;
-    if (op->kind == REDCO_OPERATOR_GRAPH) { return graph_s(compute, op, pass); }
+    if (op->kind == REDCO_OPERATOR_LISTED) { return listed_s(compute, op, pass); }
     const double peak = compute->peak_flops_per_s;
     double traffic = op->bytes, measured_s = 0.0;
     /* Products in the engine's own format were not measured. */
@@ -419,7 +421,7 @@ double redco_operator_s(const redco_compute *compute, const redco_operator *op, 
     case REDCO_OPERATOR_MEMORY: traffic *= c->memory_traffic_factor; break;
     case REDCO_OPERATOR_LOSS: traffic *= c->head_traffic_factor; break;
     case REDCO_OPERATOR_CAST:
-    case REDCO_OPERATOR_GRAPH:
+    case REDCO_OPERATOR_LISTED:
     case REDCO_OPERATOR_EMBEDDING: break;
     }
     const double passes = pass == REDCO_PASS_FORWARD ? 1.0 : pass == REDCO_PASS_GRAD_INPUT ? 2.0 : 0.0;
@@ -452,15 +454,15 @@ double redco_compute_clock_ratio(const redco_compute *compute, const redco_model
     redco_load load = {.flops = 0.0};
     if (!(compute->power.burst_clock_ratio > 0.0)) { return 1.0; }
     for (size_t c = 0; c < count; c++) {
-        redco_operator ops[REDCO_OPERATORS_MAX];
-        const uint32_t op_count = redco_layer_operators(model, (uint32_t)c, shape, ops);
-        for (uint32_t i = 0; i < op_count; i++) {
-            double *const sum_s = ops[i].kind == REDCO_OPERATOR_GEMM ? &load.product_s
-                                  : clocked(&ops[i])                 ? &load.core_s
-                                                                     : &load.memory_s;
+        const redco_rank_layer layer = redco_rank_layer_of(model, (uint32_t)c, shape);
+        for (uint32_t i = 0; i < layer.op_count; i++) {
+            const redco_operator op = redco_rank_operator(&layer, i);
+            double *const sum_s = op.kind == REDCO_OPERATOR_GEMM ? &load.product_s
+                                  : clocked(&op)                 ? &load.core_s
+                                                                 : &load.memory_s;
             for (int pass = REDCO_PASS_FORWARD; pass <= REDCO_PASS_GRAD_WEIGHT; pass++) {
-                *sum_s += classes[c].layers * redco_operator_s(compute, &ops[i], (redco_pass)pass);
-                load.flops += classes[c].layers * pass_flops(&ops[i], (redco_pass)pass);
+                *sum_s += classes[c].layers * redco_operator_s(compute, &op, (redco_pass)pass);
+                load.flops += classes[c].layers * pass_flops(&op, (redco_pass)pass);
             }
         }
     }
@@ -476,11 +478,9 @@ double redco_operator_at_s(const redco_compute *compute, const redco_operator *o
 
 double redco_operator_j(const redco_compute *compute, const redco_operator *op, redco_pass pass, double clock_ratio)
 {
-    if (op->kind == REDCO_OPERATOR_GRAPH) {
-        const double flops = pass == REDCO_PASS_GRAD_WEIGHT
-                                 ? 0.0
-                                 : redco_degree_flops(op->work, pass != REDCO_PASS_FORWARD, op->examples);
-        return clock_ratio * compute->power.product_j_per_flop * flops;
+    if (op->kind == REDCO_OPERATOR_LISTED) {
+        const bool there = pass == (op->listed->backward ? REDCO_PASS_GRAD_INPUT : REDCO_PASS_FORWARD);
+        return there ? clock_ratio * compute->power.product_j_per_flop * op->flops : 0.0;
     }
     if (clocked(op)) { return clock_ratio * compute->power.product_j_per_flop * pass_flops(op, pass); }
     return compute->power.memory_w * redco_operator_s(compute, op, pass);

@@ -37,7 +37,7 @@ typedef enum redco_operator_kind {
     REDCO_OPERATOR_SCORES,    /**< attention core that writes its scores to memory */
     REDCO_OPERATOR_NORM,      /**< norm of several kernels; bytes are those of a fused one */
     REDCO_OPERATOR_CAST,      /**< conversions to and from 8-bit formats */
-    REDCO_OPERATOR_GRAPH      /**< all operators of a user's loss graph, one by one; no collectives */
+    REDCO_OPERATOR_LISTED     /**< an operator of one pass that a graph lists, gradients among them */
 } redco_operator_kind;
 
 typedef enum redco_pass {
@@ -51,9 +51,10 @@ enum { REDCO_OPERATOR_PARTS = 4 };
 /** One operator of one rank, forward. A GEMM multiplies [m][k] by [k][n]; m, n, k are 0 for other kinds. */
 typedef struct redco_operator {
     redco_op_role role;
-    const redco_layer_group *group; /**< that it prices; NULL: an engine's own, or a graph */
-    const redco_degree_work *work;  /**< graph: its operators, of so many examples */
+    const redco_layer_group *group; /**< that it prices; NULL: an engine's own, or a listed one */
+    const redco_work_op *listed;    /**< that it prices, of so many examples, on one of so many ranks; else NULL */
     uint64_t examples;
+    uint32_t ranks;
     redco_operator_kind kind;
     uint64_t m, n, k;
     uint64_t parts[REDCO_OPERATOR_PARTS]; /**< GEMM of several weights that one input meets (q, k, v; gate, up), by an
@@ -79,7 +80,26 @@ typedef struct redco_compute_profile redco_compute_profile;
 
 enum { REDCO_OPERATORS_MAX = 16 };
 
-/** Operators of one member of a class in forward order. @return their number */
+/** A member of a class as one rank has it: its operators are made from it one by one. */
+typedef struct redco_rank_layer {
+    const redco_model_dims *dims;
+    const redco_shape *shape; /**< borrowed */
+    const redco_layer_work *work;
+    const redco_degree_work *listed; /**< of the rank, where the work is listed; else NULL */
+    uint64_t sizes[REDCO_AXIS_COUNT];
+    redco_class_kind class;
+    uint64_t window; /**< the class's */
+    double element_bytes;
+    double memory_unit; /**< traffic constants of the reference are for 2-byte elements */
+    uint32_t op_count;
+} redco_rank_layer;
+
+redco_rank_layer redco_rank_layer_of(const redco_model *model, uint32_t class_index, const redco_shape *shape);
+/** @param index  below op_count, in forward order */
+redco_operator redco_rank_operator(const redco_rank_layer *layer, uint32_t index);
+/** The most operators that a layer of the model has. */
+uint32_t redco_model_operators_most(const redco_model *model);
+/** All operators of one member of a class, or of a long list the first ones. @return their number */
 uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                redco_operator operators_out[REDCO_OPERATORS_MAX]);
 

@@ -7,6 +7,7 @@
 
 #include "costmodel/graph/op_roles.h"
 #include "costmodel/record/extent.h"
+#include "costmodel/record/graph_work.h"
 #include "topology/base/collective_op.h"
 
 #ifdef __cplusplus
@@ -124,6 +125,9 @@ typedef struct redco_layer_work {
     uint32_t site_count;
     redco_layer_node nodes[REDCO_NODES_MAX]; /**< producers before consumers */
     uint32_t node_count;
+    /** A graph that lists its operators one by one, each in its pass, in place of all above; borrowed, NULL: none does
+     */
+    const redco_graph_work *listed;
 } redco_layer_work;
 
 #ifdef __cplusplus

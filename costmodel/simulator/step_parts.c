@@ -237,32 +237,46 @@ static void mark_again(const redcoi_job *job, const redco_operator *ops, redcoi_
     }
 }
 
+/* Operators of one role behind one another, as a graph lists them, are one. @param ops  the first of each, filled */
+static void add_operator(redcoi_builder *b, const redcoi_job *job, const redco_operator *op, redco_operator *ops,
+                         redcoi_parts *parts)
+{
+    const redco_compute *const compute = &job->costs->compute;
+    const double clock_ratio = job->times->clock_ratio;
+    if (parts->op_count == 0 || ops[parts->op_count - 1].role != op->role) {
+        ops[parts->op_count] = *op;
+        parts->ops[parts->op_count++] =
+            (redcoi_part_op){.role = op->role,
+                             .label = redco_step_add_label(b->step, redco_op_role_name(op->role)),
+                             .attention = is_attention(op->kind),
+                             .matrix = op->kind == REDCO_OPERATOR_GEMM,
+                             .unread = redcoi_is_unread(job->costs, op),
+                             .logits = redco_op_role_makes_logits(op->role)};
+    }
+    redcoi_part_op *const part = &parts->ops[parts->op_count - 1];
+    part->forward_s += redco_operator_at_s(compute, op, REDCO_PASS_FORWARD, clock_ratio);
+    part->input_s += redco_operator_at_s(compute, op, REDCO_PASS_GRAD_INPUT, clock_ratio);
+    part->weight_s += redco_operator_at_s(compute, op, REDCO_PASS_GRAD_WEIGHT, clock_ratio);
+}
+
 /* Durations of the operators, stretched so that with the exposed collectives a pass takes what the closed form says:
  * the host's floor is distributed over them. */
 static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t class_index, redcoi_parts *parts)
 {
     const redcoi_times *const times = job->times;
-    const redco_compute *const compute = &job->costs->compute;
     const double exposed = job->costs->calibration.tp_exposed_ratio;
-    const redco_parallelism *const s = job->parallelism;
-    const redco_shape shape = redcoi_shape_of(job->costs, s);
+    const redco_shape shape = redcoi_shape_of(job->costs, job->parallelism);
+    const redco_rank_layer layer = redco_rank_layer_of(job->costs->model, class_index, &shape);
     redco_operator ops[REDCO_OPERATORS_MAX];
     double forward_s = 0.0, backward_s = 0.0;
-    parts->op_count = redco_layer_operators(job->costs->model, class_index, &shape, ops);
+    parts->op_count = 0;
+    for (uint32_t i = 0; i < layer.op_count; i++) {
+        const redco_operator op = redco_rank_operator(&layer, i);
+        add_operator(b, job, &op, ops, parts);
+    }
     for (uint32_t i = 0; i < parts->op_count; i++) {
-        redcoi_part_op *const op = &parts->ops[i];
-        *op = (redcoi_part_op){
-            .role = ops[i].role,
-            .label = redco_step_add_label(b->step, redco_op_role_name(ops[i].role)),
-            .forward_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, times->clock_ratio),
-            .input_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, times->clock_ratio),
-            .weight_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, times->clock_ratio),
-            .attention = is_attention(ops[i].kind),
-            .matrix = ops[i].kind == REDCO_OPERATOR_GEMM,
-            .unread = redcoi_is_unread(job->costs, &ops[i]),
-            .logits = redco_op_role_makes_logits(ops[i].role)};
-        forward_s += op->forward_s;
-        backward_s += op->input_s + op->weight_s;
+        forward_s += parts->ops[i].forward_s;
+        backward_s += parts->ops[i].input_s + parts->ops[i].weight_s;
     }
     mark_again(job, ops, parts);
     const double logits_s = job->class->kind == REDCO_CLASS_HEAD ? redcoi_gathered_logits_s(b->costs, &shape) : 0.0;

@@ -144,7 +144,7 @@ static redco_value build(const redco_user_pipeline_file *f, redco_scope *scope, 
     scope->owner = f;
     redco_graph_set_builder(scope->graph, builder);
     redco_graph_set_layer(scope->graph, REDCOI_PIPELINE_LAYER);
-    redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
+    redco_graph_set_role(scope->graph, REDCO_OP_ROLE_GRAPH);
     redco_graph_hold_label(scope->graph, true); /* a language model sets labels, too */
     const char *const before = redcoi_enter(f->calls, function);
     const redco_value value = call(f->table, scope);

@@ -173,8 +173,8 @@ redco_status redco_tp_attach_rules(redco_costs *costs, const redco_model *model,
 redco_status redcoi_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
                               const redco_user_rules *user, redcoi_tp_solver solve, redco_error *err)
 {
-    /* The work of a pipeline's graph is that of its layouts. */
-    if (placement == REDCO_TP_PAIRED || redco_model_graph_work(model) != NULL) { return REDCO_OK; }
+    /* The work of a listed graph is that of its layouts. */
+    if (placement == REDCO_TP_PAIRED || redco_model_work(model, 0)->listed != NULL) { return REDCO_OK; }
     struct source *source = calloc(1, sizeof *source);
     if (source == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     source->model = model;

@@ -464,9 +464,8 @@ static void a_pipelines_operators_go_by_examples(void **state)
                          .backward = true,
                          .times = 2,
                          .elements = {{100.0}}};
-    const redco_degree_work work = {.tp = 1, .ops = &one, .op_count = 1};
     const redco_compute compute = {.measured = profile_of(texts, 1), .precision = REDCO_FP32};
-    redco_operator op = {.kind = REDCO_OPERATOR_GRAPH, .work = &work, .examples = 16};
+    redco_operator op = {.kind = REDCO_OPERATOR_LISTED, .listed = &one, .examples = 16};
     close_to(redco_operator_s(&compute, &op, REDCO_PASS_GRAD_INPUT), 2e-3);
     assert_true(redco_operator_s(&compute, &op, REDCO_PASS_FORWARD) == 0.0);
     op.examples = 32;
