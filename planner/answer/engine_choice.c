@@ -124,31 +124,50 @@ static void give_reason(const struct offer *usual, const struct offer *best, boo
     }
 }
 
-/* The fastest plan decides, of equal ones the default: each engine keeps to what it has, so that what is priced can be
- * run. The default is asked in full, and so is an engine that may be about as fast as the best so far. */
+/* One that may be about as fast as the best so far is asked in full. */
+static redco_status ask_rival(const redco_question *question, const redco_inputs *inputs, const char *name,
+                              struct offer *best, redco_error *err)
+{
+    struct offer offer;
+    /* A plan that is priced as if its engine had what is asked for is no measure for one that has it. */
+    const double limit_s = isinf(best->objective) || best->lacks > 0 ? 0.0 : best->objective * (1.0 + limit_ratio);
+    redco_status st = ask_engine(question, inputs, name, limit_s, &offer, err);
+    if (st != REDCO_OK) { return st; }
+    const bool close = limit_s > 0.0 && offer.objective >= best->objective * (1.0 - limit_ratio);
+    if (close && !isinf(offer.objective)) { st = ask_engine(question, inputs, name, 0.0, &offer, err); }
+    if (st == REDCO_OK && is_better(&offer, best)) { *best = offer; }
+    return st;
+}
+
+static bool is_among(const char *name, const char *const *names, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) { return true; }
+    }
+    return false;
+}
+
+/* The fastest plan decides, of equal ones the default, which is asked in full: each engine keeps to what it has, so
+ * that what is priced can be run. Where nothing fits, engines without an exporter are asked, too. */
 static redco_status choose_fastest(redco_question *question, redco_inputs *inputs, redco_error *err)
 {
-    const char *rivals[REDCO_MOST_RIVALS];
-    uint32_t count = 0;
+    const char *rivals[REDCO_MOST_RIVALS], *all[REDCO_MOST_RIVALS];
+    uint32_t count = 0, all_count = 0;
     struct offer usual, best;
     redco_status st = redco_engine_rivals(inputs, question->try_engines, rivals, &count, err);
+    if (st == REDCO_OK) { st = redco_engine_rivals(inputs, true, all, &all_count, err); }
     const redco_preset *const preset = redco_preset_find("engines", inputs->engine.engine.name);
     if (st != REDCO_OK || preset == NULL) { return st; }
     usual = (struct offer){.name = preset->name, .objective = (double)INFINITY, .short_bytes = UINT64_MAX};
-    if (count > 0 && (st = ask_engine(question, inputs, preset->name, 0.0, &usual, err)) != REDCO_OK) { return st; }
+    if (all_count > 0 && (st = ask_engine(question, inputs, preset->name, 0.0, &usual, err)) != REDCO_OK) { return st; }
     best = usual;
-    for (uint32_t i = 0; i < count; i++) {
-        struct offer offer;
-        /* A plan that is priced as if its engine had what is asked for is no measure for one that has it. */
-        const double limit_s = isinf(best.objective) || best.lacks > 0 ? 0.0 : best.objective * (1.0 + limit_ratio);
-        if ((st = ask_engine(question, inputs, rivals[i], limit_s, &offer, err)) != REDCO_OK) { return st; }
-        const bool close = limit_s > 0.0 && offer.objective >= best.objective * (1.0 - limit_ratio);
-        if (close && !isinf(offer.objective) &&
-            (st = ask_engine(question, inputs, rivals[i], 0.0, &offer, err)) != REDCO_OK) {
-            return st;
-        }
-        if (is_better(&offer, &best)) { best = offer; }
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) { st = ask_rival(question, inputs, rivals[i], &best, err); }
+    struct offer other = best;
+    for (uint32_t i = 0; i < all_count && isinf(best.objective) && st == REDCO_OK; i++) {
+        if (!is_among(all[i], rivals, count)) { st = ask_rival(question, inputs, all[i], &other, err); }
     }
+    if (st != REDCO_OK) { return st; }
+    if (!isinf(other.objective)) { best = other; }
     if (best.name == preset->name) {
         const size_t used = strlen(inputs->engine_reason), rest = sizeof inputs->engine_reason - used;
         if (question->try_engines && count == 0) {

@@ -48,8 +48,8 @@ redco_status redco_question_read_like(redco_question *question, const redco_inpu
 /** Settles whose steps are planned and puts that engine into the options. Where nobody named one (by --engine,
  *  --calibration or the cluster's file), the engine is taken whose plan is the fastest: among the GPU's default and
  * those that have an exporter and were measured on GPUs like this (redco_engine_measured_like()); of equal ones the
- * default; before all those that have what the question asks for. With try_engines also those without an exporter, also
- * where the cluster names one.
+ * default; before all those that have what the question asks for. Where none of them has a plan that fits, and with
+ * try_engines, also those without an exporter; with try_engines also where the cluster names one.
  *  @param inputs  of redco_question_read(); read again where another engine is taken, engine_reason says why */
 redco_status redco_question_settle(redco_question *question, redco_inputs *inputs, redco_error *err);
 
