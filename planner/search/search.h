@@ -91,6 +91,7 @@ typedef struct redco_search_options {
     uint32_t schedules;       /**< 1 << redco_pipeline_kind: tried beside 1F1B and interleaved 1F1B */
     bool unequal_stages;      /**< stages that balance embedding and head (redco_cost_balance()) are tried, too */
     uint32_t dimensions;      /**< REDCO_HAS_...: degrees that are free stay 1 where it has none; 0 = all */
+    uint32_t excluded;        /**< REDCO_HAS_...: degrees that remedies leave at 1 */
     uint32_t states;          /**< REDCO_RUNS_...: which triples free meshes may form; 0 = all */
     redco_shards fix;         /**< any mesh that is not 0x0 is kept */
     redco_mesh fix_secondary; /**< p2: the second copy of the parameters; 0x0 = free */

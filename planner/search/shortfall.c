@@ -137,6 +137,7 @@ static bool higher_tp(const redcoi_inputs *inputs, const redco_search_options *o
     const bool comm = o.objective == REDCO_OBJECTIVE_COMM || o.strategy == REDCO_STRATEGY_AMSP;
     /* Chosen freely, all inside the links of a node were tried. */
     const uint32_t domain = redco_machine_domain(inputs->machine);
+    if ((o.excluded & REDCO_HAS_TP) != 0) { return false; }
     const uint32_t now = o.tp != 0 ? o.tp : comm ? 1 : domain;
     for (uint32_t tp = now + 1; tp <= inputs->machine->gpus_per_node; tp++) {
         if (inputs->machine->gpus_per_node % tp != 0) { continue; }
@@ -154,7 +155,7 @@ static bool more_stages(const redcoi_inputs *inputs, const redco_search_options 
 {
     redco_search_options o = *options;
     const bool comm = o.objective == REDCO_OBJECTIVE_COMM || o.strategy == REDCO_STRATEGY_AMSP;
-    if (redco_degree_is_free(o.pp) && !comm) { return false; }
+    if ((redco_degree_is_free(o.pp) && !comm) || (o.excluded & REDCO_HAS_PP) != 0) { return false; }
     const uint32_t now = o.pp != 0 && !redco_degree_is_free(o.pp) ? o.pp : 1;
     const uint64_t gpus = (uint64_t)inputs->machine->nodes * inputs->machine->gpus_per_node;
     for (uint32_t pp = now + 1; pp <= gpus && pp <= MOST_STAGES; pp++) {
@@ -173,7 +174,7 @@ static bool more_stages(const redcoi_inputs *inputs, const redco_search_options 
 static bool split_sequence(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
-    const bool one = o.tp == 1 || inputs->machine->gpus_per_node == 1;
+    const bool one = o.tp == 1 || inputs->machine->gpus_per_node == 1 || (o.excluded & REDCO_HAS_SP) != 0;
     if (o.sequence_parallel == REDCO_ON || o.sequence_parallel == REDCO_EITHER || one) { return false; }
     o.sequence_parallel = REDCO_ON;
     if (!fits(inputs, &o)) { return false; }
@@ -186,7 +187,7 @@ static bool shorter_sequences(const redcoi_inputs *inputs, const redco_search_op
     redco_search_options o = *options;
     const uint32_t now = o.cp != 0 && !redco_degree_is_free(o.cp) ? o.cp : 1;
     const uint64_t gpus = (uint64_t)inputs->machine->nodes * inputs->machine->gpus_per_node;
-    if (redco_degree_is_free(o.cp)) { return false; }
+    if (redco_degree_is_free(o.cp) || (o.excluded & REDCO_HAS_CP) != 0) { return false; }
     for (uint32_t cp = 2 * now; cp <= gpus && cp <= MOST_STAGES; cp *= 2) {
         o.cp = cp;
         if (!fits(inputs, &o)) { continue; }
@@ -341,7 +342,8 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
     (void)snprintf(
         shortfall_out->cheapest_change, sizeof shortfall_out->cheapest_change,
         "no single change of recomputation, tensor, sequence, pipeline or context parallelism, micro-batch, sharding, "
-        "bytes of gradients or moments or node count fits");
+        "bytes of gradients or moments or node count fits%s",
+        space->options.excluded != 0 ? ", where excluded dimensions stay 1" : "");
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         if (changes[i](inputs, &space->options, shortfall_out)) { break; }
     }

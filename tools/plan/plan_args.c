@@ -203,6 +203,8 @@ static void apply_dims(struct plan_args *args)
 {
     redco_search_options *const o = &args->question.options;
     uint32_t *const degrees[] = {[DIM_TP] = &o->tp, [DIM_PP] = &o->pp, [DIM_CP] = &o->cp};
+    static const uint32_t bits[] = {
+        [DIM_TP] = REDCO_HAS_TP, [DIM_SP] = REDCO_HAS_SP, [DIM_PP] = REDCO_HAS_PP, [DIM_CP] = REDCO_HAS_CP};
     if (args->dims == 0) { return; }
     for (int d = DIM_TP; d <= DIM_CP; d++) {
         const bool rows = d == DIM_SP;
@@ -211,6 +213,7 @@ static void apply_dims(struct plan_args *args)
             (void)cli_bad_option(&args->cli, "--dims", "leaves out %s, which is given more than 1", dim_words[d]);
             return;
         }
+        o->excluded |= bits[d];
         if (rows) {
             o->sequence_parallel = REDCO_OFF;
         } else {
