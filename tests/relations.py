@@ -509,11 +509,13 @@ def money(ask, question, random):
     days = run["steps"] * run["step_s"]["value"] / run["ettr"]["value"] / 86400
     if abs(days / run["days"]["value"] - 1) > 1e-3:
         return f"{run['days']['value']:.6g} days, steps times seconds over ETTR {days:.6g}"
-    found = re.search(r"^money +(?:[A-Z]* ?)([\d.,]+)( [kMG]?\S*)? \(([\d.,]+)(?: \S+)? to ([\d.,]+)", ask.text(asked) or "", re.M)
-    for at, name in ((1, "value"), (3, "low"), (4, "high")):
-        scale = {"million": 1e6, "billion": 1e9, "M": 1e6, "k": 1e3}.get((found[2] or "").strip(), 1.0) if found else 1.0
-        if found and not near_text(found[at], run["money"][name] / scale):
-            return f"money {name} is {run['money'][name]:.8g}, printed {found[at]}{found[2] or ''}"
+    amount = r"([\d.,]+)( [MBT])?"
+    found = re.search(rf"^money +{amount} \({amount} to {amount}\)", ask.text(asked) or "", re.M)
+    if not found:
+        return "no line of the money"
+    for at, name in ((1, "value"), (3, "low"), (5, "high")):
+        if not near_text(found[at], run["money"][name] / {None: 1.0, " M": 1e6, " B": 1e9, " T": 1e12}[found[at + 1]]):
+            return f"money {name} is {run['money'][name]:.8g}, printed {found[at]}{found[at + 1] or ''}"
     return ""
 
 
