@@ -61,11 +61,16 @@ def own(doc):
     return [(option, str(value)) for option, value in said]
 
 
+DEGREES = ("--tp", "--pp", "--cp")
+
+
 def slower(ask, question, than):
     """Is the answer to `question`, whose space holds that of `than`, the slower one?"""
     b = ask(than)
     if b is None or "priced as if it had" in ask.any(than, json=False, quiet=False).err:
         return None  # what the engine lacks is in no free space, and a warning says so
+    if "leaves_out" in b.get("free_optimum", {}) and any(than.has(o) and not question.has(o) for o in DEGREES):
+        return None  # nor are degrees that no measured row has, and the answer says so
     a = ask(question)
     if a is None:
         return f"does not fit, and the smaller space does: {step(b):.6g} s"

@@ -72,6 +72,8 @@ static redco_status explain(const redco_question *question, const redco_inputs *
     if (redco_options_fixed(options)) {
         redco_search_options freed = redco_options_freed(options);
         freed.cp_types = inputs->engine.cp_types;
+        answer->free_leaves_out =
+            redco_search_leaves_out(&inputs->machine, &freed, &answer->result->ranked[0].parallelism);
         /* T_comm has tp = 1 where it is free, and the batch need not divide then. */
         redco_error why = {0};
         st = redco_question_ask(question, inputs, gpus_of(inputs), &freed, NULL, &answer->free_result, &why);

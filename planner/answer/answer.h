@@ -35,6 +35,7 @@ typedef struct redco_answer {
     redco_search_result *result;  /**< ranked_count 0: nothing fits, and only this is filled */
     redco_search_result *free_result;    /**< with nothing fixed; NULL when nothing was, or no degree divides then */
     char free_engine[REDCO_ENGINE_NAME]; /**< its engine, where another than this one's */
+    const char *free_leaves_out;         /**< why that search leaves the best out: static; NULL: it does not */
     redco_evidence *evidence;            /**< the calibration's; NULL: no runs of it ship */
     char beyond[REDCO_EVIDENCE_TEXT];    /**< where the best lies outside of what was measured; "" = inside */
     redco_search_result *inside; /**< for an answer beyond, the best inside; NULL or ranked_count 0: there is none */

@@ -131,9 +131,12 @@ static json_t *one_json(const struct shown *shown)
         const redco_candidate *best = &shown->answer->free_result->ranked[0];
         const double ratio =
             redco_candidate_ratio(&shown->args->question.options, &shown->answer->result->ranked[0], best);
-        (void)json_object_set_new(
-            json, "free_optimum",
-            json_pack("{s:f,s:o}", "step_s", best->prediction.step_s, "cost_ratio", ratio_json(ratio)));
+        json_t *const free_json =
+            json_pack("{s:f,s:o}", "step_s", best->prediction.step_s, "cost_ratio", ratio_json(ratio));
+        if (shown->answer->free_leaves_out != NULL) {
+            (void)json_object_set_new(free_json, "leaves_out", json_string(shown->answer->free_leaves_out));
+        }
+        (void)json_object_set_new(json, "free_optimum", free_json);
     }
     if (shown->answer->result->verified) {
         (void)json_object_set_new(json, "verify", verify_json(shown->answer->result));
@@ -206,7 +209,7 @@ static void print_one(const struct shown *shown)
     report_schedule(&best->parallelism);
     if (shown->answer->helped) { report_help(shown->answer->help, REDCO_HELP_COUNT); }
     if (shown->answer->free_result != NULL && shown->answer->free_result->ranked_count > 0) {
-        report_free_optimum(args, best, &shown->answer->free_result->ranked[0], shown->answer->free_engine);
+        report_free_optimum(args, shown->answer);
     }
     report_engine(shown->inputs);
     report_evidence(shown->answer, shown->inputs, args->explain);
@@ -280,6 +283,7 @@ static redco_status write_report(const struct shown *shown, redco_error *err)
                                    .plan = shown->answer->plan,
                                    .result = shown->answer->result,
                                    .free_result = shown->answer->free_result,
+                                   .free_leaves_out = shown->answer->free_leaves_out,
                                    .help = shown->answer->helped ? shown->answer->help : NULL,
                                    .neighbours = shown->answer->neighbours,
                                    .neighbour_count = shown->answer->neighbour_count,

@@ -298,9 +298,12 @@ static void write_proof(FILE *out, const struct plan_html *page)
     html_proof(out, page->args, result);
     if (page->free_result != NULL && page->free_result->ranked_count > 0) {
         char change[SHORT];
-        const double ratio = result->ranked[0].objective / page->free_result->ranked[0].objective - 1.0;
-        html_element(out, "<p>", "What was fixed costs %s against the free optimum.",
-                     format_change(fmax(ratio, 0.0), change, sizeof change));
+        const double ratio =
+            redco_candidate_ratio(&page->args->question.options, &result->ranked[0], &page->free_result->ranked[0]);
+        const bool left_out = ratio < 0.0 && page->free_leaves_out != NULL;
+        html_element(out, "<p>", "What was fixed costs %s against the free optimum%s%s.",
+                     format_change(left_out ? ratio : fmax(ratio, 0.0), change, sizeof change),
+                     left_out ? ", whose search leaves it out: it is " : "", left_out ? page->free_leaves_out : "");
     }
 }
 

@@ -20,6 +20,7 @@ struct plan_html {
     const char *name; /**< name of the strategy that was asked for: "optimum", ... */
     const redco_plan *plan;
     const redco_search_result *result, *free_result; /**< the latter NULL when nothing was fixed */
+    const char *free_leaves_out;                     /**< redco_answer */
     const redco_help *help;                          /**< REDCO_HELP_COUNT, or NULL */
     const redco_neighbour *neighbours;
     size_t neighbour_count;

@@ -66,9 +66,7 @@ void report_engine(const redco_inputs *inputs);
 void report_evidence(const redco_answer *answer, const redco_inputs *inputs, bool explain);
 void report_solver(const redco_search_result *result, const redco_inputs *inputs);
 /** The cost of fixed choices, against the free optimum. */
-/** @param engine  whose plan the best is, "" = that of mine */
-void report_free_optimum(const struct plan_args *args, const redco_candidate *mine, const redco_candidate *best,
-                         const char *engine);
+void report_free_optimum(const struct plan_args *args, const redco_answer *answer);
 /** The leanest strategy when nothing fits. */
 void report_shortfall(const redco_shortfall *shortfall);
 

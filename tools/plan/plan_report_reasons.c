@@ -190,9 +190,9 @@ static void print_fixed(const redco_search_options *options)
     if (options->scheme_fixed) { (void)printf("%s%s", comma, redco_scheme_words[options->scheme]); }
 }
 
-void report_free_optimum(const struct plan_args *args, const redco_candidate *mine, const redco_candidate *best,
-                         const char *engine)
+void report_free_optimum(const struct plan_args *args, const redco_answer *answer)
 {
+    const redco_candidate *const mine = &answer->result->ranked[0], *const best = &answer->free_result->ranked[0];
     char p[SHORT];
     char g[SHORT];
     char os[SHORT];
@@ -204,7 +204,8 @@ void report_free_optimum(const struct plan_args *args, const redco_candidate *mi
     const redco_shards shards = redco_main_assignment(best)->config.shards;
     (void)printf("%-*syour ", LABEL, "fixed");
     print_fixed(&args->question.options);
-    if (ratio < 0.0005) {
+    const bool left_out = ratio < -0.0005 && answer->free_leaves_out != NULL;
+    if (ratio < 0.0005 && !left_out) {
         (void)printf(": costs nothing, the free optimum is no %s\n", comm ? "better" : "faster");
         return;
     }
@@ -216,7 +217,9 @@ void report_free_optimum(const struct plan_args *args, const redco_candidate *mi
                  (unsigned long long)best->parallelism.micro_batches,
                  best->parallelism.micro_batches == 1 ? "batch" : "batches", best->parallelism.micro_batch,
                  report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),
-                 report_mesh(shards.optimizer, os, sizeof os), engine[0] != '\0' ? ", by " : "", engine);
+                 report_mesh(shards.optimizer, os, sizeof os), answer->free_engine[0] != '\0' ? ", by " : "",
+                 answer->free_engine);
+    if (left_out) { (void)printf("%*sa free search leaves yours out: it is %s\n", LABEL, "", answer->free_leaves_out); }
 }
 
 void report_shortfall(const redco_shortfall *shortfall)
