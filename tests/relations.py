@@ -29,10 +29,9 @@ def step(doc):
     return doc["predicted"]["step_s"]
 
 
-def value(doc):
-    """What the search minimised."""
-    solver = doc["solver"]
-    return solver["objective"] if solver["minimises"] == "comm" else step(doc)
+def value(doc, by=None):
+    """What the search minimised, this one or that of `by`."""
+    return doc["predicted"]["comm"]["amsp_total_s"] if (by or doc)["solver"]["minimises"] == "comm" else step(doc)
 
 
 def within(doc):
@@ -64,17 +63,18 @@ def own(doc):
 DEGREES = ("--tp", "--pp", "--cp")
 
 
-def slower(ask, question, than):
+def slower(ask, question, than, value=value):
     """Is the answer to `question`, whose space holds that of `than`, the slower one?"""
     b = ask(than)
     if b is None or "priced as if it had" in ask.any(than, json=False, quiet=False).err:
         return None  # what the engine lacks is in no free space, and a warning says so
-    if "leaves_out" in b.get("free_optimum", {}) and any(than.has(o) and not question.has(o) for o in DEGREES):
-        return None  # nor are degrees that no measured row has, and the answer says so
+    left_out = "leaves_out" in b.get("free_optimum", {}) or b["solver"]["minimises"] == "comm"
+    if left_out and any(than.has(o) and not question.has(o) for o in DEGREES):
+        return None  # nor are degrees that no measured row has, as the answer says, or whose traffic is not counted
     a = ask(question)
     if a is None:
         return f"does not fit, and the smaller space does: {step(b):.6g} s"
-    mine, other = value(a), value(b)
+    mine, other = value(a, a), value(b, a)
     return "" if other >= mine * (1 - within(a) - DIGITS) else \
         f"{mine:.6g} s within {100 * within(a):.2g} %; the smaller space has {other:.6g} s ({percent(mine / other - 1)})"
 
@@ -113,6 +113,11 @@ def fixed(ask, question, random):
     return "" if -within(a) - TIE <= change <= TIE else f"{step(a):.6g} s; with its own values {percent(change)}"
 
 
+def chooses(question):
+    """An engine is chosen by step time, also where a strategy minimises communication."""
+    return value if question.has("--objective") else lambda doc, _: step(doc)
+
+
 @relation
 def engine(ask, question, _):
     """The engine taken for a question without one: the same when named, and no worse than the GPU's default."""
@@ -127,7 +132,7 @@ def engine(ask, question, _):
     if same is None or abs(step(same) / step(a) - 1) > TIE:
         return f"{step(a):.6g} s; its engine named: {step(same) if same else 'does not fit'}"
     default = re.search(r"([\w-]+), this (?:GPU|cluster)'s default", a["engine"].get("source", ""))
-    return slower(ask, question, question.having(("--engine", default[1]))) if default else ""
+    return slower(ask, question, question.having(("--engine", default[1])), chooses(question)) if default else ""
 
 
 @relation
@@ -138,7 +143,7 @@ def auto(ask, question, _):
     rows = [row for row in ask.rows(question.having(("--compare", "engines"))) or [] if row.get("feasible")]
     best = min(rows, key=step, default=None)
     return slower(ask, question.having(("--engine", "auto")),
-                  question.having(("--engine", best["engine"]["name"]))) if best else None
+                  question.having(("--engine", best["engine"]["name"])), chooses(question)) if best else None
 
 
 @relation

@@ -274,8 +274,10 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
     plan->predicted = redcoi_predicted(&candidate->prediction, &assembler->inputs->calibration);
     plan->closed_form = redcoi_closed_form(&candidate->closed_form);
     (void)snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", assembler->inputs->engine_reason);
-    plan->objective_comm = assembler->options->objective == REDCO_OBJECTIVE_COMM;
-    plan->solver_objective = candidate->objective;
+    /* AMSP minimises T_comm, whatever the user's objective. */
+    const bool amsp = assembler->options->strategy == REDCO_STRATEGY_AMSP;
+    plan->objective_comm = amsp || assembler->options->objective == REDCO_OBJECTIVE_COMM;
+    plan->solver_objective = amsp ? candidate->closed_form.amsp_total_s : candidate->objective;
     plan->solver_gap = result->gap_ratio;
     plan->solver_seconds = result->seconds;
     plan->solver_candidates = result->candidates;
