@@ -86,6 +86,12 @@ static uint32_t given_schedule(const redco_search_options *o)
     return o->schedule != REDCO_PIPELINE_1F1B && o->schedule != REDCO_PIPELINE_INTERLEAVED ? 1U << o->schedule : 0;
 }
 
+/* Stages are given, or the search may choose some. */
+static bool may_have_stages(const redco_search_options *o)
+{
+    return o->pp > 1 && (!redco_degree_is_free(o->pp) || o->dimensions == 0 || (o->dimensions & REDCO_HAS_PP) != 0);
+}
+
 static const char *cp_type_lacked(const redco_search_options *o)
 {
     static const char *const names[REDCO_CP_TYPES] = {"ring of keys and values", "all-gather of keys and values",
@@ -119,8 +125,8 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
         {"tensor parallelism", o->tp > 1, REDCO_HAS_TP, file->dimensions},
         {"pipeline stages", o->pp > 1 && !redco_degree_is_free(o->pp), REDCO_HAS_PP, file->dimensions},
         {"model chunks", o->chunks > 1 && o->chunks != REDCO_DEGREE_AUTO, REDCO_HAS_CHUNKS, file->dimensions},
-        {"such order of passes in its pipeline", !redco_degree_is_free(o->pp) && o->pp > 1 && given_schedule(o) != 0,
-         given_schedule(o), file->schedules},
+        {"such order of passes in its pipeline", may_have_stages(o) && given_schedule(o) != 0, given_schedule(o),
+         file->schedules},
         {"groups of more micro-batches than stages", o->group > 0 && o->group != o->pp, REDCO_HAS_GROUPS,
          file->dimensions},
         {"context parallelism", o->cp > 1 && !redco_degree_is_free(o->cp), REDCO_HAS_CP, file->dimensions},
