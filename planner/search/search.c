@@ -394,6 +394,14 @@ out:
     return st;
 }
 
+static void forget(redco_candidate **candidates, uint32_t *count)
+{
+    for (uint32_t i = 0; i < *count; i++) { free((*candidates)[i].assignments); }
+    free(*candidates);
+    *candidates = NULL;
+    *count = 0;
+}
+
 /* T_comm knows nothing of recomputation and would always buy less traffic with more of it. AMSP takes the policy as
    given: here, the first with which anything fits. */
 static redco_status search_policies(const redcoi_inputs *inputs, const redco_search_options *options,
@@ -404,6 +412,8 @@ static redco_status search_policies(const redcoi_inputs *inputs, const redco_sea
     for (int r = 0; r < REDCO_RECOMPUTE_COUNT && st == REDCO_OK && result->ranked_count == 0; r++) {
         if (!redco_search_offers(options, (redco_recompute)r)) { continue; }
         fixed.recompute = (redco_recompute)r;
+        forget(&result->others, &result->other_count); /* the policy before listed them */
+        forget(&result->roomier, &result->roomier_count);
         st = search_space(inputs, &fixed, r == REDCO_RECOMPUTE_FULL, result, err);
     }
     return st;
@@ -437,12 +447,9 @@ redco_status redco_search(const redco_machine *machine, const redco_model *model
 void redco_search_result_free(redco_search_result *result)
 {
     if (result == NULL) { return; }
-    for (uint32_t i = 0; i < result->ranked_count; i++) { free(result->ranked[i].assignments); }
-    for (uint32_t i = 0; i < result->other_count; i++) { free(result->others[i].assignments); }
-    for (uint32_t i = 0; i < result->roomier_count; i++) { free(result->roomier[i].assignments); }
-    free(result->ranked);
-    free(result->others);
-    free(result->roomier);
+    forget(&result->ranked, &result->ranked_count);
+    forget(&result->others, &result->other_count);
+    forget(&result->roomier, &result->roomier_count);
     free(result->shortfall.leanest.assignments);
     free(result);
 }
