@@ -250,7 +250,7 @@ def row(ask, question, random):
     """A row of --explain is what its option gives."""
     if question.has("--objective"):
         return None  # the rows are of what is minimised
-    a = ask(question)
+    a = ask(question.having(("--explain", None)))  # which a neighbour may lead
     rows = {name: change for name, change in (explained(ask, question) if a else {}).items()
             if re.fullmatch(r"(tp|pp|cp|micro-batch|recompute) \S+", name) and not question.has("--" + name.split()[0])}
     if not rows:
