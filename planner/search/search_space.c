@@ -408,6 +408,7 @@ double redcoi_limit_of_others(const redcoi_space *space, const redcoi_configurat
 {
     const redco_search_options *const o = &space->options;
     const double near_s = (1.0 + o->look_ratio) * best_s, aim_s = (1.0 - o->aim_ratio) * best_s;
+    if (space->comm) { return near_s; } /* which no simulation changes, nor a bound of the step */
     if (alone_s(configuration, group) > near_s) { return 0.0; }
     if (alone_s(configuration, group) > aim_s) { return near_s; }
     return fmax(near_s, aim_s * (1.0 + closed_gap(configuration, group)));
