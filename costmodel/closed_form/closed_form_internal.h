@@ -41,6 +41,17 @@ typedef struct redcoi_module_size {
     uint32_t count;
 } redcoi_module_size;
 
+/** A part of one member of a class on one rank, before data-parallel sharding. */
+typedef struct redcoi_part_params {
+    redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< parameters beyond the room are in none */
+    uint32_t module_size_count;
+    uint32_t module_count;   /**< all of them: AMSP's K */
+    uint64_t module_params;  /**< parameters in modules */
+    uint64_t params;         /**< all */
+    uint64_t trained_params; /**< part of them: with gradients and optimizer states */
+    uint64_t gather_params;  /**< params, and the shared table where a tied head needs it */
+} redcoi_part_params;
+
 /** One member of a class, one micro-batch, one rank; nothing that depends on data-parallel meshes. */
 typedef struct redcoi_times {
     double forward_s, backward_s; /**< with exposed tensor- and context-parallel traffic and the host's floor */
@@ -55,12 +66,9 @@ typedef struct redcoi_times {
     double listed_tp_s; /**< that which stands among listed operators, part of their seconds in both passes */
     redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
     uint32_t group_count;
-    redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< on one rank; parameters beyond the room are in none */
-    uint32_t module_size_count;
-    uint64_t module_params;  /**< parameters in modules */
-    uint64_t params;         /**< on one rank */
-    uint64_t trained_params; /**< part of them: with gradients and optimizer states */
-    uint64_t gather_params;  /**< params, and the shared table where a tied head needs it */
+    redcoi_part_params parts[REDCO_PARTS];
+    uint64_t params;         /**< of all parts */
+    uint64_t trained_params; /**< likewise */
     uint64_t activation_bytes[REDCO_RECOMPUTE_COUNT];
     uint64_t recompute_bytes[REDCO_RECOMPUTE_COUNT];
 } redcoi_times;
@@ -78,9 +86,9 @@ typedef struct redcoi_rank_key {
 /** The times of all classes under one (tp, cp, micro-batch), where layouts are priced also those of a step. */
 typedef struct redcoi_rank {
     redcoi_rank_key key;
-    uint64_t params;         /**< all layers */
-    uint64_t trained_params; /**< likewise */
-    uint64_t block_params;   /**< parameters of the largest block */
+    uint64_t params[REDCO_PARTS];         /**< all layers */
+    uint64_t trained_params[REDCO_PARTS]; /**< likewise */
+    uint64_t block_params[REDCO_PARTS];   /**< the most that a block has */
     uint64_t logits_bytes;
     redcoi_times classes[REDCOI_CLASSES_MAX]; /**< with several layouts seconds and parameters are means */
     redcoi_times *layouts;                    /**< for classes that have several; NULL: none has */
@@ -100,6 +108,7 @@ static inline const redcoi_times *redcoi_times_of(const redcoi_rank *rank, uint3
 
 typedef struct redcoi_owners {
     uint32_t tp; /**< 0: empty */
+    redco_param_part part;
     uint64_t owners, params;
 } redcoi_owners;
 
@@ -186,12 +195,12 @@ typedef struct redcoi_memo {
     redco_parallelism parallelism; /**< tp 0: nothing is kept; its split is the one below */
     redcoi_kept_split split;
     redcoi_stage stages[REDCOI_CLASSES_MAX];
-    bool repeated;            /**< the stages have repeat and again */
-    double stage_params;      /**< redcoi_job.state_params */
-    double first_params;      /**< redcoi_job.first_params */
-    redco_shards nccl_shards; /**< 0x0: none */
-    uint64_t nccl_bytes;
-    redcoi_kept_gathers gathers[REDCOI_CLASSES_MAX];
+    bool repeated;                         /**< the stages have repeat and again */
+    double stage_params[REDCO_PARTS];      /**< redcoi_job.state_params */
+    double first_params[REDCO_PARTS];      /**< redcoi_job.first_params */
+    redco_shards nccl_shards[REDCO_PARTS]; /**< 0x0: none */
+    uint64_t nccl_bytes[REDCO_PARTS];
+    redcoi_kept_gathers gathers[REDCOI_CLASSES_MAX][REDCO_PARTS];
     redcoi_exposed exposed[REDCOI_CLASSES_MAX][REDCO_RECOMPUTE_COUNT];
 } redcoi_memo;
 
@@ -239,7 +248,7 @@ void redcoi_cost_divide(redco_layer_cost *sum, uint32_t layers, uint32_t memory_
 /** redco_layouts.count() of these costs. */
 uint32_t redcoi_layouts_of(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                            const uint32_t **of_out);
-uint64_t redcoi_fullest_owner(redco_costs *costs, uint32_t tp, uint64_t owners);
+uint64_t redcoi_fullest_owner(redco_costs *costs, redco_param_part part, uint32_t tp, uint64_t owners);
 redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group);
 /** The part of a class that a stage of a pipeline holds in memory. */
 redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
@@ -286,7 +295,7 @@ redco_shape redcoi_shape_of(const redco_costs *costs, const redco_parallelism *p
 
 redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_parallelism *parallelism);
 
-/** One layer under one configuration: what all parts of its cost need. */
+/** One layer under one configuration, of one part of its parameters: what all of its cost needs. */
 typedef struct redcoi_job {
     redco_costs *costs;
     const redco_parallelism *parallelism;
@@ -294,11 +303,13 @@ typedef struct redcoi_job {
     const redcoi_rank *rank;
     const redcoi_times *times;
     redcoi_stage stage;
+    redco_param_part part;
+    const redcoi_part_params *own; /**< the part's, as state_params and first_params are */
     redco_shards shards;
     redco_recompute recompute;
     double element_bytes, gradient_bytes;
     uint64_t logits_bytes; /**< counted elsewhere, and free again when layers are recomputed */
-    double state_params;   /**< all parameters of the fullest rank before sharding: the paper's Phi */
+    double state_params;   /**< all trained parameters of the fullest rank before sharding: the paper's Phi */
     double first_params;   /**< part of these before the first block: backward ends with their gradients */
     redco_mesh grid;       /**< redco_shard_grid() */
     bool least;            /**< no more than with any meshes of gradients and optimizer states */
@@ -310,7 +321,12 @@ typedef struct redcoi_states {
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes;
 } redcoi_states;
 
-/** @param layout  of the class, below redcoi_rank.layout_count */
+/** Parts of the layer's parameters, in order from REDCO_PART_DENSE. */
+uint32_t redcoi_job_parts(const redcoi_job *job);
+/** The same layer's job of another part. */
+redcoi_job redcoi_job_part(const redcoi_job *job, redco_param_part part);
+/** The job of the dense part.
+ *  @param layout  of the class, below redcoi_rank.layout_count */
 redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                          uint32_t layout, const redco_layer_config *config);
 /** The cost of a call that nothing hides: its launch, and the wait for the last rank where only the next module is

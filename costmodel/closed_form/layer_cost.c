@@ -17,11 +17,12 @@ static double raw_s(const redcoi_job *job, redco_collective op, double size_byte
     return time.latency_s + time.wire_s;
 }
 
-/* AMSP, arXiv 2311.00257, section IV-C: each component's share of this layer. Bucket counts are ratios, as there. */
+/* AMSP, arXiv 2311.00257, section IV-C: each component's share of a part of this layer. Bucket counts are ratios, as
+ * there. */
 static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
 {
     const redco_shards *const shards = &job->shards;
-    const double params = (double)job->times->params, modules = job->class->modules > 0 ? job->class->modules : 1.0;
+    const double params = (double)job->own->params, modules = fmax(1.0, job->own->module_count);
     const double shard_count = (double)redco_mesh_ranks(shards->parameters);
     const double module_bytes = params * job->element_bytes / modules;
     const double micro_batches = (double)job->parallelism->micro_batches;
@@ -29,26 +30,26 @@ static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
     const redco_group again = redcoi_group_of(job, redcoi_backward_mesh(job), one);
     const double gathers_s =
         raw_s(job, REDCO_ALL_GATHER, module_bytes, gather) + raw_s(job, REDCO_ALL_GATHER, module_bytes, again);
-    cost->gather_s = micro_batches * modules * gathers_s;
-    const double trained_ratio = params > 0.0 ? (double)job->times->trained_params / params : 1.0;
-    cost->reduce_scatter_s =
+    cost->gather_s += micro_batches * modules * gathers_s;
+    const double trained_ratio = params > 0.0 ? (double)job->own->trained_params / params : 1.0;
+    cost->reduce_scatter_s +=
         micro_batches * modules * raw_s(job, REDCO_REDUCE_SCATTER, module_bytes * trained_ratio, gather);
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
-    const double trained = (double)job->times->trained_params;
+    const double trained = (double)job->own->trained_params;
     const double buckets = trained * job->element_bytes / (bucket_bytes * shard_count);
     const redco_group reduce = redcoi_group_of(job, job->grid, shards->parameters);
-    cost->grad_reduce_s = buckets * raw_s(job, REDCO_ALL_REDUCE, bucket_bytes, reduce);
+    cost->grad_reduce_s += buckets * raw_s(job, REDCO_ALL_REDUCE, bucket_bytes, reduce);
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
         const redco_group part = redcoi_group_of(job, shards->gradients, shards->parameters);
-        cost->grad_shard_s = (micro_batches - 1.0) * buckets * raw_s(job, REDCO_ALL_REDUCE, bucket_bytes, part);
+        cost->grad_shard_s += (micro_batches - 1.0) * buckets * raw_s(job, REDCO_ALL_REDUCE, bucket_bytes, part);
     }
     const redco_group sync = redcoi_group_of(job, shards->optimizer, shards->parameters);
     const double owners = (double)redco_mesh_ranks(sync.mesh);
     const double rank_bytes = job->state_params * job->element_bytes / shard_count;
     const double share = trained / job->state_params;
-    cost->broadcast_s = job->parallelism->scheme == REDCO_INTER_TENSOR
-                            ? share * owners * raw_s(job, REDCO_BROADCAST, rank_bytes / owners, sync)
-                            : share * raw_s(job, REDCO_ALL_GATHER, rank_bytes, sync);
+    cost->broadcast_s += job->parallelism->scheme == REDCO_INTER_TENSOR
+                             ? share * owners * raw_s(job, REDCO_BROADCAST, rank_bytes / owners, sync)
+                             : share * raw_s(job, REDCO_ALL_GATHER, rank_bytes, sync);
     cost->amsp_s =
         cost->gather_s + cost->reduce_scatter_s + cost->grad_reduce_s + cost->grad_shard_s + cost->broadcast_s;
 }
@@ -133,7 +134,11 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_parallelism 
     }
     const double again_s = cost.recompute_s;
     redcoi_add_traffic(&job, &cost);
-    if (paper) { add_paper_terms(&job, &cost); }
+    const uint32_t parts = redcoi_job_parts(&job);
+    for (redco_param_part p = REDCO_PART_DENSE; paper && p < parts; p++) {
+        const redcoi_job part = redcoi_job_part(&job, p);
+        add_paper_terms(&part, &cost);
+    }
     const redcoi_states states = redcoi_layer_states(&job);
     redcoi_add_memory(&job, &states, &cost);
     cost.forward_s *= job.stage.repeat;

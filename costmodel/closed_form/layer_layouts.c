@@ -41,8 +41,13 @@ static void fill_mean(redcoi_rank *rank, uint32_t class_index)
     *mean = *redcoi_times_of(rank, class_index, 0);
     mean->forward_s = forward_s / rank->member_count[class_index];
     mean->backward_s = backward_s / rank->member_count[class_index];
+    /* Layouts move tensors of the dense part alone. */
+    redcoi_part_params *const dense = &mean->parts[REDCO_PART_DENSE];
+    const uint64_t other = mean->params - dense->params, other_trained = mean->trained_params - dense->trained_params;
     mean->params = redco_share_up(params, 1, rank->memory_count[class_index]);
     mean->trained_params = redco_share_up(trained, 1, rank->memory_count[class_index]);
+    dense->params = mean->params - other;
+    dense->trained_params = mean->trained_params - other_trained;
 }
 
 /* Calls back for every block with its pipeline stage. */

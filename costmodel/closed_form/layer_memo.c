@@ -31,13 +31,16 @@ static bool same_traffic(const redcoi_shard_traffic *a, const redcoi_shard_traff
 /* Parameters of the fullest stage that are trained, before data-parallel sharding. */
 static void count_params(const redco_costs *costs, const redcoi_rank *rank, redcoi_memo *memo)
 {
-    memo->stage_params = memo->first_params = 0.0;
-    for (uint32_t i = 0; i < costs->class_count; i++) {
-        const double params = memo->stages[i].once * (double)rank->classes[i].trained_params * costs->classes[i].layers;
-        memo->stage_params += params;
-        if (costs->classes[i].kind == REDCO_CLASS_EMBEDDING) { memo->first_params += params; }
+    for (redco_param_part p = REDCO_PART_DENSE; p < REDCO_PARTS; p++) {
+        memo->stage_params[p] = memo->first_params[p] = 0.0;
+        for (uint32_t i = 0; i < costs->class_count; i++) {
+            const double trained = (double)rank->classes[i].parts[p].trained_params;
+            const double params = memo->stages[i].once * trained * costs->classes[i].layers;
+            memo->stage_params[p] += params;
+            if (costs->classes[i].kind == REDCO_CLASS_EMBEDDING) { memo->first_params[p] += params; }
+        }
+        if (memo->parallelism.pp <= 1) { memo->stage_params[p] = (double)rank->trained_params[p]; }
     }
-    if (memo->parallelism.pp <= 1) { memo->stage_params = (double)rank->trained_params; }
 }
 
 redcoi_memo *redcoi_memo_of(redco_costs *costs, const redco_parallelism *parallelism)
@@ -51,7 +54,7 @@ redcoi_memo *redcoi_memo_of(redco_costs *costs, const redco_parallelism *paralle
     memo->parallelism = *parallelism;
     redcoi_split_keep(&memo->split, parallelism);
     memo->parallelism.split = memo->split.given ? memo->split.blocks : NULL;
-    memo->nccl_shards = (redco_shards){0};
+    memset(memo->nccl_shards, 0, sizeof memo->nccl_shards);
     for (uint32_t i = 0; i < costs->class_count; i++) { memo->stages[i] = redcoi_stage_of(costs, parallelism, i); }
     memo->repeated = false;
     if (parallelism->pp > 1) { redcoi_stages_once(costs, rank, parallelism, memo->stages); }
@@ -77,7 +80,7 @@ static size_t class_of(const redcoi_job *job)
 
 const redcoi_gathers *redcoi_gathers_of(const redcoi_job *job, redco_group group, redco_group again)
 {
-    redcoi_kept_gathers *const kept = &job->costs->memo.gathers[class_of(job)];
+    redcoi_kept_gathers *const kept = &job->costs->memo.gathers[class_of(job)][job->part];
     if (kept->times != job->times || !same_group(kept->group, group) || !same_group(kept->again, again)) {
         *kept = (redcoi_kept_gathers){job->times, group, again, redcoi_price_gathers(job, group, again)};
     }
@@ -98,15 +101,34 @@ const redcoi_exposed *redcoi_exposed_of(const redcoi_job *job, const redcoi_shar
 uint64_t redcoi_sharded_bytes(const redcoi_job *job)
 {
     redcoi_memo *const memo = redcoi_memo_of(job->costs, job->parallelism);
-    if (memo->nccl_shards.parameters.gpus == 0 || !redco_shards_equal(memo->nccl_shards, job->shards) ||
-        memo->parallelism.scheme != job->parallelism->scheme ||
+    redco_shards *const shards = &memo->nccl_shards[job->part];
+    if (memo->parallelism.scheme != job->parallelism->scheme ||
         !redco_mesh_equal(memo->parallelism.secondary, job->parallelism->secondary)) {
         memo->parallelism.scheme = job->parallelism->scheme;
         memo->parallelism.secondary = job->parallelism->secondary;
-        memo->nccl_shards = job->shards;
-        memo->nccl_bytes = redcoi_nccl_sharded_bytes(job);
+        memset(memo->nccl_shards, 0, sizeof memo->nccl_shards);
     }
-    return memo->nccl_bytes;
+    if (shards->parameters.gpus == 0 || !redco_shards_equal(*shards, job->shards)) {
+        *shards = job->shards;
+        memo->nccl_bytes[job->part] = redcoi_nccl_sharded_bytes(job);
+    }
+    return memo->nccl_bytes[job->part];
+}
+
+uint32_t redcoi_job_parts(const redcoi_job *job)
+{
+    return job->times->parts[REDCO_PART_EXPERTS].params > 0 ? REDCO_PARTS : 1;
+}
+
+redcoi_job redcoi_job_part(const redcoi_job *job, redco_param_part part)
+{
+    const redcoi_memo *const memo = &job->costs->memo;
+    redcoi_job other = *job;
+    other.part = part;
+    other.own = &job->times->parts[part];
+    other.state_params = memo->stage_params[part];
+    other.first_params = memo->first_params[part];
+    return other;
 }
 
 redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
@@ -114,18 +136,17 @@ redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelis
 {
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     const redcoi_memo *const memo = redcoi_memo_of(costs, parallelism);
-    return (redcoi_job){.costs = costs,
-                        .parallelism = parallelism,
-                        .class = &costs->classes[class_index],
-                        .rank = rank,
-                        .times = redcoi_times_of(rank, class_index, layout),
-                        .stage = memo->stages[class_index],
-                        .shards = config->shards,
-                        .recompute = config->recompute,
-                        .element_bytes = costs->compute.element_bytes,
-                        .gradient_bytes = costs->state_bytes.gradient,
-                        .logits_bytes = rank->logits_bytes,
-                        .state_params = memo->stage_params,
-                        .first_params = memo->first_params,
-                        .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism)};
+    const redcoi_job job = {.costs = costs,
+                            .parallelism = parallelism,
+                            .class = &costs->classes[class_index],
+                            .rank = rank,
+                            .times = redcoi_times_of(rank, class_index, layout),
+                            .stage = memo->stages[class_index],
+                            .shards = config->shards,
+                            .recompute = config->recompute,
+                            .element_bytes = costs->compute.element_bytes,
+                            .gradient_bytes = costs->state_bytes.gradient,
+                            .logits_bytes = rank->logits_bytes,
+                            .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism)};
+    return redcoi_job_part(&job, REDCO_PART_DENSE);
 }

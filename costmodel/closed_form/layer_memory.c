@@ -5,29 +5,30 @@
 #include "costmodel/closed_form/memory_planned.h"
 #include "costmodel/closed_form/nccl_buffers.h"
 
-/* The fullest rank's share of one layer's states. Whole tensors (inter-tensor sharding) do not divide evenly, so each
- * layer carries the imbalance of the whole model's assignment in proportion. */
+/* The fullest rank's share of the states of a part of one layer. Whole tensors (inter-tensor sharding) do not divide
+ * evenly, so each layer carries the imbalance of the whole model's assignment in proportion. */
 static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh, bool trained)
 {
+    const redcoi_part_params *const own = job->own;
     const uint64_t parameter_shards = redco_mesh_ranks(job->shards.parameters);
     const uint64_t owners = redco_mesh_ranks(mesh) / parameter_shards;
     /* A stage that holds the head of a tied model without its embedding has a copy of the table. */
-    const uint64_t all = job->parallelism->pp > 1 ? job->times->gather_params : job->times->params;
-    const uint64_t held = trained ? all - (job->times->params - job->times->trained_params) : all;
+    const uint64_t all = job->parallelism->pp > 1 ? own->gather_params : own->params;
+    const uint64_t held = trained ? all - (own->params - own->trained_params) : all;
     const uint64_t params = redco_share_up(held, 1, parameter_shards);
     if (owners <= 1) { return params; }
     if (job->parallelism->scheme == REDCO_INTRA_TENSOR) { return redco_share_up(params, 1, owners); }
-    const uint64_t fullest = redcoi_fullest_owner(job->costs, job->parallelism->tp, owners);
-    return redco_share_up(params, fullest, trained ? job->rank->trained_params : job->rank->params);
+    const uint64_t fullest = redcoi_fullest_owner(job->costs, job->part, job->parallelism->tp, owners);
+    const uint64_t whole = trained ? job->rank->trained_params[job->part] : job->rank->params[job->part];
+    return redco_share_up(params, fullest, whole);
 }
 
-redcoi_states redcoi_layer_states(const redcoi_job *job)
+static redcoi_states part_states(const redcoi_job *job)
 {
     const redco_state_bytes bytes = job->costs->state_bytes;
-    if (redco_model_graph_work(job->costs->model) != NULL) { return redcoi_graph_states(job); }
     uint64_t params = sharded_params(job, job->shards.parameters, false);
     if (redcoi_has_secondary(job)) {
-        params += redco_share_up(job->times->params, 1, redco_mesh_ranks(job->parallelism->secondary));
+        params += redco_share_up(job->own->params, 1, redco_mesh_ranks(job->parallelism->secondary));
     }
     const uint64_t owned = sharded_params(job, job->shards.optimizer, true);
     /* FSDP's shards are the 32-bit parameters that the optimizer updates; 16-bit ones are there while gathered. */
@@ -39,6 +40,22 @@ redcoi_states redcoi_layer_states(const redcoi_job *job)
                            .parameter_bytes = params * (masters ? master_bytes : bytes.parameter),
                            .gradient_bytes = sharded_params(job, job->shards.gradients, true) * bytes.gradient,
                            .optimizer_bytes = owned * (bytes.optimizer - master_bytes)};
+}
+
+redcoi_states redcoi_layer_states(const redcoi_job *job)
+{
+    redcoi_states sum = {.owned_params = 0};
+    if (redco_model_graph_work(job->costs->model) != NULL) { return redcoi_graph_states(job); }
+    const uint32_t parts = redcoi_job_parts(job);
+    for (redco_param_part p = REDCO_PART_DENSE; p < parts; p++) {
+        const redcoi_job part = redcoi_job_part(job, p);
+        const redcoi_states states = part_states(&part);
+        sum.owned_params += states.owned_params;
+        sum.parameter_bytes += states.parameter_bytes;
+        sum.gradient_bytes += states.gradient_bytes;
+        sum.optimizer_bytes += states.optimizer_bytes;
+    }
+    return sum;
 }
 
 /* Values recomputed for the gradients of inputs stay until those of weights are made. Under DualPipe many of these
@@ -64,17 +81,24 @@ void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco
     cost->optimizer_bytes = redco_share_up(states->optimizer_bytes, held, of);
     cost->activation_bytes = redco_share_up(job->times->activation_bytes[job->recompute], job->stage.kept, of);
     if (job->stage.late > 0 && job->recompute == REDCO_RECOMPUTE_FULL) { add_late(job, cost); }
-    cost->transient_bytes[REDCO_TRANSIENT_NCCL] = redcoi_sharded_bytes(job);
+    const uint32_t parts = redcoi_job_parts(job);
+    for (redco_param_part p = REDCO_PART_DENSE; p < parts; p++) {
+        const redcoi_job part = redcoi_job_part(job, p);
+        cost->transient_bytes[REDCO_TRANSIENT_NCCL] += redcoi_sharded_bytes(&part);
+    }
     if (job->costs->workload.engine.planned_memory || redco_model_graph_work(job->costs->model) != NULL) {
         redcoi_planned_transients(job, cost);
         return;
     }
-    if (redco_mesh_ranks(job->shards.parameters) > 1) { /* this layer's weights and those of the block fetched ahead */
-        cost->transient_bytes[REDCO_TRANSIENT_GATHER] =
-            (job->times->gather_params + job->rank->block_params) * bytes.parameter;
-    }
-    if (redco_mesh_ranks(job->shards.gradients) > 1) {
-        cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = redcoi_whole_gradient_bytes(job);
+    for (redco_param_part p = REDCO_PART_DENSE; p < parts; p++) {
+        const redcoi_job part = redcoi_job_part(job, p);
+        if (redco_mesh_ranks(part.shards.parameters) > 1) { /* this layer's weights, those of the block fetched ahead */
+            cost->transient_bytes[REDCO_TRANSIENT_GATHER] +=
+                (part.own->gather_params + part.rank->block_params[p]) * bytes.parameter;
+        }
+        if (redco_mesh_ranks(part.shards.gradients) > 1) {
+            cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] += redcoi_whole_gradient_bytes(&part);
+        }
     }
     const uint64_t slot_bytes = redcoi_slot_bytes(job);
     if (slot_bytes > cost->transient_bytes[REDCO_TRANSIENT_GRADIENT]) {

@@ -105,14 +105,16 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
     if (costs->workload.engine.planned_memory) { times->recompute_s[REDCO_RECOMPUTE_FULL] = again_s; }
 }
 
-static void add_module(redcoi_times *times, uint64_t params)
+static void add_module(redcoi_part_params *part, uint64_t params)
 {
     uint32_t at = 0;
-    while (at < times->module_size_count && times->modules[at].params != params) { at++; }
-    if (params == 0 || at == REDCOI_MODULE_SIZES_MAX) { return; }
-    if (at == times->module_size_count) { times->modules[times->module_size_count++].params = params; }
-    times->modules[at].count++;
-    times->module_params += params;
+    while (at < part->module_size_count && part->modules[at].params != params) { at++; }
+    if (params == 0) { return; }
+    part->module_count++;
+    if (at == REDCOI_MODULE_SIZES_MAX) { return; }
+    if (at == part->module_size_count) { part->modules[part->module_size_count++].params = params; }
+    part->modules[at].count++;
+    part->module_params += params;
 }
 
 /* A module is a tensor and the biases that follow it. */
@@ -120,16 +122,18 @@ static void fill_modules(const redco_costs *costs, uint32_t class_index, uint32_
 {
     const redco_param *tensors = NULL;
     const size_t count = redco_model_tensors(costs->model, &tensors);
+    redco_param_part part = REDCO_PART_DENSE;
     uint64_t params = 0;
     for (size_t i = 0; i < count; i++) {
         if (tensors[i].class_index != class_index) { continue; }
         if (!tensors[i].joined) {
-            add_module(times, params);
+            add_module(&times->parts[part], params);
             params = 0;
+            part = tensors[i].part;
         }
         params += redcoi_tensor_params(&tensors[i], tp);
     }
-    add_module(times, params);
+    add_module(&times->parts[part], params);
 }
 
 /* Collectives of the tensors split in pairs: most have one size. */
@@ -290,17 +294,26 @@ static void fill_times(redco_costs *costs, const redco_parallelism *parallelism,
 {
     const redco_layer_class *const class = &costs->classes[class_index];
     const redco_layout_cost layout = layout_cost(costs, parallelism, class_index, layout_index);
-    *times =
-        (redcoi_times){.params = shifted(redco_rank_params(costs->model, class_index, rank->key.tp), layout.params),
-                       .clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, shape)};
-    times->trained_params = times->params - redco_rank_frozen_params(costs->model, class_index, rank->key.tp);
+    *times = (redcoi_times){.clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, shape)};
+    for (redco_param_part p = REDCO_PART_DENSE; p < REDCO_PARTS; p++) {
+        redcoi_part_params *const part = &times->parts[p];
+        const bool dense = p == REDCO_PART_DENSE;
+        part->params = redco_rank_params(costs->model, class_index, p, rank->key.tp);
+        if (dense) { part->params = shifted(part->params, layout.params); }
+        part->trained_params = part->params - redco_rank_frozen_params(costs->model, class_index, p, rank->key.tp);
+        part->gather_params = part->params;
+        if (dense && class->kind == REDCO_CLASS_HEAD && costs->dims->tied) {
+            part->gather_params += redco_share_up(costs->dims->vocab, costs->dims->hidden, rank->key.tp);
+        }
+        times->params += part->params;
+        times->trained_params += part->trained_params;
+        if (redco_class_is_block(class->kind) && part->params > rank->block_params[p]) {
+            rank->block_params[p] = part->params;
+        }
+    }
     fill_seconds(costs, class_index, shape, &layout, times);
     fill_modules(costs, class_index, rank->key.tp, times);
     rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
-    times->gather_params = times->params;
-    if (class->kind == REDCO_CLASS_HEAD && costs->dims->tied) {
-        times->gather_params += redco_share_up(costs->dims->vocab, costs->dims->hidden, rank->key.tp);
-    }
     for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
         const redco_recompute policy = (redco_recompute)r;
         times->activation_bytes[r] =
@@ -313,7 +326,15 @@ static void fill_times(redco_costs *costs, const redco_parallelism *parallelism,
             times->activation_bytes[r] = shifted(times->activation_bytes[r], layout.activation_bytes);
         }
     }
-    if (redco_class_is_block(class->kind) && times->params > rank->block_params) { rank->block_params = times->params; }
+}
+
+/* To those of the whole rank. */
+static void add_params(redcoi_rank *rank, const redcoi_times *times, uint32_t layers)
+{
+    for (redco_param_part p = REDCO_PART_DENSE; p < REDCO_PARTS; p++) {
+        rank->params[p] += times->parts[p].params * layers;
+        rank->trained_params[p] += times->parts[p].trained_params * layers;
+    }
 }
 
 static void fill(redco_costs *costs, const redco_parallelism *parallelism, redcoi_rank *rank)
@@ -326,15 +347,13 @@ static void fill(redco_costs *costs, const redco_parallelism *parallelism, redco
     for (uint32_t i = 0; i < costs->class_count; i++) {
         if (rank->layout_count[i] <= 1) {
             fill_times(costs, parallelism, &shape, i, 0, rank, &rank->classes[i]);
-            rank->params += rank->classes[i].params * costs->classes[i].layers;
-            rank->trained_params += rank->classes[i].trained_params * costs->classes[i].layers;
+            add_params(rank, &rank->classes[i], costs->classes[i].layers);
             continue;
         }
         for (uint32_t layout = 0; layout < rank->layout_count[i]; layout++) {
             redcoi_times *const times = &rank->layouts[rank->first_layout[i] + layout];
             fill_times(costs, parallelism, &shape, i, layout, rank, times);
-            rank->params += times->params * rank->all_members[rank->first_layout[i] + layout];
-            rank->trained_params += times->trained_params * rank->all_members[rank->first_layout[i] + layout];
+            add_params(rank, times, rank->all_members[rank->first_layout[i] + layout]);
         }
     }
     if (rank->layouts != NULL) { redcoi_layouts_count(costs, parallelism, rank); }
@@ -396,13 +415,14 @@ const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_parallelism 
     return rank;
 }
 
-uint64_t redcoi_fullest_owner(redco_costs *costs, uint32_t tp, uint64_t owners)
+uint64_t redcoi_fullest_owner(redco_costs *costs, redco_param_part part, uint32_t tp, uint64_t owners)
 {
     for (uint32_t i = 0; i < REDCOI_OWNERS_CACHED; i++) {
-        if (costs->owners[i].tp == tp && costs->owners[i].owners == owners) { return costs->owners[i].params; }
+        const redcoi_owners *const kept = &costs->owners[i];
+        if (kept->tp == tp && kept->part == part && kept->owners == owners) { return kept->params; }
     }
     redcoi_owners *const slot = &costs->owners[costs->next_owners];
     costs->next_owners = (costs->next_owners + 1) % REDCOI_OWNERS_CACHED;
-    *slot = (redcoi_owners){tp, owners, redco_fullest_owner_params(costs->model, tp, owners, false)};
+    *slot = (redcoi_owners){tp, part, owners, redco_fullest_owner_params(costs->model, part, tp, owners, false)};
     return slot->params;
 }

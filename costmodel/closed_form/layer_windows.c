@@ -93,7 +93,7 @@ static double sync_s(const redcoi_job *job, redco_group group)
 
 bool redcoi_by_layer(const redcoi_job *job)
 {
-    return job->costs->workload.engine.layer_units || job->class->modules == 0;
+    return job->costs->workload.engine.layer_units || job->own->module_count == 0;
 }
 
 double redcoi_call_s(const redcoi_job *job, redco_group group)
@@ -104,7 +104,7 @@ double redcoi_call_s(const redcoi_job *job, redco_group group)
 /* Gathering (scattering) a layer unit by unit: K modules of a K-th each, or the whole. */
 static double units_of(const redcoi_job *job)
 {
-    return redcoi_by_layer(job) ? 1.0 : job->class->modules;
+    return redcoi_by_layer(job) ? 1.0 : job->own->module_count;
 }
 
 double redcoi_unit_s(const redcoi_job *job, redco_collective op, redco_group group, double size_bytes,
@@ -116,22 +116,22 @@ double redcoi_unit_s(const redcoi_job *job, redco_collective op, redco_group gro
 
 static double modules_s(const redcoi_job *job, redco_collective op, redco_group group, double size_bytes, bool *network)
 {
-    const redcoi_times *const times = job->times;
-    if (redcoi_by_layer(job) || times->module_params == 0) {
+    const redcoi_part_params *const own = job->own;
+    if (redcoi_by_layer(job) || own->module_params == 0) {
         return units_of(job) * redcoi_unit_s(job, op, group, size_bytes / units_of(job), network);
     }
     double seconds = 0.0;
-    for (uint32_t i = 0; i < times->module_size_count; i++) {
-        const double share = (double)times->modules[i].params / (double)times->module_params;
-        seconds += times->modules[i].count * redcoi_unit_s(job, op, group, share * size_bytes, network);
+    for (uint32_t i = 0; i < own->module_size_count; i++) {
+        const double share = (double)own->modules[i].params / (double)own->module_params;
+        seconds += own->modules[i].count * redcoi_unit_s(job, op, group, share * size_bytes, network);
     }
     return seconds;
 }
 
 redcoi_gathers redcoi_price_gathers(const redcoi_job *job, redco_group group, redco_group again)
 {
-    const double bytes = (double)job->times->gather_params * job->element_bytes;
-    const double gradient_bytes = (double)job->times->trained_params * job->gradient_bytes;
+    const double bytes = (double)job->own->gather_params * job->element_bytes;
+    const double gradient_bytes = (double)job->own->trained_params * job->gradient_bytes;
     redcoi_gathers g = {.gather_s = 0.0};
     g.gather_s = modules_s(job, REDCO_ALL_GATHER, group, bytes, &g.gather_network);
     g.scatter_s = modules_s(job, REDCO_REDUCE_SCATTER, group, gradient_bytes, &g.scatter_network);
@@ -160,7 +160,7 @@ static struct buckets buckets_of(const redcoi_job *job, double passes, bool end)
     const double first_bytes = end ? job->first_params * job->gradient_bytes / shards : 0.0;
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     if (!(rank_bytes > 0.0)) { return (struct buckets){.full = 0.0}; }
-    const double params = passes * (double)job->times->trained_params, share = params / job->state_params;
+    const double params = passes * (double)job->own->trained_params, share = params / job->state_params;
     const bool first = first_bytes > 0.0 && job->class->kind == REDCO_CLASS_EMBEDDING;
     const double before = first_bytes > 0.0 ? job->state_params - job->first_params : job->state_params;
     const double pass_bytes = fmax(bucket_bytes, rank_bytes - first_bytes);
@@ -201,23 +201,72 @@ static uint32_t layers_of_pass(const redcoi_job *job)
     return (uint32_t)fmax(1.0, round(layers));
 }
 
-/* Gathers and scatters of a block between others like it, launches included. */
-static void expose_block(const redcoi_job *job, redco_group group, redco_group again, const redcoi_gathers *gathers,
-                         struct traffic *forward, struct traffic *backward)
+/* Gathers and scatters of one micro-batch, of all parts that are sharded. */
+struct gathered {
+    redcoi_shard_traffic traffic;
+    bool any, scatter_network;
+};
+
+static struct gathered gathers_of(const redcoi_job *job, struct traffic *forward, struct traffic *backward)
 {
-    const redcoi_shard_traffic traffic = {.gather_s = gathers->gather_s,
-                                          .again_s = gathers->again_s,
-                                          .scatter_s = gathers->scatter_s,
-                                          .calls_s = units_of(job) * redcoi_call_s(job, group),
-                                          .again_calls_s = units_of(job) * redcoi_call_s(job, again),
-                                          .network = gathers->gather_network,
-                                          .again_network = gathers->again_network,
-                                          .by_layer = redcoi_by_layer(job),
-                                          .secondary = redcoi_has_secondary(job),
-                                          .layers = layers_of_pass(job)};
-    const redcoi_exposed *const exposed = redcoi_exposed_of(job, &traffic);
-    forward->exposed_s = exposed->forward_s;
-    backward->exposed_s = exposed->backward_s;
+    const double kappa = job->costs->calibration.contention_ratio;
+    const uint32_t parts = redcoi_job_parts(job);
+    struct gathered all = {.traffic = {.by_layer = redcoi_by_layer(job),
+                                       .secondary = redcoi_has_secondary(job), /* its gathers have their own stream */
+                                       .layers = layers_of_pass(job)}};
+    for (redco_param_part p = REDCO_PART_DENSE; p < parts; p++) {
+        const redcoi_job part = redcoi_job_part(job, p);
+        if (redco_mesh_ranks(part.shards.parameters) <= 1) { continue; }
+        const redco_group group = redcoi_group_of(&part, part.shards.parameters, one);
+        const redco_group again = redcoi_group_of(&part, redcoi_backward_mesh(&part), one);
+        const redcoi_gathers *const gathers = redcoi_gathers_of(&part, group, again);
+        redcoi_shard_traffic *const traffic = &all.traffic;
+        all.any = true;
+        add_traffic(forward, kappa, gathers->gather_network, gathers->gather_s);
+        add_traffic(backward, kappa, gathers->scatter_network, gathers->scatter_s);
+        traffic->gather_s += gathers->gather_s;
+        traffic->scatter_s += gathers->scatter_s;
+        traffic->again_s += gathers->again_s;
+        traffic->calls_s += units_of(&part) * redcoi_call_s(&part, group);
+        traffic->again_calls_s += units_of(&part) * redcoi_call_s(&part, again);
+        traffic->network = traffic->network || gathers->gather_network;
+        traffic->again_network = traffic->again_network || gathers->again_network;
+        if (job->class->kind != REDCO_CLASS_EMBEDDING) { /* looking up has no use of the table in backward */
+            add_traffic(backward, kappa, gathers->again_network, gathers->again_s);
+        }
+    }
+    return all;
+}
+
+/* Gradients that are reduced in every micro-batch but the last, of one part: AMSP's T_g. */
+struct reduced {
+    double seconds;  /* all of them */
+    double window_s; /* those that fill while the pass goes on */
+    double alone_s;  /* launches, and what comes at its end */
+    double left_s;   /* of the window, for them */
+    bool network, any;
+};
+
+static struct reduced reduced_of(const redcoi_job *job, struct window window)
+{
+    redco_costs *const costs = job->costs;
+    const redco_calibration *const c = &costs->calibration;
+    struct reduced r = {.any = !redco_mesh_equal(job->shards.gradients, job->shards.parameters)};
+    if (!r.any) { return r; }
+    const struct buckets buckets =
+        buckets_of(job, redco_parallelism_chunks(job->parallelism), job->parallelism->pp <= 1);
+    const redco_group group = redcoi_group_of(job, job->shards.gradients, job->shards.parameters);
+    const redco_collective op =
+        job->parallelism->scheme == REDCO_INTRA_TENSOR ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
+    const double bucket_s = redcoi_comm_s(costs, op, buckets.bytes, group, &r.network);
+    const double last_s = buckets.last_count * redcoi_comm_s(costs, op, buckets.last_bytes, group, &r.network) +
+                          buckets.end_count * bucket_s;
+    const double kappa = redcoi_contention_ratio(costs, r.network), use = use_ratio(c, kappa);
+    r.window_s = buckets.count * bucket_s;
+    r.seconds = r.window_s + last_s;
+    r.alone_s = calls_of(&buckets) * c->launch_s + last_s;
+    r.left_s = bucket_window_s(&buckets, kappa, use, r.window_s, usable_s(window, r.network, use));
+    return r;
 }
 
 /* Traffic of parameters and gradients in every micro-batch, and what of it the layer's own compute does not hide. */
@@ -226,64 +275,44 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
 {
     redco_costs *const costs = job->costs;
     const redco_calibration *const c = &costs->calibration;
-    const redco_shards *const shards = &job->shards;
     const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_AG_RS) != 0;
-    const redco_mesh again_mesh = redcoi_backward_mesh(job);
-    const redco_group group = redcoi_group_of(job, shards->parameters, one);
-    const redco_group again = redcoi_group_of(job, again_mesh, one);
-    bool network = false;
-    const bool sharded = redco_mesh_ranks(shards->parameters) > 1;
-    const redcoi_gathers *const gathers = sharded ? redcoi_gathers_of(job, group, again) : NULL;
-    double calls_s = 0.0, forward_calls_s = 0.0, again_s = 0.0, reduced_s = 0.0;
-    if (sharded) {
-        add_traffic(forward, c->contention_ratio, gathers->gather_network, gathers->gather_s);
-        add_traffic(backward, c->contention_ratio, gathers->scatter_network, gathers->scatter_s);
-        forward_calls_s = units_of(job) * redcoi_call_s(job, group);
-        calls_s = 2.0 * forward_calls_s;
-        if (job->class->kind != REDCO_CLASS_EMBEDDING) { /* looking up has no use of the table in backward */
-            again_s = gathers->again_s;
-            add_traffic(backward, c->contention_ratio, gathers->again_network, again_s);
-            calls_s += units_of(job) * redcoi_call_s(job, again);
-        }
-    }
+    const struct gathered gathered = gathers_of(job, forward, backward);
+    const redcoi_shard_traffic *const traffic = &gathered.traffic;
+    const bool table = job->class->kind == REDCO_CLASS_EMBEDDING;
+    const double again_s = table ? 0.0 : traffic->again_s;
+    double forward_calls_s = traffic->calls_s;
+    double calls_s = 2.0 * forward_calls_s + (table ? 0.0 : traffic->again_calls_s), reduced_s = 0.0;
     const double window_s = cost->backward_s + cost->recompute_s; /* one micro-batch's so far */
     const double first_s = forward->nvlink_s + forward->network_s + backward->nvlink_s + backward->network_s;
-    const bool secondary = redcoi_has_secondary(job); /* its gathers have a stream of their own */
-    const bool block = redco_class_is_block(job->class->kind);
     forward->exposed_s = forward->nvlink_s + forward->network_s;
     backward->exposed_s = backward->nvlink_s + backward->network_s;
-    if (overlap && block && sharded) {
-        expose_block(job, group, again, gathers, forward, backward);
-        calls_s = forward_calls_s = 0.0; /* it counts them */
+    if (overlap && redco_class_is_block(job->class->kind) && gathered.any) {
+        const redcoi_exposed *const exposed =
+            redcoi_exposed_of(job, traffic); /* between others like it, with launches */
+        forward->exposed_s = exposed->forward_s;
+        backward->exposed_s = exposed->backward_s;
+        calls_s = forward_calls_s = 0.0;
     } else if (overlap) {
         forward->exposed_s = unhidden_s(c, *forward, windows.forward);
         backward->exposed_s = unhidden_s(c, *backward, windows.backward);
     }
     const double last_s = forward->exposed_s + backward->exposed_s;
     double other_s = last_s;
-    if (!redco_mesh_equal(shards->gradients, shards->parameters)) { /* T_g: reduced in every micro-batch but the last */
-        const struct buckets buckets =
-            buckets_of(job, redco_parallelism_chunks(job->parallelism), job->parallelism->pp <= 1);
-        const redco_group reduce = redcoi_group_of(job, shards->gradients, shards->parameters);
-        const redco_collective op =
-            job->parallelism->scheme == REDCO_INTRA_TENSOR ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
-        const double bucket_s = redcoi_comm_s(costs, op, buckets.bytes, reduce, &network);
-        const double last_reduce_s =
-            buckets.last_count * redcoi_comm_s(costs, op, buckets.last_bytes, reduce, &network) +
-            buckets.end_count * bucket_s;
-        const double s = buckets.count * bucket_s;
-        reduced_s = s + last_reduce_s;
-        struct traffic both = overlap ? *backward : (struct traffic){.exposed_s = 0.0};
-        other_s += calls_of(&buckets) * c->launch_s + last_reduce_s;
+    struct traffic both = overlap ? *backward : (struct traffic){.exposed_s = 0.0};
+    const uint32_t parts = redcoi_job_parts(job);
+    for (redco_param_part p = REDCO_PART_DENSE; p < parts; p++) {
+        const redcoi_job part = redcoi_job_part(job, p);
+        const struct reduced r = reduced_of(&part, windows.backward);
+        if (!r.any) { continue; }
+        reduced_s += r.seconds;
+        other_s += r.alone_s;
         if ((costs->workload.overlap & REDCO_OVERLAP_AR) != 0) {
-            const double kappa = redcoi_contention_ratio(costs, network);
-            const double use = use_ratio(c, kappa);
-            const double left_s = bucket_window_s(&buckets, kappa, use, s, usable_s(windows.backward, network, use));
-            const double alone_s = overlap ? unhidden_s(c, both, windows.backward) : 0.0;
-            add_traffic(&both, kappa, network, s);
-            other_s += fmax(unhidden_s(c, both, windows.backward) - alone_s, s - use * left_s);
+            const double kappa = redcoi_contention_ratio(costs, r.network), use = use_ratio(c, kappa);
+            const double alone_s = overlap || p > REDCO_PART_DENSE ? unhidden_s(c, both, windows.backward) : 0.0;
+            add_traffic(&both, kappa, r.network, r.window_s);
+            other_s += fmax(unhidden_s(c, both, windows.backward) - alone_s, r.window_s - use * r.left_s);
         } else {
-            other_s += s;
+            other_s += r.window_s;
         }
     }
     /* Embedding or head on a stage that waits for others: nothing of it is exposed. Passes of other stages that this
@@ -297,7 +326,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     cost->traffic_s = first_s + reduced_s;
     cost->gather_forward_s = forward->nvlink_s + forward->network_s;
     cost->gather_backward_s = again_s;
-    cost->stream_s = secondary ? fmax(first_s - again_s, again_s) : first_s;
+    cost->stream_s = traffic->secondary ? fmax(first_s - again_s, again_s) : first_s;
     cost->pass_forward_s = cost->forward_s + forward->exposed_s + forward_calls_s;
     cost->pass_backward_s = window_s + other_s - forward->exposed_s + calls_s - forward_calls_s;
     cost->once_s = fmin(job->stage.share, own) * (last_s - other_s); /* the last one is not reduced by itself */
@@ -344,9 +373,9 @@ static double reduce_s(const redcoi_job *job, double size_bytes, redco_group gro
     return fmin(s, redcoi_comm_s(job->costs, REDCO_ALL_REDUCE, size_bytes, group, network_out));
 }
 
-/* Once a step: gradients over all ranks that hold the same parameters, in buckets. The last bucket is full only when
- * backward ends, so nothing hides it. Of several model chunks the first one's have its own last
- * backward to hide behind, those of the others the passes of a group of micro-batches through the chunks before. */
+/* Once a step: gradients of a part over all ranks that hold the same parameters, in buckets. The last bucket is full
+ * only when backward ends, so nothing hides it. Of several model chunks the first one's have its own last backward to
+ * hide behind, those of the others the passes of a group of micro-batches through the chunks before. */
 static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, struct window window, struct traffic used)
 {
     redco_costs *const costs = job->costs;
@@ -360,7 +389,7 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, struct 
         once * (buckets.last_count * reduce_s(job, buckets.last_bytes, group, &network) + buckets.end_count * bucket_s);
     const double full_s = once * buckets.count * bucket_s;
     const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_AR) != 0;
-    cost->grad_comm_s = overlap ? full_s : full_s + last_s;
+    cost->grad_comm_s += overlap ? full_s : full_s + last_s;
     cost->exposed_s += (overlap ? last_s : 0.0) + once * calls_of(&buckets) * costs->calibration.launch_s;
     const double kappa = redcoi_contention_ratio(costs, network);
     const redco_pipeline pipeline = redco_parallelism_pipeline(job->parallelism);
@@ -371,13 +400,14 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, struct 
         left_s += fmin(earlier * (1.0 - kappa - redcoi_hidden_residue_ratio) * full_s / use,
                        (pipeline.chunks - 1.0) * redcoi_last_group(&pipeline) * own_s);
     }
-    cost->grad_window_s = bucket_window_s(&buckets, kappa + redcoi_hidden_residue_ratio,
-                                          use_ratio(&costs->calibration, kappa), full_s, left_s);
-    if (overlap) { cost->grad_window_s = as_least_contending(job, cost, kappa, full_s, cost->grad_window_s); }
+    double window_s = bucket_window_s(&buckets, kappa + redcoi_hidden_residue_ratio, use, full_s, left_s);
+    if (overlap) { window_s = as_least_contending(job, cost, kappa, full_s, window_s); }
+    cost->grad_window_s = fmax(cost->grad_window_s, window_s); /* all parts have the same one */
 }
 
-/* Once a step: updated parameters to the ranks that share them. With several model chunks the first one's have its own
- * first pass to hide behind, those of the others the passes of a group of micro-batches through the chunks before. */
+/* Once a step: updated parameters of a part to the ranks that share them. With several model chunks the first one's
+ * have its own first pass to hide behind, those of the others the passes of a group of micro-batches through the chunks
+ * before. */
 static void add_param_sync(const redcoi_job *job, redco_layer_cost *cost, struct window window, struct traffic used)
 {
     redco_costs *const costs = job->costs;
@@ -386,7 +416,7 @@ static void add_param_sync(const redcoi_job *job, redco_layer_cost *cost, struct
     if (owners <= 1.0) { return; }
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
     const double rank_bytes = job->state_params * job->element_bytes / shards;
-    const double share = job->stage.once * (double)job->times->trained_params / job->state_params;
+    const double share = job->stage.once * (double)job->own->trained_params / job->state_params;
     const bool inter = job->parallelism->scheme == REDCO_INTER_TENSOR;
     const double calls = inter ? owners : 1.0;
     bool network = false;
@@ -394,7 +424,8 @@ static void add_param_sync(const redcoi_job *job, redco_layer_cost *cost, struct
         calls * redcoi_comm_s(costs, inter ? REDCO_BROADCAST : REDCO_ALL_GATHER, rank_bytes / calls, group, &network);
     const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_BC) != 0;
     const bool first = overlap && job->class->kind == REDCO_CLASS_EMBEDDING; /* the step begins with it */
-    cost->param_sync_comm_s = first ? 0.0 : share * s;
+    const double comm_s = first ? 0.0 : share * s;
+    cost->param_sync_comm_s += comm_s;
     cost->exposed_s += share * calls * costs->calibration.launch_s + (first ? share * s : 0.0);
     const double kappa = redcoi_contention_ratio(costs, network);
     const redco_pipeline pipeline = redco_parallelism_pipeline(job->parallelism);
@@ -403,16 +434,12 @@ static void add_param_sync(const redcoi_job *job, redco_layer_cost *cost, struct
     const double before = head ? 0.0 : job->parallelism->pp > 1 ? 1.0 - 1.0 / layers_of_pass(job) : 1.0;
     const double left_s = job->stage.once * window_left_s(job, window, used, network, kappa);
     const double use = use_ratio(&costs->calibration, kappa), later = 1.0 - 1.0 / pipeline.chunks;
-    cost->param_sync_window_s = before * left_s / pipeline.chunks;
+    double window_s = before * left_s / pipeline.chunks;
     if (use > 0.0) {
-        cost->param_sync_window_s +=
-            later *
-            fmin((1.0 - kappa - redcoi_hidden_residue_ratio) * cost->param_sync_comm_s / use, pipeline.group * left_s);
+        window_s += later * fmin((1.0 - kappa - redcoi_hidden_residue_ratio) * comm_s / use, pipeline.group * left_s);
     }
-    if (overlap) {
-        cost->param_sync_window_s =
-            as_least_contending(job, cost, kappa, cost->param_sync_comm_s, cost->param_sync_window_s);
-    }
+    if (overlap) { window_s = as_least_contending(job, cost, kappa, comm_s, window_s); }
+    cost->param_sync_window_s = fmax(cost->param_sync_window_s, window_s);
 }
 
 void redcoi_add_traffic(const redcoi_job *job, redco_layer_cost *cost)
@@ -421,8 +448,12 @@ void redcoi_add_traffic(const redcoi_job *job, redco_layer_cost *cost)
     struct traffic forward = {.exposed_s = 0.0}, backward = {.exposed_s = 0.0};
     add_micro_batches(job, cost, windows, &forward, &backward);
     const double passes_exposed_s = cost->exposed_s;
-    add_gradients(job, cost, windows.backward, backward);
+    const uint32_t parts = redcoi_job_parts(job);
+    for (redco_param_part p = REDCO_PART_DENSE; p < parts; p++) {
+        const redcoi_job part = redcoi_job_part(job, p);
+        add_gradients(&part, cost, windows.backward, backward);
+        if (!job->least) { add_param_sync(&part, cost, windows.forward, forward); }
+    }
     if (job->least) { return; }
-    add_param_sync(job, cost, windows.forward, forward);
     cost->once_s += cost->exposed_s - passes_exposed_s;
 }

@@ -115,10 +115,12 @@ static struct changed changed_of(const redcoi_job *job, enum kind kind)
     } else { /* whole tensors: as uneven as their assignment */
         const bool assigned = kind == ASSIGNED;
         const uint32_t tp = job->parallelism->tp;
-        const uint64_t all = redco_fullest_owner_params(job->costs->model, tp, 1, assigned);
-        has.owned = redco_share_up(shard, redco_fullest_owner_params(job->costs->model, tp, owners, assigned), all);
+        const uint64_t all = redco_fullest_owner_params(job->costs->model, job->part, tp, 1, assigned);
+        has.owned =
+            redco_share_up(shard, redco_fullest_owner_params(job->costs->model, job->part, tp, owners, assigned), all);
         if (g > p) {
-            has.kept = redco_share_up(shard, redco_fullest_owner_params(job->costs->model, tp, g / p, assigned), all);
+            has.kept = redco_share_up(
+                shard, redco_fullest_owner_params(job->costs->model, job->part, tp, g / p, assigned), all);
         }
     }
     return has;

@@ -50,21 +50,21 @@ static uint64_t replicated_kv_params(const redco_model *model, redco_class_kind 
     return attentions * 2 * (one_head - held);
 }
 
-uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, uint32_t tp)
+uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, redco_param_part part, uint32_t tp)
 {
     const redco_layer_class *classes = NULL;
     const redco_param *tensors = NULL;
     (void)redco_model_classes(model, &classes);
-    if (tp <= 1) { return classes[class_index].params; }
     const size_t count = redco_model_tensors(model, &tensors);
-    uint64_t params = 0;
+    uint64_t params = part == REDCO_PART_DENSE ? replicated_kv_params(model, classes[class_index].kind, tp) : 0;
     for (size_t i = 0; i < count; i++) {
-        if (tensors[i].class_index == class_index) { params += tensor_params(&tensors[i], tp); }
+        const bool own = tensors[i].class_index == class_index && tensors[i].part == part;
+        if (own) { params += tensor_params(&tensors[i], tp); }
     }
-    return params + replicated_kv_params(model, classes[class_index].kind, tp);
+    return params;
 }
 
-uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index, uint32_t tp)
+uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index, redco_param_part part, uint32_t tp)
 {
     const redco_layer_class *classes = NULL;
     const redco_param *tensors = NULL;
@@ -73,7 +73,8 @@ uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index
     if (classes[class_index].frozen_params == 0) { return 0; }
     const size_t count = redco_model_tensors(model, &tensors);
     for (size_t i = 0; i < count; i++) {
-        if (tensors[i].class_index == class_index && tensors[i].frozen) { params += tensor_params(&tensors[i], tp); }
+        const bool own = tensors[i].class_index == class_index && tensors[i].part == part;
+        if (own && tensors[i].frozen) { params += tensor_params(&tensors[i], tp); }
     }
     return params;
 }
@@ -164,7 +165,8 @@ static uint64_t deal(const struct tensor_size *sizes, size_t kinds, uint64_t *lo
     return fullest;
 }
 
-uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint64_t owners, bool assigned)
+uint64_t redco_fullest_owner_params(const redco_model *model, redco_param_part part, uint32_t tp, uint64_t owners,
+                                    bool assigned)
 {
     const redco_param *tensors = NULL;
     const size_t kinds = redco_model_tensors(model, &tensors);
@@ -173,7 +175,7 @@ uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint6
     if (sizes == NULL) { return redco_share_most; }
     for (size_t i = 0; i < kinds; i++) {
         /* a parameter of size 0 changes no owner's load */
-        if (tensors[i].frozen || tensors[i].assigned != assigned) { continue; }
+        if (tensors[i].frozen || tensors[i].assigned != assigned || tensors[i].part != part) { continue; }
         sizes[i] = (struct tensor_size){tensor_params(&tensors[i], tp), tensors[i].count};
         total += times(sizes[i].params, sizes[i].count);
         count += sizes[i].count;

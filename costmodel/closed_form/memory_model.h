@@ -19,14 +19,15 @@ redco_state_bytes redco_state_bytes_of(redco_precision precision);
 
 /** Parameters of one member of a class that one tensor-parallel rank holds: matrices and tables are cut, rounded up;
  *  vectors (norms, biases) and KV heads fewer than ranks are replicated. */
-uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, uint32_t tp);
+uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, redco_param_part part, uint32_t tp);
 /** The part of them that is not trained. */
-uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index, uint32_t tp);
+uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index, redco_param_part part, uint32_t tp);
 
 /** The trained parameters of the fullest of @p owners that whole tensors of all layers are assigned to, largest first,
  * each to the emptiest owner (so at least the largest tensor, however many owners). @p tp as in redco_rank_params().
  *  @param assigned  of a pipeline's assigned parameters instead, which have owners of their own */
-uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint64_t owners, bool assigned);
+uint64_t redco_fullest_owner_params(const redco_model *model, redco_param_part part, uint32_t tp, uint64_t owners,
+                                    bool assigned);
 
 /** The memory that one member keeps of one micro-batch from forward to backward. */
 uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,

@@ -32,7 +32,7 @@ static struct products products_of(const redcoi_job *job, const redco_layer_clas
         p.neighbours = larger(p.neighbours, params + p.last);
         p.last = params;
     }
-    if (class->kind == REDCO_CLASS_EMBEDDING) { p.largest = p.neighbours = p.last = job->times->params; }
+    if (class->kind == REDCO_CLASS_EMBEDDING) { p.largest = p.neighbours = p.last = job->own->params; }
     return p;
 }
 
@@ -42,7 +42,9 @@ static uint64_t shared_params(const redcoi_job *job)
     uint64_t params = 0;
     for (uint32_t i = 0; i < job->costs->class_count; i++) {
         const redcoi_times *const times = &job->rank->classes[i];
-        if (job->costs->classes[i].kind == REDCO_CLASS_HEAD) { params = times->gather_params - times->params; }
+        if (job->costs->classes[i].kind == REDCO_CLASS_HEAD) {
+            params = times->parts[REDCO_PART_DENSE].gather_params - times->parts[REDCO_PART_DENSE].params;
+        }
     }
     return params;
 }
@@ -71,7 +73,7 @@ static uint64_t bucket_bytes(const redcoi_job *job)
     const uint64_t ranks = redco_mesh_ranks(s->parameters), bytes = job->costs->state_bytes.gradient;
     const uint64_t all = redco_share_up((uint64_t)job->state_params, bytes, ranks);
     const uint64_t limit =
-        larger(job->costs->workload.bucket_bytes, redco_share_up(job->times->trained_params, bytes, ranks));
+        larger(job->costs->workload.bucket_bytes, redco_share_up(job->own->trained_params, bytes, ranks));
     return all < limit ? all : limit;
 }
 
@@ -100,8 +102,8 @@ static uint64_t block_gradient_bytes(const redcoi_job *job, const struct product
     const uint64_t inner = redcoi_planned_ffn_bytes(job->costs->model, &shape);
     const uint64_t gradient = job->costs->state_bytes.gradient;
     uint64_t largest = 0;
-    for (uint32_t i = 0; i < job->times->module_size_count; i++) {
-        largest = larger(largest, job->times->modules[i].params);
+    for (uint32_t i = 0; i < job->own->module_size_count; i++) {
+        largest = larger(largest, job->own->modules[i].params);
     }
     const uint64_t last = redco_share_up(products->last, gradient, 1), other = redco_share_up(largest, gradient, 1);
     const uint64_t free_again = redco_share_up(inner, job->costs->dims->gated ? 3 : 2, 1);
@@ -125,7 +127,7 @@ static uint64_t beside_head_bytes(const redcoi_job *job)
     }
     const bool here = job->recompute == REDCO_RECOMPUTE_FULL && job->logits_bytes > 0;
     if (!here) { return 0; }
-    const uint64_t bytes = redco_share_up(2 * largest + job->times->params, job->costs->state_bytes.gradient, 1);
+    const uint64_t bytes = redco_share_up(2 * largest + job->own->params, job->costs->state_bytes.gradient, 1);
     return beyond(bytes, head_input_bytes(job));
 }
 
@@ -147,7 +149,7 @@ static uint64_t head_kept_bytes(const redcoi_job *job)
  */
 static uint64_t sharded_params(const redcoi_job *job, const struct products *products)
 {
-    const uint64_t block = job->rank->block_params, shared = shared_params(job);
+    const uint64_t block = job->rank->block_params[job->part], shared = shared_params(job);
     if (job->class->kind == REDCO_CLASS_HEAD) { return 2 * products->largest + ahead_of_head(job); }
     const uint64_t table = largest_table(job, shared);
     const uint64_t before = shared > 0 ? shared + block : larger(table, block);
@@ -163,8 +165,8 @@ static uint64_t empty_gradients(const redcoi_job *job)
     static const uint64_t workspaces = UINT64_C(64) << 20;
     uint64_t params = 0;
     if (!redco_class_is_block(job->class->kind)) { return 0; }
-    for (uint32_t i = 0; i < job->times->module_size_count; i++) {
-        params += job->times->modules[i].params * job->times->modules[i].count;
+    for (uint32_t i = 0; i < job->own->module_size_count; i++) {
+        params += job->own->modules[i].params * job->own->modules[i].count;
     }
     return redco_share_up(params, 2, 1) + workspaces;
 }
@@ -188,7 +190,7 @@ uint64_t redcoi_slot_bytes(const redcoi_job *job)
  * counted for every layer. */
 uint64_t redcoi_whole_gradient_bytes(const redcoi_job *job)
 {
-    const redcoi_times *const times = job->times;
+    const redcoi_part_params *const times = job->own;
     const uint64_t each = job->costs->state_bytes.gradient, all = times->trained_params * each;
     uint64_t largest = 0;
     for (uint32_t i = 0; i < times->module_size_count; i++) {

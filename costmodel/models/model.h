@@ -106,12 +106,16 @@ typedef enum redco_param_use {
 
 #define REDCO_NO_PARAM UINT32_MAX
 
+/** Parameters that lie on the same grid of ranks (moe.md, section 3): experts have one of their own. */
+typedef enum redco_param_part { REDCO_PART_DENSE, REDCO_PART_EXPERTS, REDCO_PARTS } redco_param_part;
+
 /** One parameter tensor in the HuggingFace (torch) layout: linears are [out, in]. Its id is its index among
  *  redco_model_tensors(). */
 typedef struct redco_param {
     const char *name; /**< "model.layers.{}.self_attn.q_proj.weight": {} stands for the layer index */
     redco_param_role role;
     redco_param_use use;
+    redco_param_part part;
     uint32_t rank; /**< 1 to 4 */
     uint64_t shape[4];
     uint32_t class_index;

@@ -151,7 +151,8 @@ static void fill_unit(redcoi_builder *b, const redcoi_job *job, redcoi_parts *pa
 {
     parts->module_count = 1;
     parts->modules[0] = (redcoi_part_module){.label = redco_step_add_label(b->step, "flat_param")};
-    price_module(b, job, &parts->modules[0], (double)job->times->gather_params, (double)job->times->trained_params);
+    const double shared = (double)(job->own->gather_params - job->own->params); /* a tied head needs the table */
+    price_module(b, job, &parts->modules[0], (double)job->times->params + shared, (double)job->times->trained_params);
 }
 
 static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t class_index, redcoi_parts *parts)
@@ -174,7 +175,7 @@ static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t clas
         const double own = held > 0.0 ? params * (double)match.held[i] / held : 0.0;
         price_module(b, job, &parts->modules[i], own, match.tensors[i]->frozen ? 0.0 : own);
     }
-    const double shared = (double)job->times->gather_params - params; /* a tied head needs the table */
+    const double shared = (double)(job->own->gather_params - job->own->params); /* a tied head needs the table */
     if (shared > 0.0) {
         redcoi_part_module *const table = &parts->modules[parts->module_count++];
         table->label = redco_step_add_label(b->step, "shared_table");

@@ -291,6 +291,41 @@ static void waits_are_between_nodes(void **state)
     fixture_close(&b);
 }
 
+/* Parameters of two parts that lie alike cost what they do as one: states, gathers and scatters of each module,
+ * traffic once a step but for the buckets, of which each part has its own. */
+static void parts_add_up(void **state)
+{
+    (void)state;
+    redco_workload workload = plain_workload(16);
+    workload.overlap = 0;
+    const redco_shards shards[] = {{{8, 2}, {8, 2}, {8, 2}}, {{1, 1}, {1, 1}, {8, 2}}};
+    for (int i = 0; i < 2; i++) {
+        redco_prediction found[2];
+        for (int several = 0; several < 2; several++) {
+            struct fixture b;
+            const redco_param *params = NULL;
+            fixture_open(&b, "llama-7b", a800_machine(2), workload);
+            const size_t count = redco_model_tensors(b.model, &params);
+            for (size_t t = 0; t < count && several; t++) {
+                const bool ffn = params[t].use >= REDCO_USE_GATE && params[t].use <= REDCO_USE_DOWN;
+                ((redco_param *)(uintptr_t)&params[t])->part = ffn ? REDCO_PART_EXPERTS : REDCO_PART_DENSE;
+            }
+            redco_parallelism parallelism = plain_setting(&b, 1);
+            parallelism.scheme = REDCO_INTRA_TENSOR;
+            found[several] = uniform_step(&b, &parallelism, shards[i], REDCO_RECOMPUTE_NONE);
+            fixture_close(&b);
+        }
+        const redco_prediction *const one_part = &found[0], *const two = &found[1];
+        check_near(two->compute_s, one_part->compute_s, 0.0);
+        check_near(two->optimizer_s / one_part->optimizer_s, 1.0, 1e-6);
+        check_near((double)two->parameter_bytes / (double)one_part->parameter_bytes, 1.0, 1e-6);
+        check_near((double)two->optimizer_bytes / (double)one_part->optimizer_bytes, 1.0, 1e-6);
+        check_near(two->step_s / one_part->step_s, 1.0, 0.01);
+        if (i == 0) { check_near(two->layer_exposed_s / one_part->layer_exposed_s, 1.0, 1e-9); }
+        assert_true(two->parameter_bytes >= one_part->parameter_bytes);
+    }
+}
+
 static void recomputation_trades_time_for_memory(void **state)
 {
     (void)state;
@@ -497,6 +532,7 @@ int main(void)
                                        cmocka_unit_test(overlap_never_hurts),
                                        cmocka_unit_test(windows_are_convex),
                                        cmocka_unit_test(waits_are_between_nodes),
+                                       cmocka_unit_test(parts_add_up),
                                        cmocka_unit_test(recomputation_trades_time_for_memory),
                                        cmocka_unit_test(secondary_shards),
                                        cmocka_unit_test(pipeline),

@@ -267,13 +267,14 @@ static void tensor_parallel_ranks(void **state)
     struct fixture b;
     fixture_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
     /* 202,375,168 / 8 + two norms of 4096, which every rank holds */
-    assert_int_equal(redco_rank_params(b.model, class_of(&b, "block"), 8), 25296896 + 8192);
-    assert_int_equal(redco_rank_params(b.model, class_of(&b, "embedding"), 8), 131072000 / 8);
+    assert_int_equal(redco_rank_params(b.model, class_of(&b, "block"), REDCO_PART_DENSE, 8), 25296896 + 8192);
+    assert_int_equal(redco_rank_params(b.model, class_of(&b, "embedding"), REDCO_PART_DENSE, 8), 131072000 / 8);
     fixture_close(&b);
     /* Llama-3-8B, tp 16, 8 KV heads: q and out 2 x 4096 x 256, k and v one whole head each 2 x 4096 x 128, FFN
      * 3 x 4096 x 896, norms 8192. */
     fixture_open(&b, "llama-3-8b", a800_machine(1), plain_workload(8));
-    assert_int_equal(redco_rank_params(b.model, class_of(&b, "block"), 16), 2097152 + 1048576 + 11010048 + 8192);
+    assert_int_equal(redco_rank_params(b.model, class_of(&b, "block"), REDCO_PART_DENSE, 16),
+                     2097152 + 1048576 + 11010048 + 8192);
     fixture_close(&b);
 }
 
@@ -283,16 +284,18 @@ static void whole_tensors_are_dealt(void **state)
     struct fixture b;
     fixture_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
     const uint64_t total = UINT64_C(6738415616), largest = 131072000;
-    assert_int_equal(redco_fullest_owner_params(b.model, 1, 1, false), total);
+    assert_int_equal(redco_fullest_owner_params(b.model, REDCO_PART_DENSE, 1, 1, false), total);
     /* 2 tables of 131,072,000, 96 FFN matrices of 45,088,768, 128 attention matrices of 16,777,216, 65 norms of 4096.
      * Two owners, largest first: a table, 48 + 64 matrices and at most 33 norms each. */
-    assert_int_equal(redco_fullest_owner_params(b.model, 1, 2, false),
+    assert_int_equal(redco_fullest_owner_params(b.model, REDCO_PART_DENSE, 1, 2, false),
                      largest + UINT64_C(48) * 45088768 + 64 * 16777216 + 33 * 4096);
-    assert_int_equal(redco_fullest_owner_params(b.model, 1, 291, false), largest);  /* one tensor each */
-    assert_int_equal(redco_fullest_owner_params(b.model, 1, 1024, false), largest); /* most own nothing */
+    assert_int_equal(redco_fullest_owner_params(b.model, REDCO_PART_DENSE, 1, 291, false),
+                     largest); /* one tensor each */
+    assert_int_equal(redco_fullest_owner_params(b.model, REDCO_PART_DENSE, 1, 1024, false),
+                     largest); /* most own nothing */
     uint64_t before = total;
     for (uint64_t owners = 2; owners <= 512; owners *= 2) {
-        const uint64_t fullest = redco_fullest_owner_params(b.model, 1, owners, false);
+        const uint64_t fullest = redco_fullest_owner_params(b.model, REDCO_PART_DENSE, 1, owners, false);
         assert_true(fullest <= before);
         assert_true(fullest >= largest && fullest * owners >= total);
         assert_true(fullest <= total / owners + largest); /* Graham 1969 */
@@ -330,7 +333,7 @@ static void many_tensors_are_dealt_as_one_by_one(void **state)
                 fullest = load[emptiest] > fullest ? load[emptiest] : fullest;
             }
         }
-        assert_int_equal(redco_fullest_owner_params(model, 1, owners[i], false), fullest);
+        assert_int_equal(redco_fullest_owner_params(model, REDCO_PART_DENSE, 1, owners[i], false), fullest);
     }
     redco_model_free(model);
     redco_json_close(document);
