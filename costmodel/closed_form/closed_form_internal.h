@@ -67,7 +67,7 @@ typedef struct redcoi_times {
     redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
     uint32_t group_count;
     redcoi_part_params parts[REDCO_PARTS];
-    uint64_t params;         /**< of all parts */
+    uint64_t params;         /**< the sum over the parts */
     uint64_t trained_params; /**< likewise */
     uint64_t activation_bytes[REDCO_RECOMPUTE_COUNT];
     uint64_t recompute_bytes[REDCO_RECOMPUTE_COUNT];

@@ -243,7 +243,7 @@ struct reduced {
     double seconds;  /* all of them */
     double window_s; /* those that fill while the pass goes on */
     double alone_s;  /* launches, and what comes at its end */
-    double left_s;   /* of the window, for them */
+    double left_s;   /* seconds of the window that they can use */
     bool network, any;
 };
 

@@ -41,7 +41,7 @@ void redco_rank_axis_sizes(const redco_model *model, const redco_shape *shape, u
 
 static bool in_block(const redco_rank_layer *rank)
 {
-    return redco_class_is_block(rank->class);
+    return redco_class_is_block(rank->kind);
 }
 
 /* Its parts together. */
@@ -64,7 +64,7 @@ static void price_product(const redco_rank_layer *rank, const redco_layer_group 
     op->flops = 2.0 * m * n * k;
     op->bytes = rank->element_bytes * (m * k + k * n + m * n);
     /* An engine of planned memory multiplies by each weight, of which some ranks have a part of a head. */
-    const bool each = rank->shape->engine.planned_memory && rank->class == REDCO_CLASS_BLOCK;
+    const bool each = rank->shape->engine.planned_memory && rank->kind == REDCO_CLASS_BLOCK;
     if (!each || group->part_count < 2 || rank->shape->tp > rank->dims->kv_heads) { return; }
     op->part_count = group->part_count;
     for (uint32_t i = 0; i < group->part_count; i++) {
@@ -200,7 +200,7 @@ redco_rank_layer redco_rank_layer_of(const redco_model *model, uint32_t class_in
     redco_rank_layer layer = {.dims = redco_model_get_dims(model),
                               .shape = shape,
                               .work = redco_model_work(model, class_index),
-                              .class = classes[class_index].kind,
+                              .kind = classes[class_index].kind,
                               .window = classes[class_index].window,
                               .element_bytes = element_bytes,
                               .memory_unit = element_bytes / 2.0};
