@@ -445,7 +445,8 @@ static redco_status check_memory(const struct exec_args *args, uint64_t ranks, r
 {
     const double have_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     const double element_bytes = (double)redco_dtype_bytes(exec_dtype(args));
-    const double need_bytes = (double)ranks / args->plan->tp * (double)args->plan->params * 2.0 * element_bytes;
+    const double need_bytes =
+        (double)ranks / args->plan->parallelism.tp * (double)args->plan->params * 2.0 * element_bytes;
     if (!(have_bytes > 0.0) || need_bytes <= have_bytes) { return REDCO_OK; }
     return redco_fail(
         err, REDCO_EVALUE, args->path,

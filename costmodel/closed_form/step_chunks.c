@@ -1,32 +1,8 @@
-/* Pipelines of a parallelism: their schedule, how many layers stand where, and what interleaved stages wait for. */
+/* Pipelines of a parallelism: how many layers stand where, and what interleaved stages wait for. */
 #include "costmodel/closed_form/closed_form_internal.h"
 
 #include <math.h>
 #include <string.h>
-
-uint32_t redco_parallelism_chunks(const redco_parallelism *parallelism)
-{
-    if (parallelism->pp <= 1) { return 1; }
-    if (parallelism->schedule == REDCO_PIPELINE_1F1B || parallelism->schedule == REDCO_PIPELINE_INTERLEAVED) {
-        return parallelism->chunks > 1 ? parallelism->chunks : 1;
-    }
-    return redco_pipeline_chunks(parallelism->schedule, parallelism->chunks);
-}
-
-redco_pipeline redco_parallelism_pipeline(const redco_parallelism *parallelism)
-{
-    const uint64_t m = parallelism->micro_batches;
-    redco_pipeline s = {.kind = parallelism->schedule,
-                        .stages = parallelism->pp,
-                        .chunks = redco_parallelism_chunks(parallelism),
-                        .group = parallelism->group,
-                        .micro_batches = m < UINT32_MAX ? (uint32_t)m : UINT32_MAX};
-    s.kind = redco_pipeline_of_chunks(s.kind, s.chunks);
-    if (s.kind == REDCO_PIPELINE_INTERLEAVED && s.group == 0) {
-        s.group = redco_pipeline_least_group(s.stages, s.micro_batches);
-    }
-    return s;
-}
 
 static uint32_t positions_of(const redco_parallelism *parallelism)
 {

@@ -5,13 +5,14 @@
 
 redco_status redco_layout_options_from_plan(const redco_plan *plan, redco_layout_options *options_out, redco_error *err)
 {
-    if (plan->pp != 1 || plan->cp != 1 || plan->ep != 1) {
+    if (plan->parallelism.pp != 1 || plan->parallelism.cp != 1 || plan->ep != 1) {
         return redco_fail(err, REDCO_EVALUE, "plan",
                           "pp %u, cp %u, ep %u: only tensor and data parallelism are executed; plan with --pp 1 --cp 1",
-                          plan->pp, plan->cp, plan->ep);
+                          plan->parallelism.pp, plan->parallelism.cp, plan->ep);
     }
-    *options_out =
-        (redco_layout_options){.mesh = {plan->tp, plan->dp}, .secondary = plan->secondary, .scheme = plan->scheme};
+    *options_out = (redco_layout_options){.mesh = {plan->parallelism.tp, plan->parallelism.dp},
+                                          .secondary = plan->parallelism.secondary,
+                                          .scheme = plan->parallelism.scheme};
     return REDCO_OK;
 }
 

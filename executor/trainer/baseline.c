@@ -150,7 +150,7 @@ static redco_status train(redco_baseline *b, const redco_plan *plan, const char 
                                           .micro_batch = m,
                                           .dp_ranks = 1,
                                           .micro_batches = micro_batches,
-                                          .sequences = plan->micro_batch};
+                                          .sequences = plan->parallelism.micro_batch};
             st = redcoi_subject_batch(&b->subject, &at, data + m * inputs, keys[m], err);
         }
         if (st == REDCO_OK) {
@@ -169,7 +169,7 @@ static redco_status train(redco_baseline *b, const redco_plan *plan, const char 
 redco_status redco_baseline_train(const redco_plan *plan, const char *place, const redco_trainer_options *options,
                                   uint64_t step_count, redco_baseline **baseline_out, redco_error *err)
 {
-    const uint64_t micro_batches = plan->micro_batches * redco_mesh_ranks(plan->dp);
+    const uint64_t micro_batches = plan->parallelism.micro_batches * redco_mesh_ranks(plan->parallelism.dp);
     if (micro_batches > UINT32_MAX) {
         return redco_fail(err, REDCO_EVALUE, place, "%llu micro-batches are too many for one rank",
                           (unsigned long long)micro_batches);
@@ -178,7 +178,7 @@ redco_status redco_baseline_train(const redco_plan *plan, const char *place, con
     if (b == NULL) { return no_memory(place, err); }
     b->options = *options;
     b->seq_len = plan->seq_len;
-    b->sequences = micro_batches * plan->micro_batch;
+    b->sequences = micro_batches * plan->parallelism.micro_batch;
     b->step_count = step_count;
     b->steps = calloc(step_count + 1, sizeof *b->steps);
     redco_status st = b->steps == NULL ? no_memory(place, err) : start(b, plan, place, micro_batches, err);

@@ -224,7 +224,8 @@ static redco_status compare_weights(struct compare *c, redco_error *err)
 static redco_status check_baseline(const redco_trainer *t, const redco_baseline *b, uint64_t step_count,
                                    redco_error *err)
 {
-    const uint64_t sequences = t->plan->micro_batches * redco_mesh_ranks(t->plan->dp) * t->plan->micro_batch;
+    const uint64_t sequences = t->plan->parallelism.micro_batches * redco_mesh_ranks(t->plan->parallelism.dp) *
+                               t->plan->parallelism.micro_batch;
     const redco_task *const task = b->subject.task;
     if (b->step_count != step_count) {
         return redco_fail(err, REDCO_EVALUE, "check", "%llu steps were run here, %llu on one rank",

@@ -172,7 +172,7 @@ redco_status redco_trainer_evaluate(redco_trainer *t, const redco_examples *exam
     const uint64_t ranks = redco_mesh_ranks(t->mesh.dp), own = redco_replica_at(t->mesh, t->at);
     struct evaluation e = {
         .t = t, .examples = examples, .encoder_decoder = redco_model_get_dims(t->model)->encoder_layers > 0};
-    redco_status st = open_evaluation(&e, batch > 0 ? batch : t->plan->micro_batch, err);
+    redco_status st = open_evaluation(&e, batch > 0 ? batch : t->plan->parallelism.micro_batch, err);
     const uint64_t rounds = st == REDCO_OK ? redcoi_rounds_of(&e.rounds, ranks) : 0;
     for (uint64_t r = 0; r < rounds && st == REDCO_OK; r++) { st = run_batch(&e, r * ranks + own, err); }
     if (st == REDCO_OK) { st = add_up(&e, evaluation_out, err); }

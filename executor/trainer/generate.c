@@ -257,7 +257,7 @@ static redco_status take_memory(struct generation *g, redco_error *err)
 static redco_status open_generation(struct generation *g, redco_error *err)
 {
     const uint64_t count = redco_examples_count(g->examples);
-    const uint32_t batch = g->o->batch > 0 ? g->o->batch : g->t->plan->micro_batch;
+    const uint32_t batch = g->o->batch > 0 ? g->o->batch : g->t->plan->parallelism.micro_batch;
     uint32_t *const lengths = calloc(count, sizeof *lengths);
     if (lengths == NULL) { return no_memory(g->t, err); }
     uint32_t longest = 1;

@@ -265,7 +265,7 @@ redco_status redco_trainer_judge(redco_trainer *t, const redco_records *records,
 {
     if (t->replay) { return redcoi_trainer_real(t, "an evaluation", err); }
     const uint64_t count = redco_records_count(records);
-    if (batch == 0) { batch = t->plan->micro_batch; }
+    if (batch == 0) { batch = t->plan->parallelism.micro_batch; }
     redco_judgement made = {.examples = count};
     const uint64_t batches = (count + batch - 1) / batch;
     struct judging j = {.t = t,

@@ -46,7 +46,7 @@ static uint32_t own_dim(const redco_model *model, const struct rules *r, size_t 
 static redco_status lay(const struct rules *r, const redco_task_parameter *p, const redco_plan_rule *rule, uint32_t dim,
                         redco_tp_layout *layout_out, redco_error *err)
 {
-    const uint32_t tp = r->plan->tp, parts = rule->parts > 1 ? rule->parts : 1;
+    const uint32_t tp = r->plan->parallelism.tp, parts = rule->parts > 1 ? rule->parts : 1;
     const uint64_t unit = rule->unit > 1 ? rule->unit : 1;
     const redco_tensor_type type = redco_task_parameter_type(p, REDCO_F32);
     redco_tp_layout layout = redco_tp_split(dim);
@@ -70,7 +70,7 @@ redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place,
     struct rules r = {.plan = plan};
     const redco_rules_param *params = NULL;
     for (size_t i = 0; i < task->parameter_count; i++) { layouts_out[i] = redco_tp_replicated(); }
-    if (plan->tp == 1) { return REDCO_OK; }
+    if (plan->parallelism.tp == 1) { return REDCO_OK; }
     (void)snprintf(r.place, sizeof r.place, "%.470s:/tensor_parallel/rules", place);
     redco_status st = redco_rules_tree_from_model(model, true, &r.tree, err);
     if (st != REDCO_OK) { return st; }

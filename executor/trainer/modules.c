@@ -116,7 +116,8 @@ redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, cons
             if ((st = add_layer(m, plan, classes[c].name, runs[r].first + l, err)) != REDCO_OK) { break; }
             for (size_t i = 0; i < count; i++) {
                 if (params[i].class_index != c) { continue; }
-                add_tensor(m, &task->parameters[next], &params[i], &layouts[next], plan->tp, decay_matrices);
+                add_tensor(m, &task->parameters[next], &params[i], &layouts[next], plan->parallelism.tp,
+                           decay_matrices);
                 next++;
             }
             st = name_modules(m, first, err);

@@ -40,7 +40,8 @@ static redco_status weigh(redcoi_subject *s, redco_dtype compute, bool lengths, 
 static redco_status open_language_model(const redco_plan *plan, const redco_trainer_options *options,
                                         redcoi_subject *subject, redco_error *err)
 {
-    redco_status st = redco_language_model_create(subject->model, plan->micro_batch, plan->seq_len, &subject->lm, err);
+    redco_status st =
+        redco_language_model_create(subject->model, plan->parallelism.micro_batch, plan->seq_len, &subject->lm, err);
     if (st != REDCO_OK) { return st; }
     const redco_model_dims *const dims = redco_model_get_dims(subject->model);
     const redco_tokens_options tokens = {options->seed, dims->vocab, plan->seq_len, dims->encoder_layers > 0,
@@ -62,7 +63,9 @@ redco_status redcoi_subject_open(const redco_plan *plan, const char *place, cons
     if (st != REDCO_OK) { return st; }
     if (options->pipeline == NULL) { return open_language_model(plan, options, subject, err); }
     st = redco_user_pipeline_check_model(options->pipeline, plan->model_config, place, err);
-    if (st == REDCO_OK) { st = redco_user_pipeline_task(options->pipeline, plan->micro_batch, &subject->own, err); }
+    if (st == REDCO_OK) {
+        st = redco_user_pipeline_task(options->pipeline, plan->parallelism.micro_batch, &subject->own, err);
+    }
     subject->task = &subject->own;
     subject->records = options->records;
     if (st != REDCO_OK) { return st; }

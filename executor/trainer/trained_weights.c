@@ -58,7 +58,7 @@ static redco_status take_memory(redco_trainer *t, redco_error *err)
 /* Where there is a second copy, backward reads that one; it has the same values, or the run shows it. */
 redco_status redcoi_weights_gather(redco_trainer *t, redco_error *err)
 {
-    const bool second = t->plan->secondary.gpus > 0;
+    const bool second = t->plan->parallelism.secondary.gpus > 0;
     redco_status st = take_memory(t, err);
     if (st == REDCO_OK) { st = redco_schedule_settle(t->schedule, err); }
     for (uint32_t m = 0; m < t->modules.model.module_count && st == REDCO_OK; m++) {

@@ -20,10 +20,10 @@ redco_dtype redco_trainer_dtype(redco_precision precision)
 
 redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place, uint64_t ranks, redco_error *err)
 {
-    if (plan->pp != 1 || plan->cp != 1 || plan->ep != 1) {
+    if (plan->parallelism.pp != 1 || plan->parallelism.cp != 1 || plan->ep != 1) {
         return redco_fail(err, REDCO_EVALUE, place,
                           "pp %u, cp %u, ep %u: only tensor and data parallelism are executed; plan with --pp 1 --cp 1",
-                          plan->pp, plan->cp, plan->ep);
+                          plan->parallelism.pp, plan->parallelism.cp, plan->ep);
     }
     for (uint32_t i = 0; i < plan->layers_count; i++) {
         if (plan->layers[i].recompute == REDCO_RECOMPUTE_MLP) {
@@ -37,9 +37,9 @@ redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place,
         return redco_fail(err, REDCO_EVALUE, place, "is for %llu ranks, but the world has %llu",
                           (unsigned long long)redco_plan_gpus(plan), (unsigned long long)ranks);
     }
-    if (plan->micro_batches == 0 || plan->micro_batches > UINT32_MAX) {
+    if (plan->parallelism.micro_batches == 0 || plan->parallelism.micro_batches > UINT32_MAX) {
         return redco_fail(err, REDCO_EVALUE, place, "%llu micro-batches; 1 to %u are run",
-                          (unsigned long long)plan->micro_batches, UINT32_MAX);
+                          (unsigned long long)plan->parallelism.micro_batches, UINT32_MAX);
     }
     return REDCO_OK;
 }
@@ -86,8 +86,8 @@ static redco_status partition(redco_trainer *t, const redco_task_graph *built, r
                                              .rank = t->at.tp,
                                              .inputs = inputs,
                                              .input_count = (uint32_t)count,
-                                             .sequence_parallel = t->plan->sequence_parallel,
-                                             .batch = t->plan->micro_batch,
+                                             .sequence_parallel = t->plan->parallelism.sequence_parallel,
+                                             .batch = t->plan->parallelism.micro_batch,
                                              .sequences = &length,
                                              .sequence_count = 1};
     st = redco_partition(built->graph, wanted, t->output_count, &options, &t->graph, t->outputs, err);
@@ -100,7 +100,7 @@ out:
 /* Micro-batches of a step, all replicas'. */
 static uint32_t replica_micro_batches(const redco_plan *plan)
 {
-    return (uint32_t)(plan->global_batch / plan->micro_batch);
+    return (uint32_t)(plan->global_batch / plan->parallelism.micro_batch);
 }
 
 static redco_status build(redco_trainer *t, redco_error *err)
@@ -141,7 +141,7 @@ static redco_recompute policy(void *context, const char *layer)
 static redco_status recompute(redco_trainer *t, redco_error *err)
 {
     const uint32_t count = t->output_count;
-    const redco_recompute_options options = {policy, t, t->plan->sequence_parallel && t->mesh.tp > 1};
+    const redco_recompute_options options = {policy, t, t->plan->parallelism.sequence_parallel && t->mesh.tp > 1};
     redco_graph *graph = NULL;
     redco_value *const outputs = calloc(count, sizeof *outputs);
     if (outputs == NULL) { return no_memory(t, err); }
@@ -203,8 +203,8 @@ static redco_status feed(void *context, uint32_t micro_batch, const void **data_
                                      .micro_batch = micro_batch,
                                      .dp_rank = redco_replica_at(t->mesh, t->at),
                                      .dp_ranks = (uint32_t)redco_mesh_ranks(t->mesh.dp),
-                                     .micro_batches = t->plan->micro_batches,
-                                     .sequences = t->plan->micro_batch};
+                                     .micro_batches = t->plan->parallelism.micro_batches,
+                                     .sequences = t->plan->parallelism.micro_batch};
     for (size_t i = 0; i < t->task->input_count; i++) { data_out[i] = t->fed[i]; }
     data_out[t->task->input_count] = t->key;
     return redcoi_subject_batch(&t->subject, &place, t->fed, t->key, err);
@@ -384,7 +384,7 @@ void redco_trainer_free(redco_trainer *t)
 redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, redco_error *err)
 {
     const double begin_s = now_s(CLOCK_MONOTONIC), used_s = now_s(CLOCK_PROCESS_CPUTIME_ID);
-    const double scale = 1.0 / ((double)t->plan->micro_batches * (double)redco_mesh_ranks(t->mesh.dp));
+    const double scale = 1.0 / ((double)t->plan->parallelism.micro_batches * (double)redco_mesh_ranks(t->mesh.dp));
     redco_schedule_step step;
     /* Gradients of one rank alone, of weights of which it has a part, would lead anywhere: weights stay as they are. */
     const double rate = t->replay ? 0.0 : redco_rate_at(&t->options.schedule, t->options.learning_rate, t->step + 1);

@@ -174,13 +174,13 @@ void redco_answer_free(redco_answer *answer)
 
 static json_t *inside_json(const redco_candidate *inside)
 {
-    const redco_parallelism *const s = &inside->parallelism;
-    json_t *const json =
-        json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:f,s:f}", "tp", (json_int_t)s->tp, "sequence_parallel",
-                  s->sequence_parallel, "pp", (json_int_t)s->pp, "pp_chunks", (json_int_t)redco_parallelism_chunks(s),
-                  "cp", (json_int_t)s->cp, "micro_batch", (json_int_t)s->micro_batch, "step_s",
-                  inside->prediction.step_s, "tokens_per_s_per_gpu", inside->prediction.tokens_per_s_per_gpu);
-    if (s->cp > 1) { (void)json_object_set_new(json, "cp_type", json_string(redco_cp_type_words[s->cp_type])); }
+    json_t *const json = json_object();
+    redco_parallelism shown = inside->parallelism;
+    shown.chunks = redco_parallelism_chunks(&shown);
+    (void)redco_parallelism_write(&shown, "tp sequence_parallel pp pp_chunks cp micro_batch", json);
+    (void)json_object_set_new(json, "step_s", json_real(inside->prediction.step_s));
+    (void)json_object_set_new(json, "tokens_per_s_per_gpu", json_real(inside->prediction.tokens_per_s_per_gpu));
+    (void)redco_parallelism_write(&shown, "cp_type", json);
     return json;
 }
 

@@ -211,19 +211,13 @@ static bool copy_setting(redco_plan *plan, const redco_parallelism *parallelism,
 {
     const redco_pipeline pipeline = redco_parallelism_pipeline(parallelism);
     plan->engine = *engine;
-    plan->tp = parallelism->tp;
-    plan->pp = parallelism->pp;
-    plan->pp_chunks = redco_parallelism_chunks(parallelism);
-    plan->sequence_parallel = parallelism->sequence_parallel;
-    plan->cp = parallelism->cp;
-    plan->cp_type = parallelism->cp_type;
-    plan->dp = parallelism->dp;
-    plan->secondary = parallelism->secondary;
-    plan->micro_batch = parallelism->micro_batch;
-    plan->micro_batches = parallelism->micro_batches;
-    plan->scheme = parallelism->scheme;
-    plan->schedule = parallelism->pp > 1 ? parallelism->schedule : REDCO_PIPELINE_1F1B;
-    plan->group = parallelism->pp > 1 ? parallelism->group : 0;
+    plan->parallelism = *parallelism;
+    plan->parallelism.split = NULL;
+    plan->parallelism.chunks = redco_parallelism_chunks(parallelism);
+    if (parallelism->pp <= 1) {
+        plan->parallelism.schedule = REDCO_PIPELINE_1F1B;
+        plan->parallelism.group = 0;
+    }
     if (parallelism->split == NULL || parallelism->pp <= 1) { return true; }
     plan->split_count = redco_pipeline_positions(pipeline.kind, pipeline.stages, pipeline.chunks);
     plan->split = malloc(plan->split_count * sizeof *plan->split);

@@ -32,7 +32,7 @@ static redco_status fill_redcoast(redco_plan *plan, const redco_model *model, re
     redco_status st = REDCO_OK;
     if ((st = redco_rules_tree_from_model(model, false, &tree, err)) != REDCO_OK) { goto out; }
     const size_t count = redco_rules_tree_params(tree, &params);
-    if ((st = redco_rules_decide(params, count, plan->tp, &rules, err)) != REDCO_OK) { goto out; }
+    if ((st = redco_rules_decide(params, count, plan->parallelism.tp, &rules, err)) != REDCO_OK) { goto out; }
     if (!copy_rules(plan, rules)) { st = redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
 out:
     redco_rules_free(rules);
@@ -71,7 +71,7 @@ redco_status redcoi_fill_rules(redco_plan *plan, const redco_inputs *inputs, red
 {
     plan->tp_placement = strdup(redco_tp_placement_words[placement]);
     if (plan->tp_placement == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    if (plan->tp == 1) { return REDCO_OK; /* nothing is split */ }
+    if (plan->parallelism.tp == 1) { return REDCO_OK; /* nothing is split */ }
     return placement == REDCO_TP_MILP ? fill_program(plan, inputs, err) : fill_redcoast(plan, inputs->model, err);
 }
 
@@ -82,9 +82,9 @@ static void add_levels(const redco_plan *plan, const redco_plan_layers *row, dou
                        redco_placement_level levels[3])
 {
     const double element_bytes = plan->precision == REDCO_FP32 ? 4.0 : 2.0;
-    const double bytes =
-        scale * element_bytes * params * (row->last_layer - row->first_layer + 1.0) / ((double)plan->tp * plan->pp);
-    const double micro_batches = (double)plan->micro_batches;
+    const double bytes = scale * element_bytes * params * (row->last_layer - row->first_layer + 1.0) /
+                         ((double)plan->parallelism.tp * plan->parallelism.pp);
+    const double micro_batches = (double)plan->parallelism.micro_batches;
     const redco_mesh p = row->shards.parameters;
     const redco_mesh g = row->shards.gradients;
     const redco_parallel parallel = redco_plan_parallel(plan);
@@ -108,14 +108,17 @@ static uint32_t add_stage_levels(const redco_plan *plan, const redco_model *mode
     const redco_parallel parallel = redco_plan_parallel(plan);
     const uint32_t each = redco_parallel_nodes_each(&parallel, false);
     uint32_t count = 0;
-    if (plan->pp > 1) {
-        const double bytes = scale * element_bytes * (double)plan->params / ((double)plan->tp * plan->pp);
-        levels[count++] = (redco_placement_level){.nodes = each * plan->dp.nodes, .bytes = (uint64_t)(2.0 * bytes)};
+    if (plan->parallelism.pp > 1) {
+        const double bytes =
+            scale * element_bytes * (double)plan->params / ((double)plan->parallelism.tp * plan->parallelism.pp);
+        levels[count++] =
+            (redco_placement_level){.nodes = each * plan->parallelism.dp.nodes, .bytes = (uint64_t)(2.0 * bytes)};
     }
     if (each > 1) {
-        const double tokens = (double)plan->micro_batches * plan->micro_batch * plan->seq_len;
-        const double layers = (double)plan->model_layers / plan->pp;
-        const double bytes = scale * element_bytes * 6.0 * tokens * layers * dims->kv_heads * dims->head_dim / plan->tp;
+        const double tokens = (double)plan->parallelism.micro_batches * plan->parallelism.micro_batch * plan->seq_len;
+        const double layers = (double)plan->model_layers / plan->parallelism.pp;
+        const double bytes =
+            scale * element_bytes * 6.0 * tokens * layers * dims->kv_heads * dims->head_dim / plan->parallelism.tp;
         levels[count++] = (redco_placement_level){.nodes = each, .bytes = (uint64_t)bytes};
     }
     return count;
@@ -125,10 +128,10 @@ static uint32_t add_stage_levels(const redco_plan *plan, const redco_model *mode
 static double placement_scale(const redco_plan *plan)
 {
     const double most_bytes = 0x1p60;
-    const double tokens = (double)plan->micro_batches * plan->micro_batch * plan->seq_len;
-    const double states = 6.0 * (double)plan->micro_batches * 4.0 * (double)plan->params * plan->nodes;
+    const double tokens = (double)plan->parallelism.micro_batches * plan->parallelism.micro_batch * plan->seq_len;
+    const double states = 6.0 * (double)plan->parallelism.micro_batches * 4.0 * (double)plan->params * plan->nodes;
     const double bytes =
-        plan->cp > 1 ? states * (1.0 + tokens) : states; /* keys and values are narrower than weights */
+        plan->parallelism.cp > 1 ? states * (1.0 + tokens) : states; /* keys and values are narrower than weights */
     return bytes > most_bytes ? most_bytes / bytes : 1.0;
 }
 
@@ -153,7 +156,7 @@ static redco_status solve_placement(const redco_plan *plan, const redco_inputs *
 /* The order that the search priced; none where every rank takes the GPU of its own number. */
 static redco_status fill_gpu_order(redco_plan *plan, const redco_machine *machine, redco_error *err)
 {
-    const redco_gpu_order *order = redco_machine_order(machine, plan->tp);
+    const redco_gpu_order *order = redco_machine_order(machine, plan->parallelism.tp);
     bool own = true;
     for (uint32_t i = 0; order != NULL && i < machine->gpus_per_node; i++) { own = own && order->gpus[i] == i; }
     if (own) { return REDCO_OK; }

@@ -93,7 +93,7 @@ static redco_status check_strategy(const redco_plan *plan, const char *name, red
             s->optimizer.gpus, s->optimizer.nodes, grid.gpus, grid.nodes);
     }
     const redco_mesh second = redco_strategy_secondary(strategy, grid);
-    if (redco_mesh_equal(plan->secondary, second)) { return REDCO_OK; }
+    if (redco_mesh_equal(plan->parallelism.secondary, second)) { return REDCO_OK; }
     return redcoi_refuse(name, "/strategy", err, "is \"%s\", which has %s copy of the parameters (/mesh/secondary)",
                          plan->strategy, second.gpus > 0 ? "one node's second" : "no second");
 }
@@ -247,23 +247,15 @@ static redco_status check_filled(const redco_plan *plan, const char *name, const
     }
     memcpy(again->layers, plan->layers, plan->layers_count * sizeof *again->layers);
     again->layers_count = plan->layers_count;
-    again->tp = plan->tp;
-    again->pp = plan->pp;
-    again->pp_chunks = plan->pp_chunks;
-    again->cp = plan->cp;
-    again->cp_type = plan->cp_type;
-    again->dp = plan->dp;
+    again->parallelism = plan->parallelism;
     again->gpus_per_node = plan->gpus_per_node;
     again->nodes = plan->nodes;
     again->params = plan->params;
     again->model_layers = plan->model_layers;
     again->seq_len = plan->seq_len;
     again->precision = plan->precision;
-    again->micro_batch = plan->micro_batch;
-    again->micro_batches = plan->micro_batches;
     again->global_batch = plan->global_batch;
     again->overlap = plan->overlap;
-    again->sequence_parallel = plan->sequence_parallel;
     again->bucket_bytes = plan->bucket_bytes;
     again->engine = plan->engine;
     if ((st = redcoi_plan_placement(plan, name, &placement, err)) == REDCO_OK &&

@@ -38,20 +38,9 @@ redco_workload redcoi_plan_workload(const redco_plan *plan)
 
 redco_parallelism redcoi_plan_setting(const redco_plan *plan)
 {
-    return (redco_parallelism){.tp = plan->tp,
-                               .pp = plan->pp,
-                               .cp = plan->cp,
-                               .cp_type = plan->cp_type,
-                               .chunks = plan->pp_chunks,
-                               .schedule = plan->schedule,
-                               .group = plan->group,
-                               .split = plan->split,
-                               .sequence_parallel = plan->sequence_parallel,
-                               .micro_batch = plan->micro_batch,
-                               .micro_batches = plan->micro_batches,
-                               .dp = plan->dp,
-                               .scheme = plan->scheme,
-                               .secondary = plan->secondary};
+    redco_parallelism parallelism = plan->parallelism;
+    parallelism.split = plan->split;
+    return parallelism;
 }
 
 redco_status redcoi_check_profile(const redco_plan *plan, const char *name, const redco_comm *comm, redco_error *err)

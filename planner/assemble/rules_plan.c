@@ -61,7 +61,7 @@ redco_status redcoi_apply_user_rules(redco_plan *plan, const redco_inputs *input
 {
     redco_rules *rules = NULL;
     if (inputs->tp_rules == NULL) { return REDCO_OK; }
-    redco_status st = decide(inputs->model, plan->tp, inputs->tp_rules, &rules, err);
+    redco_status st = decide(inputs->model, plan->parallelism.tp, inputs->tp_rules, &rules, err);
     if (st == REDCO_OK) { st = replace_rules(plan, rules, err); }
     redco_rules_free(rules);
     return st;
@@ -78,7 +78,7 @@ static redco_status rules_of_plan(const redco_plan *plan, const char *name, cons
     char place[512];
     redco_rules *rules = NULL;
     (void)snprintf(place, sizeof place, "%.470s:/tensor_parallel/rules", name);
-    if (plan->tp == 1) {
+    if (plan->parallelism.tp == 1) {
         return plan->rules_count == 0
                    ? REDCO_OK
                    : redco_fail(err, REDCO_EVALUE, place, "has %u rules, but tp = 1 splits nothing", plan->rules_count);
@@ -89,7 +89,7 @@ static redco_status rules_of_plan(const redco_plan *plan, const char *name, cons
         list[i] = (redco_user_rule){.match = plan->rules[i].match, .dim = plan->rules[i].dim};
     }
     redco_status st = redco_user_rules_create(list, plan->rules_count, REDCO_USER_REPLACE, place, user_out, err);
-    if (st == REDCO_OK) { st = decide(model, plan->tp, *user_out, &rules, err); }
+    if (st == REDCO_OK) { st = decide(model, plan->parallelism.tp, *user_out, &rules, err); }
     redco_rules_free(rules);
     free(list);
     return st;

@@ -120,15 +120,15 @@ static void compare_meshes(struct differences *d, const redcoi_context *context)
     differ_mesh(d, "parameters", redcoi_regrid(plan, planned->parameters, grid), made->parameters);
     differ_mesh(d, "gradients", redcoi_regrid(plan, planned->gradients, grid), made->gradients);
     differ_mesh(d, "optimizer", redcoi_regrid(plan, planned->optimizer, grid), made->optimizer);
-    differ_mesh(d, "secondary copy", plan->secondary, offer->parallelism.secondary);
-    if (plan->cp > 1 && redco_mesh_ranks(made->optimizer) > 1) {
+    differ_mesh(d, "secondary copy", plan->parallelism.secondary, offer->parallelism.secondary);
+    if (plan->parallelism.cp > 1 && redco_mesh_ranks(made->optimizer) > 1) {
         static const char *const over[] = {"over data-parallel ranks", "over data- and context-parallel ranks"};
         differ(d, "shards", over[context->reopened->workload.engine.shard_over_cp], true, "%s",
                over[offer->engine.shard_over_cp]);
     }
     if (!redco_mesh_equal(made->optimizer, made->parameters) ||
         !redco_mesh_equal(planned->optimizer, planned->parameters)) {
-        differ(d, "scheme", redco_scheme_words[plan->scheme], true, "%s",
+        differ(d, "scheme", redco_scheme_words[plan->parallelism.scheme], true, "%s",
                redco_scheme_words[offer->parallelism.scheme]);
     }
 }
@@ -232,17 +232,17 @@ static void compare(struct differences *d, const redcoi_context *context)
     const redcoi_offer *offer = context->offer;
     char text[80];
     char made[80];
-    differ_number(d, "tp", plan->tp, offer->parallelism.tp);
-    differ_number(d, "pp", plan->pp, offer->parallelism.pp);
+    differ_number(d, "tp", plan->parallelism.tp, offer->parallelism.tp);
+    differ_number(d, "pp", plan->parallelism.pp, offer->parallelism.pp);
     compare_pipelines(d, context);
-    differ_number(d, "cp", plan->cp, offer->parallelism.cp);
-    if (plan->cp > 1 && offer->parallelism.cp > 1) {
-        differ(d, "exchange of context parallelism", redco_cp_type_words[plan->cp_type], true, "%s",
+    differ_number(d, "cp", plan->parallelism.cp, offer->parallelism.cp);
+    if (plan->parallelism.cp > 1 && offer->parallelism.cp > 1) {
+        differ(d, "exchange of context parallelism", redco_cp_type_words[plan->parallelism.cp_type], true, "%s",
                redco_cp_type_words[offer->parallelism.cp_type]);
     }
-    differ_number(d, "micro-batch", plan->micro_batch, offer->parallelism.micro_batch);
-    if (plan->tp > 1 || offer->parallelism.tp > 1) {
-        differ(d, "sequence parallelism", plan->sequence_parallel ? "on" : "off", true, "%s",
+    differ_number(d, "micro-batch", plan->parallelism.micro_batch, offer->parallelism.micro_batch);
+    if (plan->parallelism.tp > 1 || offer->parallelism.tp > 1) {
+        differ(d, "sequence parallelism", plan->parallelism.sequence_parallel ? "on" : "off", true, "%s",
                offer->parallelism.sequence_parallel ? "on" : "off");
         differ(d, "tensor-parallel layout", redco_tp_placement_words[context->reopened->tp_placement], true, "%s",
                redco_tp_placement_words[offer->tp_placement]);
@@ -252,17 +252,11 @@ static void compare(struct differences *d, const redcoi_context *context)
            recompute_text(offer->layers, offer->count, made, sizeof made));
     compare_overlap(d, context);
     compare_engine(d, context);
-    if (plan->cp > 1 && offer->parallelism.cp > 1) {
+    if (plan->parallelism.cp > 1 && offer->parallelism.cp > 1) {
         differ_flag(d, "halves of sequences zigzag", !context->reopened->workload.engine.contiguous_context,
                     !offer->engine.contiguous_context);
     }
     compare_gpu_order(d, context);
-}
-
-static json_t *mesh_json(redco_mesh mesh)
-{
-    if (mesh.gpus == 0) { return json_null(); }
-    return json_pack("{s:I,s:I}", "gpus", (json_int_t)mesh.gpus, "nodes", (json_int_t)mesh.nodes);
 }
 
 static json_t *sharding_json(const redcoi_offer *offer)
@@ -272,9 +266,9 @@ static json_t *sharding_json(const redcoi_offer *offer)
         const redco_plan_layers *row = &offer->layers[i];
         (void)json_array_append_new(rows, json_pack("{s:s,s:[I,I],s:o,s:o,s:o,s:s}", "class", row->class_name, "layers",
                                                     (json_int_t)row->first_layer, (json_int_t)row->last_layer,
-                                                    "parameters", mesh_json(row->shards.parameters), "gradients",
-                                                    mesh_json(row->shards.gradients), "optimizer",
-                                                    mesh_json(row->shards.optimizer), "recompute",
+                                                    "parameters", redco_mesh_json(row->shards.parameters), "gradients",
+                                                    redco_mesh_json(row->shards.gradients), "optimizer",
+                                                    redco_mesh_json(row->shards.optimizer), "recompute",
                                                     redco_recompute_words[row->recompute]));
     }
     return rows;
@@ -290,13 +284,12 @@ static json_t *exported_json(const redcoi_offer *offer)
             (void)json_array_append_new(overlap, json_string(redco_overlap_words[i]));
         }
     }
-    json_t *json =
-        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:s,s:b,s:o,s:o}", "tp", (json_int_t)s->tp, "pp", (json_int_t)s->pp,
-                  "pp_chunks", (json_int_t)offer->parallelism.chunks, "cp", (json_int_t)s->cp, "micro_batch",
-                  (json_int_t)s->micro_batch, "micro_batches", (json_int_t)s->micro_batches, "dp", mesh_json(s->dp),
-                  "secondary", mesh_json(s->secondary), "scheme", redco_scheme_words[s->scheme], "sequence_parallel",
-                  offer->parallelism.sequence_parallel, "overlap", overlap, "sharding", sharding_json(offer));
-    if (s->cp > 1) { (void)json_object_set_new(json, "cp_type", json_string(redco_cp_type_words[s->cp_type])); }
+    json_t *const json = json_object();
+    (void)redco_parallelism_write(
+        s, "tp pp pp_chunks cp micro_batch micro_batches dp secondary scheme sequence_parallel", json);
+    (void)json_object_set_new(json, "overlap", overlap);
+    (void)json_object_set_new(json, "sharding", sharding_json(offer));
+    (void)redco_parallelism_write(s, "cp_type", json);
     (void)json_object_set_new(json, "predicted",
                               json_pack("{s:f,s:f,s:I,s:I}", "step_s", p->step_s, "tokens_per_s_per_gpu",
                                         p->tokens_per_s_per_gpu, "memory_bytes", (json_int_t)p->total_bytes,

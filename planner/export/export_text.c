@@ -45,7 +45,9 @@ redco_parallelism redcoi_sharded(const redco_plan *plan, const redco_parallelism
 
 redco_mesh redcoi_regrid(const redco_plan *plan, redco_mesh mesh, redco_mesh grid)
 {
-    return plan->cp > 1 && redco_mesh_ranks(mesh) > 1 && redco_mesh_equal(mesh, redco_plan_grid(plan)) ? grid : mesh;
+    return plan->parallelism.cp > 1 && redco_mesh_ranks(mesh) > 1 && redco_mesh_equal(mesh, redco_plan_grid(plan))
+               ? grid
+               : mesh;
 }
 
 redco_parallelism redcoi_offer_sharded(const redcoi_context *context)

@@ -177,7 +177,7 @@ static json_t *tensor_json(const redcoi_context *context)
     const redco_plan *plan = context->plan;
     const redcoi_offer *offer = context->offer;
     json_t *rules = json_array();
-    for (uint32_t i = 0; i < plan->rules_count && offer->parallelism.tp == plan->tp; i++) {
+    for (uint32_t i = 0; i < plan->rules_count && offer->parallelism.tp == plan->parallelism.tp; i++) {
         const redco_plan_rule *rule = &plan->rules[i];
         (void)json_array_append_new(rules, json_pack("{s:s,s:o,s:I,s:I}", "match", rule->match, "dim",
                                                      rule->dim < 0 ? json_null() : json_integer((json_int_t)rule->dim),
@@ -252,10 +252,10 @@ static void add_notes(const redcoi_context *context)
         redcoi_note(context, "fully_shard() reduces gradients unit by unit: the plan's buckets of %.3g GB are not used",
                     (double)context->plan->bucket_bytes / 1e9);
     }
-    if (offer->parallelism.tp != context->plan->tp) {
+    if (offer->parallelism.tp != context->plan->parallelism.tp) {
         redcoi_note(context,
                     "the plan's tensor-parallel rules are for tp %u: redco-rules --shards %u has those for tp %u",
-                    context->plan->tp, offer->parallelism.tp, offer->parallelism.tp);
+                    context->plan->parallelism.tp, offer->parallelism.tp, offer->parallelism.tp);
     }
     if (context->plan->hosts_count > 0) {
         redcoi_note(context, "NODE_RANK is a host's place in \"hosts\", MASTER_ADDR the first of them");

@@ -118,7 +118,7 @@ static void finder_close(struct finder *f)
 
 static bool has_sequence_parallel(const struct finder *f)
 {
-    return f->plan->sequence_parallel && f->ability->sequence_parallel;
+    return f->plan->parallelism.sequence_parallel && f->ability->sequence_parallel;
 }
 
 /* The plan's schedule, chunks, group and split where degrees and framework allow them; else 1F1B of one chunk. */
@@ -481,16 +481,17 @@ static bool can_express(const struct finder *f, const redco_parallelism *paralle
     const redco_plan *plan = f->plan;
     redco_parallelism laid_out = *parallelism;
     set_pipeline(f, &laid_out);
-    bool expressed = (plan->pp == 1 || ability->pipeline) && (plan->cp == 1 || ability->context_parallel) &&
-                     (plan->tp == 1 || !plan->sequence_parallel || ability->sequence_parallel) &&
-                     can_recompute(f, f->planned, &laid_out);
+    bool expressed =
+        (plan->parallelism.pp == 1 || ability->pipeline) && (plan->parallelism.cp == 1 || ability->context_parallel) &&
+        (plan->parallelism.tp == 1 || !plan->parallelism.sequence_parallel || ability->sequence_parallel) &&
+        can_recompute(f, f->planned, &laid_out);
     *overlap_out = REDCO_OVERLAP_ALL;
     for (uint32_t i = 0; i < plan->layers_count && expressed; i++) {
         const redco_shards moved = regrid_all(plan, plan->layers[i].shards, parallelism->dp), *shards = &moved;
         const uint32_t traffic = redcoi_traffic(parallelism, shards);
         expressed = redco_mesh_nests(shards->optimizer, parallelism->dp) && ability->can_shard(parallelism, shards) &&
                     (ability->layerwise || redco_shards_equal(plan->layers[i].shards, plan->layers[0].shards)) &&
-                    (!ability->scheme_fixed || plan->scheme == ability->scheme ||
+                    (!ability->scheme_fixed || plan->parallelism.scheme == ability->scheme ||
                      redco_mesh_equal(shards->optimizer, shards->parameters));
         /* without traffic, the overlap stays the plan's */
         *overlap_out &= (ability->overlap(parallelism, shards, plan->overlap) & traffic) | (plan->overlap & ~traffic);
@@ -514,7 +515,7 @@ redco_status redcoi_offer_plan(const redcoi_ability *ability, const redco_plan *
     const redco_parallelism sharded = redcoi_sharded(plan, &reopened->parallelism, &offer.engine);
     if (!can_express(&f, &sharded, &overlap)) { goto out; }
     offer.overlap = overlap;
-    offer.parallelism.sequence_parallel = plan->sequence_parallel;
+    offer.parallelism.sequence_parallel = plan->parallelism.sequence_parallel;
     offer.count = plan->layers_count;
     offer.assignment_count = reopened->assignment_count;
     offer.assignments = calloc(offer.assignment_count, sizeof *offer.assignments);

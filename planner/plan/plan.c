@@ -11,7 +11,6 @@ const char *const redco_recompute_words[] = {"none", "selective", "mlp", "full",
 const char redco_half_word[] = "half";
 const char *const redco_precision_words[] = {"bf16", "fp16", "fp32", NULL};
 const char *const redco_gemm_format_words[] = {"", "fp8", "mxfp8", "nvfp4", NULL};
-const char *const redco_scheme_words[] = {"inter-tensor", "intra-tensor", NULL};
 const char *const redco_overlap_words[] = {"ag_rs", "ar", "bc", "tp", NULL};
 
 #define SECONDS(group, key, member)                                                                                    \
@@ -76,12 +75,12 @@ redco_parallel redco_plan_parallel(const redco_plan *plan)
 {
     return (redco_parallel){.nodes = plan->nodes,
                             .gpus_per_node = plan->gpus_per_node,
-                            .tp = plan->tp,
-                            .cp = plan->cp,
-                            .pp = plan->pp,
-                            .dp = plan->dp,
+                            .tp = plan->parallelism.tp,
+                            .cp = plan->parallelism.cp,
+                            .pp = plan->parallelism.pp,
+                            .dp = plan->parallelism.dp,
                             .states_over_cp = plan->engine.shard_over_cp,
-                            .cp_type = plan->cp_type};
+                            .cp_type = plan->parallelism.cp_type};
 }
 
 redco_mesh redcoi_plan_expert_replicas(const redco_plan *plan)
@@ -104,7 +103,7 @@ redco_plan *redco_plan_new(void)
 {
     redco_plan *plan = calloc(1, sizeof *plan);
     if (plan != NULL) {
-        plan->pp = plan->pp_chunks = plan->cp = plan->ep = 1;
+        plan->parallelism.pp = plan->parallelism.chunks = plan->parallelism.cp = plan->ep = 1;
         plan->hosts_per_node = 1;
         (void)snprintf(plan->engine.name, sizeof plan->engine.name, "amsp");
     }

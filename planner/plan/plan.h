@@ -5,6 +5,7 @@
 #define REDCO_PLAN_H
 
 #include "costmodel/engines/engine.h"
+#include "costmodel/schedules/dimensions.h"
 #include "topology/base/json.h"
 #include "topology/base/status.h"
 #include "topology/ranks/parallel.h"
@@ -85,23 +86,16 @@ typedef struct redco_plan {
     json_t *calibration;                           /**< from redco_calibration_describe() */
     uint32_t seq_len;
     uint64_t global_batch;
-    uint32_t micro_batch;
-    uint64_t micro_batches;
     redco_precision precision;
     redco_engine engine;     /**< every trait; plans without one are of AMSP's engine. */
     char engine_reason[256]; /**< why this engine; "" = not known */
-    redco_scheme scheme;
     uint32_t overlap;
-    bool sequence_parallel, mfu_causal;
+    bool mfu_causal;
     uint64_t bucket_bytes;
-    uint32_t tp, pp, cp, ep;      /**< ep is 1 in version 1 */
-    redco_cp_type cp_type;        /**< where cp > 1; plans of before it was kept: p2p */
-    uint32_t pp_chunks;           /**< model chunks of a pipeline stage: more than 1 are interleaved */
-    redco_pipeline_kind schedule; /**< the pipeline's; 1F1B with several chunks is interleaved */
-    uint32_t group;               /**< micro-batches that a chunk takes one after the other; 0: as few as can be */
-    uint32_t *split;              /**< blocks of each position, split_count of them (stages.h); NULL: equal shares */
+    redco_parallelism parallelism; /**< chunks at least 1; split NULL: it is the next member */
+    uint32_t *split;               /**< blocks of each position, split_count of them (stages.h); NULL: equal shares */
     uint32_t split_count;
-    redco_mesh dp, secondary; /**< secondary 0x0 = none */
+    uint32_t ep; /**< 1 in version 1 */
     redco_plan_layers *layers;
     uint32_t layers_count;
     char *tp_placement; /**< "rules", "milp", "user", "paired" */
@@ -163,7 +157,6 @@ const char *redco_recompute_word(redco_recompute recompute, bool half);
 /** The words of plan files and command lines, NULL-terminated, indexed by the enums; overlap by bit number. */
 extern const char *const redco_recompute_words[];
 extern const char *const redco_precision_words[];
-extern const char *const redco_scheme_words[];
 extern const char *const redco_overlap_words[];
 
 #ifdef __cplusplus

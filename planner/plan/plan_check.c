@@ -38,30 +38,32 @@ static redco_status check_mesh(const struct check *check)
 {
     const redco_plan *plan = check->plan;
     const uint64_t gpus = redco_plan_gpus(plan);
-    const uint64_t model = times(times(times(plan->tp, plan->pp), plan->cp), plan->ep);
-    const uint64_t ranks = times(model, redco_mesh_ranks(plan->dp));
+    const uint64_t model =
+        times(times(times(plan->parallelism.tp, plan->parallelism.pp), plan->parallelism.cp), plan->ep);
+    const uint64_t ranks = times(model, redco_mesh_ranks(plan->parallelism.dp));
     if (ranks != gpus) {
         return refuse(check, "/mesh",
                       "tp %u x pp %u x cp %u x dp %ux%u make %llu ranks, but the cluster has %u x %u = %llu GPUs",
-                      plan->tp, plan->pp, plan->cp, plan->dp.gpus, plan->dp.nodes, (unsigned long long)ranks,
-                      plan->nodes, plan->gpus_per_node, (unsigned long long)gpus);
+                      plan->parallelism.tp, plan->parallelism.pp, plan->parallelism.cp, plan->parallelism.dp.gpus,
+                      plan->parallelism.dp.nodes, (unsigned long long)ranks, plan->nodes, plan->gpus_per_node,
+                      (unsigned long long)gpus);
     }
     const redco_parallel p = redco_plan_parallel(plan);
     const redco_node_fit fit = redco_parallel_node_fit(&p);
-    if (fit != REDCO_FITS_NODES && times(plan->tp, plan->cp) > plan->gpus_per_node) {
+    if (fit != REDCO_FITS_NODES && times(plan->parallelism.tp, plan->parallelism.cp) > plan->gpus_per_node) {
         return refuse(check, "/mesh/cp", "tp %u x cp %u must be whole nodes of %u GPUs, one data-parallel rank in each",
-                      plan->tp, plan->cp, plan->gpus_per_node);
+                      plan->parallelism.tp, plan->parallelism.cp, plan->gpus_per_node);
     }
-    if (fit != REDCO_FITS_NODES && plan->cp > 1) {
+    if (fit != REDCO_FITS_NODES && plan->parallelism.cp > 1) {
         return refuse(check, "/mesh/dp/gpus", "tp %u x cp %u x %u data-parallel GPUs must divide the %u GPUs of a node",
-                      plan->tp, plan->cp, plan->dp.gpus, plan->gpus_per_node);
+                      plan->parallelism.tp, plan->parallelism.cp, plan->parallelism.dp.gpus, plan->gpus_per_node);
     }
-    if (fit != REDCO_FITS_NODES || plan->gpus_per_node % plan->tp != 0) {
+    if (fit != REDCO_FITS_NODES || plan->gpus_per_node % plan->parallelism.tp != 0) {
         return refuse(check, "/mesh/dp/gpus", "tp %u x %u data-parallel GPUs must divide the %u GPUs of a node",
-                      plan->tp, plan->dp.gpus, plan->gpus_per_node);
+                      plan->parallelism.tp, plan->parallelism.dp.gpus, plan->gpus_per_node);
     }
-    if (plan->pp > plan->model_layers) {
-        return refuse(check, "/mesh/pp", "%u stages are more than the %u layers of the model", plan->pp,
+    if (plan->parallelism.pp > plan->model_layers) {
+        return refuse(check, "/mesh/pp", "%u stages are more than the %u layers of the model", plan->parallelism.pp,
                       plan->model_layers);
     }
     const char *pointer = NULL;
@@ -69,10 +71,11 @@ static redco_status check_mesh(const struct check *check)
     if (redcoi_plan_check_pipeline(plan, &pointer, &why) != REDCO_OK) {
         return refuse(check, pointer, "%s: %s", why.place, why.text);
     }
-    if (plan->seq_len % plan->cp != 0) {
-        return refuse(check, "/mesh/cp", "%u does not divide the sequence of %u tokens", plan->cp, plan->seq_len);
+    if (plan->seq_len % plan->parallelism.cp != 0) {
+        return refuse(check, "/mesh/cp", "%u does not divide the sequence of %u tokens", plan->parallelism.cp,
+                      plan->seq_len);
     }
-    const redco_mesh second = plan->secondary;
+    const redco_mesh second = plan->parallelism.secondary;
     const redco_mesh grid = redco_plan_grid(plan);
     if (second.gpus != 0 && !redco_mesh_nests(second, grid)) {
         return refuse(check, "/mesh/secondary", "%ux%u does not divide dp %ux%u", second.gpus, second.nodes, grid.gpus,
@@ -84,13 +87,13 @@ static redco_status check_mesh(const struct check *check)
 static redco_status check_batch(const struct check *check)
 {
     const redco_plan *plan = check->plan;
-    const uint64_t ranks = redco_mesh_ranks(plan->dp);
-    const uint64_t made = times(times(plan->micro_batches, plan->micro_batch), ranks);
+    const uint64_t ranks = redco_mesh_ranks(plan->parallelism.dp);
+    const uint64_t made = times(times(plan->parallelism.micro_batches, plan->parallelism.micro_batch), ranks);
     if (made == plan->global_batch) { return REDCO_OK; }
     return refuse(check, "/workload/micro_batches",
                   "%llu micro-batches x %u sequences x %llu data-parallel ranks = %llu, but global_batch is %llu",
-                  (unsigned long long)plan->micro_batches, plan->micro_batch, (unsigned long long)ranks,
-                  (unsigned long long)made, (unsigned long long)plan->global_batch);
+                  (unsigned long long)plan->parallelism.micro_batches, plan->parallelism.micro_batch,
+                  (unsigned long long)ranks, (unsigned long long)made, (unsigned long long)plan->global_batch);
 }
 
 /* AMSP (arXiv 2311.00257), section IV-B: a rank holds gradients and optimizer states of parameters that it holds. */

@@ -12,11 +12,6 @@ static const char *memory_verdict(const redco_plan_predicted *p)
     return p->total_bytes <= p->capacity_bytes + p->uncertain_bytes ? "may not fit" : "does not fit";
 }
 
-static json_t *mesh_json(redco_mesh mesh)
-{
-    return json_pack("{s:I,s:I}", "gpus", (json_int_t)mesh.gpus, "nodes", (json_int_t)mesh.nodes);
-}
-
 /* New reference; an absent value is an empty object so that json_pack() does not fail. */
 static json_t *shared(json_t *value)
 {
@@ -58,29 +53,36 @@ static const char *precision_word(const redco_plan *plan)
     return format != REDCO_GEMM_SAME ? redco_gemm_format_words[format] : redco_precision_words[plan->precision];
 }
 
+/* Chosen values stand among those that are given. */
 static json_t *workload_json(const redco_plan *plan)
 {
-    return json_pack("{s:I,s:I,s:I,s:I,s:s,s:s,s:o,s:b,s:I,s:s}", "seq_len", (json_int_t)plan->seq_len, "global_batch",
-                     (json_int_t)plan->global_batch, "micro_batch", (json_int_t)plan->micro_batch, "micro_batches",
-                     (json_int_t)plan->micro_batches, "precision", precision_word(plan), "scheme",
-                     redco_scheme_words[plan->scheme], "overlap", overlap_json(plan->overlap), "sequence_parallel",
-                     plan->sequence_parallel, "bucket_bytes", (json_int_t)plan->bucket_bytes, "mfu_convention",
-                     plan->mfu_causal ? "causal" : "full");
+    json_t *const json =
+        json_pack("{s:I,s:I}", "seq_len", (json_int_t)plan->seq_len, "global_batch", (json_int_t)plan->global_batch);
+    (void)redco_parallelism_write(&plan->parallelism, "micro_batch micro_batches", json);
+    (void)json_object_set_new(json, "precision", json_string(precision_word(plan)));
+    (void)redco_parallelism_write(&plan->parallelism, "scheme", json);
+    (void)json_object_set_new(json, "overlap", overlap_json(plan->overlap));
+    (void)redco_parallelism_write(&plan->parallelism, "sequence_parallel", json);
+    (void)json_object_set_new(json, "bucket_bytes", json_integer((json_int_t)plan->bucket_bytes));
+    json_t *const convention = json_string(plan->mfu_causal ? "causal" : "full");
+    if (json_object_set_new(json, "mfu_convention", convention) == 0) { return json; }
+    json_decref(json);
+    return NULL;
 }
 
 static json_t *all_mesh_json(const redco_plan *plan)
 {
-    json_t *const json = json_pack(
-        "{s:I,s:I,s:I,s:I,s:o,s:I,s:o,s:I,s:b,s:o}", "tp", (json_int_t)plan->tp, "pp", (json_int_t)plan->pp, "cp",
-        (json_int_t)plan->cp, "ep", (json_int_t)plan->ep, "dp", mesh_json(plan->dp), "etp", (json_int_t)1, "edp",
-        mesh_json(redcoi_plan_expert_replicas(plan)), "pp_chunks", (json_int_t)plan->pp_chunks, "sequence_parallel",
-        plan->sequence_parallel, "secondary", plan->secondary.gpus != 0 ? mesh_json(plan->secondary) : json_null());
-    if (json != NULL && plan->cp > 1 &&
-        json_object_set_new(json, "cp_type", json_string(redco_cp_type_words[plan->cp_type])) != 0) {
-        json_decref(json);
-        return NULL;
+    json_t *const json = json_object();
+    (void)redco_parallelism_write(&plan->parallelism, "tp pp cp", json);
+    (void)json_object_set_new(json, "ep", json_integer((json_int_t)plan->ep));
+    (void)redco_parallelism_write(&plan->parallelism, "dp", json);
+    (void)json_object_set_new(json, "etp", json_integer(1));
+    (void)json_object_set_new(json, "edp", redco_mesh_json(redcoi_plan_expert_replicas(plan)));
+    if (redco_parallelism_write(&plan->parallelism, "pp_chunks sequence_parallel secondary cp_type", json)) {
+        return json;
     }
-    return json;
+    json_decref(json);
+    return NULL;
 }
 
 static json_t *sharding_json(const redco_plan *plan)
@@ -90,9 +92,9 @@ static json_t *sharding_json(const redco_plan *plan)
         const redco_plan_layers *row = &plan->layers[i];
         json_t *entry =
             json_pack("{s:s,s:[I,I],s:o,s:o,s:o,s:s}", "class", row->class_name, "layers", (json_int_t)row->first_layer,
-                      (json_int_t)row->last_layer, "parameters", mesh_json(row->shards.parameters), "gradients",
-                      mesh_json(row->shards.gradients), "optimizer", mesh_json(row->shards.optimizer), "recompute",
-                      redco_recompute_word(row->recompute, plan->engine.partial_recompute));
+                      (json_int_t)row->last_layer, "parameters", redco_mesh_json(row->shards.parameters), "gradients",
+                      redco_mesh_json(row->shards.gradients), "optimizer", redco_mesh_json(row->shards.optimizer),
+                      "recompute", redco_recompute_word(row->recompute, plan->engine.partial_recompute));
         if (json_array_append_new(array, entry) != 0) {
             json_decref(array);
             array = NULL;

@@ -12,7 +12,7 @@
 /* The schedule by the name that people give it. */
 static redco_pipeline_kind named_kind(const redco_plan *plan)
 {
-    return redco_pipeline_of_chunks(plan->schedule, plan->pp_chunks);
+    return redco_pipeline_of_chunks(plan->parallelism.schedule, plan->parallelism.chunks);
 }
 
 static uint32_t blocks_at(const redco_plan *plan, uint32_t positions, uint32_t position)
@@ -22,11 +22,14 @@ static uint32_t blocks_at(const redco_plan *plan, uint32_t positions, uint32_t p
 
 json_t *redcoi_plan_pipeline_json(const redco_plan *plan)
 {
-    const redco_pipeline_kind kind = plan->pp > 1 ? named_kind(plan) : REDCO_PIPELINE_1F1B;
-    const uint32_t positions =
-        plan->split != NULL ? plan->split_count : redco_pipeline_positions(kind, plan->pp, plan->pp_chunks);
+    const redco_pipeline_kind kind = plan->parallelism.pp > 1 ? named_kind(plan) : REDCO_PIPELINE_1F1B;
+    const uint32_t positions = plan->split != NULL
+                                   ? plan->split_count
+                                   : redco_pipeline_positions(kind, plan->parallelism.pp, plan->parallelism.chunks);
     json_t *const json = json_pack("{s:s}", "schedule", redco_pipeline_words[kind]);
-    if (plan->group > 0) { (void)json_object_set_new(json, "group", json_integer(plan->group)); }
+    if (plan->parallelism.group > 0) {
+        (void)json_object_set_new(json, "group", json_integer(plan->parallelism.group));
+    }
     if (positions > REDCO_SPLIT_POSITIONS_MAX) { return json; }
     json_t *const stages = json_array();
     uint32_t next = 0;
@@ -44,7 +47,7 @@ json_t *redcoi_plan_pipeline_json(const redco_plan *plan)
 static void forget_equal_shares(redco_plan *plan)
 {
     const redco_pipeline_kind kind = named_kind(plan);
-    const uint32_t positions = redco_pipeline_positions(kind, plan->pp, plan->pp_chunks);
+    const uint32_t positions = redco_pipeline_positions(kind, plan->parallelism.pp, plan->parallelism.chunks);
     if (plan->split_count != positions || !redco_split_is_equal(kind, plan->split, positions, plan->model_layers)) {
         return;
     }
@@ -105,10 +108,10 @@ redco_status redcoi_plan_read_pipeline(const redco_json_value *root, redco_plan 
                                "\"%.40s\" is not one of: 1f1b, interleaved, gpipe, zb-h1, dualpipev, dualpipe", text);
     }
     /* 1F1B of several chunks is interleaved: one way to hold it */
-    const bool several = kind == REDCO_PIPELINE_INTERLEAVED && plan->pp_chunks > 1;
-    plan->schedule = several ? REDCO_PIPELINE_1F1B : (redco_pipeline_kind)kind;
+    const bool several = kind == REDCO_PIPELINE_INTERLEAVED && plan->parallelism.chunks > 1;
+    plan->parallelism.schedule = several ? REDCO_PIPELINE_1F1B : (redco_pipeline_kind)kind;
     if (redco_json_has(&pipeline, "group") &&
-        (st = redco_json_u32(&pipeline, "group", 1, UINT32_MAX, &plan->group, err)) != REDCO_OK) {
+        (st = redco_json_u32(&pipeline, "group", 1, UINT32_MAX, &plan->parallelism.group, err)) != REDCO_OK) {
         return st;
     }
     return redco_json_has(&pipeline, "stages") ? read_stages(&pipeline, plan, err) : REDCO_OK;
@@ -116,11 +119,17 @@ redco_status redcoi_plan_read_pipeline(const redco_json_value *root, redco_plan 
 
 redco_status redcoi_plan_check_pipeline(const redco_plan *plan, const char **pointer_out, redco_error *err)
 {
-    const bool several = plan->pp_chunks > 1, plain = plan->schedule == REDCO_PIPELINE_1F1B;
-    redco_pipeline p = {.kind = named_kind(plan), .stages = plan->pp, .chunks = plan->pp_chunks, .group = plan->group};
+    const bool several = plan->parallelism.chunks > 1, plain = plan->parallelism.schedule == REDCO_PIPELINE_1F1B;
+    redco_pipeline p = {.kind = named_kind(plan),
+                        .stages = plan->parallelism.pp,
+                        .chunks = plan->parallelism.chunks,
+                        .group = plan->parallelism.group};
     *pointer_out = "/pipeline";
-    if (plan->pp <= 1 && !several && plain && plan->group == 0 && plan->split == NULL) { return REDCO_OK; }
-    p.micro_batches = plan->micro_batches < UINT32_MAX ? (uint32_t)plan->micro_batches : UINT32_MAX;
+    if (plan->parallelism.pp <= 1 && !several && plain && plan->parallelism.group == 0 && plan->split == NULL) {
+        return REDCO_OK;
+    }
+    p.micro_batches =
+        plan->parallelism.micro_batches < UINT32_MAX ? (uint32_t)plan->parallelism.micro_batches : UINT32_MAX;
     if (p.kind == REDCO_PIPELINE_INTERLEAVED && p.group == 0) {
         p.group = redco_pipeline_least_group(p.stages, p.micro_batches);
     }
@@ -141,7 +150,7 @@ redco_status redcoi_plan_check_pipeline(const redco_plan *plan, const char **poi
             err, REDCO_EVALUE, "chunks",
             "%u in each of %u stages need %u layers (or 2 more) in multiples of all chunks, or stages that "
             "name their layers",
-            plan->pp_chunks, plan->pp, plan->model_layers);
+            plan->parallelism.chunks, plan->parallelism.pp, plan->model_layers);
     }
     return REDCO_OK;
 }

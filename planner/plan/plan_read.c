@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum {
-    MOST_CHUNKS = 64,
     MOST_LAYERS = 1 << 20,
     MOST_RULES = 1 << 16,
     MOST_HOSTS = 1 << 22,
@@ -33,34 +32,6 @@ static redco_status read_text(const redco_json_value *object, const char *key, c
     *out = strdup(text);
     if (*out != NULL) { redco_text_clean(*out); }
     return *out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, object->name, "out of memory");
-}
-
-static redco_status read_word(const redco_json_value *object, const char *key, const char *const *words, uint32_t *out,
-                              redco_error *err)
-{
-    const char *text = NULL;
-    char known[128] = "";
-    const redco_status st = redco_json_string(object, key, &text, err);
-    if (st != REDCO_OK) { return st; }
-    for (uint32_t i = 0; words[i] != NULL; i++) {
-        if (strcmp(words[i], text) == 0) {
-            *out = i;
-            return REDCO_OK;
-        }
-        const size_t used = strlen(known);
-        (void)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", words[i]);
-    }
-    return redco_json_fail(object, key, err, "is \"%.40s\"; one of %s is needed", text, known);
-}
-
-static redco_status read_mesh(const redco_json_value *object, const char *key, redco_mesh *out, redco_error *err)
-{
-    redco_json_value mesh;
-    redco_status st = redco_json_object(object, key, &mesh, err);
-    if (st != REDCO_OK || (st = redco_json_u32(&mesh, "gpus", 1, MOST_RANKS, &out->gpus, err)) != REDCO_OK) {
-        return st;
-    }
-    return redco_json_u32(&mesh, "nodes", 1, MOST_RANKS, &out->nodes, err);
 }
 
 static redco_status keep_object(const redco_json_value *object, const char *key, json_t **out, redco_error *err)
@@ -137,7 +108,7 @@ static redco_status read_precision(const redco_json_value *workload, redco_plan 
         plan->precision = REDCO_BF16;
         return REDCO_OK;
     }
-    st = read_word(workload, "precision", redco_precision_words, &precision, err);
+    st = redco_word_read(workload, "precision", redco_precision_words, &precision, err);
     plan->precision = (redco_precision)precision;
     return st;
 }
@@ -175,53 +146,31 @@ static redco_status read_workload(const redco_json_value *root, redco_plan *plan
 {
     static const char *const conventions[] = {"full", "causal", NULL};
     redco_json_value workload;
-    uint32_t scheme = 0;
     uint32_t convention = 0;
     redco_status st = redco_json_object(root, "workload", &workload, err);
     if (st != REDCO_OK || (st = redco_json_u32(&workload, "seq_len", 1, MOST_RANKS, &plan->seq_len, err)) != REDCO_OK ||
         (st = redco_json_u64(&workload, "global_batch", 1, most_count, &plan->global_batch, err)) != REDCO_OK ||
-        (st = redco_json_u32(&workload, "micro_batch", 1, MOST_RANKS, &plan->micro_batch, err)) != REDCO_OK ||
-        (st = redco_json_u64(&workload, "micro_batches", 1, most_count, &plan->micro_batches, err)) != REDCO_OK ||
+        (st = redco_parallelism_read(&workload, "micro_batch micro_batches", &plan->parallelism, err)) != REDCO_OK ||
         (st = read_precision(&workload, plan, err)) != REDCO_OK ||
-        (st = read_word(&workload, "scheme", redco_scheme_words, &scheme, err)) != REDCO_OK ||
+        (st = redco_parallelism_read(&workload, "scheme", &plan->parallelism, err)) != REDCO_OK ||
         (st = read_overlap(&workload, &plan->overlap, err)) != REDCO_OK ||
-        (st = redco_json_bool(&workload, "sequence_parallel", &plan->sequence_parallel, err)) != REDCO_OK ||
+        (st = redco_parallelism_read(&workload, "sequence_parallel", &plan->parallelism, err)) != REDCO_OK ||
         (st = redco_json_u64(&workload, "bucket_bytes", 1, most_count, &plan->bucket_bytes, err)) != REDCO_OK ||
-        (st = read_word(&workload, "mfu_convention", conventions, &convention, err)) != REDCO_OK) {
+        (st = redco_word_read(&workload, "mfu_convention", conventions, &convention, err)) != REDCO_OK) {
         return st;
     }
-    plan->scheme = (redco_scheme)scheme;
     plan->mfu_causal = convention == 1;
     return REDCO_OK;
-}
-
-static redco_status read_cp_type(const redco_json_value *mesh, redco_plan *plan, redco_error *err)
-{
-    uint32_t type = REDCO_CP_P2P;
-    if (!redco_json_has(mesh, "cp_type")) { return REDCO_OK; }
-    if (plan->cp == 1) { return redco_json_fail(mesh, "cp_type", err, "is stated, but cp is 1: leave it out"); }
-    const redco_status st = read_word(mesh, "cp_type", redco_cp_type_words, &type, err);
-    plan->cp_type = (redco_cp_type)type;
-    return st;
 }
 
 static redco_status read_all_meshes(const redco_json_value *root, redco_plan *plan, redco_error *err)
 {
     redco_json_value mesh;
     redco_status st = redco_json_object(root, "mesh", &mesh, err);
-    if (st != REDCO_OK || (st = redco_json_u32(&mesh, "tp", 1, MOST_RANKS, &plan->tp, err)) != REDCO_OK ||
-        (st = redco_json_u32(&mesh, "pp", 1, MOST_RANKS, &plan->pp, err)) != REDCO_OK ||
-        (st = redco_json_u32(&mesh, "cp", 1, MOST_RANKS, &plan->cp, err)) != REDCO_OK ||
-        (st = redco_json_u32(&mesh, "ep", 1, 1, &plan->ep, err)) != REDCO_OK ||
-        (st = read_mesh(&mesh, "dp", &plan->dp, err)) != REDCO_OK) {
-        return st;
-    }
-    if ((redco_json_has(&mesh, "pp_chunks") &&
-         (st = redco_json_u32(&mesh, "pp_chunks", 1, MOST_CHUNKS, &plan->pp_chunks, err)) != REDCO_OK)) {
-        return st;
-    }
-    if ((st = read_cp_type(&mesh, plan, err)) != REDCO_OK) { return st; }
-    return redco_json_has(&mesh, "secondary") ? read_mesh(&mesh, "secondary", &plan->secondary, err) : REDCO_OK;
+    if (st == REDCO_OK) { st = redco_parallelism_read(&mesh, "tp pp cp", &plan->parallelism, err); }
+    if (st == REDCO_OK) { st = redco_json_u32(&mesh, "ep", 1, 1, &plan->ep, err); }
+    if (st != REDCO_OK) { return st; }
+    return redco_parallelism_read(&mesh, "dp pp_chunks cp_type secondary", &plan->parallelism, err);
 }
 
 static redco_status read_layer_range(const redco_json_value *entry, redco_plan_layers *out, redco_error *err)
@@ -249,7 +198,8 @@ static redco_status read_recompute(const redco_json_value *entry, redco_engine *
     const json_t *const text = json_object_get(entry->json, "recompute");
     uint32_t recompute = REDCO_RECOMPUTE_FULL;
     const bool half = json_is_string(text) && strcmp(json_string_value(text), redco_half_word) == 0;
-    const redco_status st = half ? REDCO_OK : read_word(entry, "recompute", redco_recompute_words, &recompute, err);
+    const redco_status st =
+        half ? REDCO_OK : redco_word_read(entry, "recompute", redco_recompute_words, &recompute, err);
     if (st != REDCO_OK) { return st; }
     if (recompute == REDCO_RECOMPUTE_FULL && !half && engine->partial_recompute) {
         return redco_json_fail(entry, "recompute", err, "is full beside layers of half: an engine does one of them");
@@ -270,9 +220,9 @@ static redco_status read_layers(const redco_json_value *entry, redco_engine *eng
     }
     (void)snprintf(out->class_name, sizeof out->class_name, "%s", name);
     if ((st = read_layer_range(entry, out, err)) != REDCO_OK ||
-        (st = read_mesh(entry, "parameters", &out->shards.parameters, err)) != REDCO_OK ||
-        (st = read_mesh(entry, "gradients", &out->shards.gradients, err)) != REDCO_OK ||
-        (st = read_mesh(entry, "optimizer", &out->shards.optimizer, err)) != REDCO_OK ||
+        (st = redco_mesh_read(entry, "parameters", &out->shards.parameters, err)) != REDCO_OK ||
+        (st = redco_mesh_read(entry, "gradients", &out->shards.gradients, err)) != REDCO_OK ||
+        (st = redco_mesh_read(entry, "optimizer", &out->shards.optimizer, err)) != REDCO_OK ||
         (st = read_recompute(entry, engine, &out->recompute, err)) != REDCO_OK) {
         return st;
     }
@@ -510,7 +460,7 @@ static redco_status read_solver(const redco_json_value *root, redco_plan *plan, 
     redco_status st = redco_json_object(root, "solver", &solver, err);
     if (st != REDCO_OK || (st = read_text(&solver, "name", &plan->solver_name, err)) != REDCO_OK ||
         (st = read_text(&solver, "status", &plan->solver_status, err)) != REDCO_OK ||
-        (st = read_word(&solver, "minimises", objectives, &objective, err)) != REDCO_OK ||
+        (st = redco_word_read(&solver, "minimises", objectives, &objective, err)) != REDCO_OK ||
         (st = redco_json_number(&solver, "objective", 0.0, most_number, &plan->solver_objective, err)) != REDCO_OK ||
         (st = redco_json_number(&solver, "gap", 0.0, 1.0, &plan->solver_gap, err)) != REDCO_OK ||
         (st = redco_json_number(&solver, "seconds", 0.0, most_number, &plan->solver_seconds, err)) != REDCO_OK) {
@@ -555,7 +505,7 @@ static redco_status check_expert_grid(const redco_json_value *mesh, const redco_
     redco_status st = REDCO_OK;
     if (redco_json_has(mesh, "etp") && (st = redco_json_u32(mesh, "etp", 1, 1, &etp, err)) != REDCO_OK) { return st; }
     if (!redco_json_has(mesh, "edp")) { return REDCO_OK; }
-    if ((st = read_mesh(mesh, "edp", &edp, err)) != REDCO_OK) { return st; }
+    if ((st = redco_mesh_read(mesh, "edp", &edp, err)) != REDCO_OK) { return st; }
     if (edp.gpus == expected.gpus && edp.nodes == expected.nodes) { return REDCO_OK; }
     return redco_json_fail(mesh, "edp", err, "is %ux%u; tp, cp, dp and ep make it %ux%u", edp.gpus, edp.nodes,
                            expected.gpus, expected.nodes);
@@ -563,10 +513,10 @@ static redco_status check_expert_grid(const redco_json_value *mesh, const redco_
 
 static redco_status check_sequence_parallel(const redco_json_value *mesh, const redco_plan *plan, redco_error *err)
 {
-    bool here = plan->sequence_parallel;
+    bool here = plan->parallelism.sequence_parallel;
     if (!redco_json_has(mesh, "sequence_parallel")) { return REDCO_OK; }
     const redco_status st = redco_json_bool(mesh, "sequence_parallel", &here, err);
-    if (st != REDCO_OK || here == plan->sequence_parallel) { return st; }
+    if (st != REDCO_OK || here == plan->parallelism.sequence_parallel) { return st; }
     return redco_json_fail(mesh, "sequence_parallel", err, "is %s; workload.sequence_parallel is not",
                            here ? "true" : "false");
 }

@@ -25,12 +25,7 @@ redco_status redco_candidate_copy(const redco_candidate *from, redco_candidate *
 bool redco_candidate_same(const redco_candidate *a, const redco_candidate *b)
 {
     const redco_parallelism *const x = &a->parallelism, *const y = &b->parallelism;
-    if (x->tp != y->tp || x->pp != y->pp || x->cp != y->cp || x->cp_type != y->cp_type || x->chunks != y->chunks ||
-        x->schedule != y->schedule || x->group != y->group || x->sequence_parallel != y->sequence_parallel ||
-        x->micro_batch != y->micro_batch || x->scheme != y->scheme || !redco_mesh_equal(x->secondary, y->secondary) ||
-        a->assignment_count != b->assignment_count) {
-        return false;
-    }
+    if (!redco_parallelism_same(x, y) || a->assignment_count != b->assignment_count) { return false; }
     if (!redco_split_same(x->split, y->split,
                           redco_pipeline_positions(x->schedule, x->pp, redco_parallelism_chunks(x)))) {
         return false;

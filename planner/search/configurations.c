@@ -585,32 +585,7 @@ static int compare_outers(const void *left, const void *right)
     const redcoi_configuration *a = left;
     const redcoi_configuration *b = right;
     if (a->least_s < b->least_s || a->least_s > b->least_s) { return a->least_s < b->least_s ? -1 : 1; }
-    if (a->parallelism.tp != b->parallelism.tp) { return a->parallelism.tp < b->parallelism.tp ? -1 : 1; }
-    if (a->parallelism.cp != b->parallelism.cp) { return a->parallelism.cp < b->parallelism.cp ? -1 : 1; }
-    if (a->parallelism.cp_type != b->parallelism.cp_type) {
-        return a->parallelism.cp_type < b->parallelism.cp_type ? -1 : 1;
-    }
-    if (a->parallelism.pp != b->parallelism.pp) { return a->parallelism.pp < b->parallelism.pp ? -1 : 1; }
-    if (a->parallelism.sequence_parallel != b->parallelism.sequence_parallel) {
-        return a->parallelism.sequence_parallel ? 1 : -1;
-    }
-    if (a->parallelism.chunks != b->parallelism.chunks) {
-        return a->parallelism.chunks < b->parallelism.chunks ? -1 : 1;
-    }
-    if (a->parallelism.schedule != b->parallelism.schedule) {
-        return a->parallelism.schedule < b->parallelism.schedule ? -1 : 1;
-    }
-    if (a->parallelism.group != b->parallelism.group) { return a->parallelism.group < b->parallelism.group ? -1 : 1; }
-    if ((a->parallelism.split != NULL) != (b->parallelism.split != NULL)) {
-        return a->parallelism.split != NULL ? 1 : -1;
-    }
-    if (a->parallelism.micro_batch != b->parallelism.micro_batch) {
-        return a->parallelism.micro_batch < b->parallelism.micro_batch ? -1 : 1;
-    }
-    if (a->parallelism.scheme != b->parallelism.scheme) {
-        return a->parallelism.scheme < b->parallelism.scheme ? -1 : 1;
-    }
-    return (a->parallelism.secondary.gpus > 0) - (b->parallelism.secondary.gpus > 0);
+    return redco_parallelism_compare(&a->parallelism, &b->parallelism);
 }
 
 redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs, redco_error *err)

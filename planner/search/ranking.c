@@ -62,12 +62,7 @@ int redcoi_point_compare_memory(const redcoi_point *a, const redcoi_point *b)
     for (int i = 0; i < 3 && order == 0; i++) { order = compare_u64(ours[i], theirs[i]); }
     const redco_parallelism *x = &a->configuration->parallelism;
     const redco_parallelism *y = &b->configuration->parallelism;
-    if (order == 0) { order = compare_u64(x->tp, y->tp); }
-    if (order == 0) { order = compare_u64(x->cp, y->cp); }
-    if (order == 0) { order = compare_u64(x->cp_type, y->cp_type); }
-    if (order == 0) { order = compare_u64(x->pp, y->pp); }
-    if (order == 0) { order = compare_u64(x->micro_batch, y->micro_batch); }
-    if (order == 0) { order = compare_u64(x->scheme, y->scheme); }
+    if (order == 0) { order = redco_parallelism_compare(x, y); }
     if (order == 0) { order = compare_u64(a->group, b->group); }
     return order;
 }

@@ -5,6 +5,7 @@
 #define REDCO_SEARCH_H
 
 #include "costmodel/closed_form/closed_form.h"
+#include "costmodel/schedules/dimensions.h"
 #include "planner/search/gaps.h"
 #include "planner/search/hull.h"
 #include "planner/tensor_parallel/tp_placement.h"

@@ -44,7 +44,8 @@ static redco_status answer(int index, const char *name, redco_error *err)
     } else if (st == REDCO_OK) {
         const redco_plan_predicted *predicted = &found.plan->predicted;
         (void)printf("%s on %s: tp %u, %.3g s a step, %.0f tokens/s/GPU\n", found.plan->model_name,
-                     found.plan->cluster_name, found.plan->tp, predicted->step_s, predicted->tokens_per_s_per_gpu);
+                     found.plan->cluster_name, found.plan->parallelism.tp, predicted->step_s,
+                     predicted->tokens_per_s_per_gpu);
         (void)snprintf(path, sizeof path, "%s.%d", name != NULL ? name : "", index);
         if (name != NULL) { st = redco_plan_write(found.plan, path, err); }
     }

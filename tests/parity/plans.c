@@ -154,7 +154,7 @@ static redco_status mix(const struct parity_case *c, const redco_model *model, r
     free(plan->layers);
     plan->layers = list;
     plan->layers_count = (uint32_t)rows;
-    plan->secondary = c->secondary;
+    plan->parallelism.secondary = c->secondary;
     return REDCO_OK;
 }
 
@@ -173,8 +173,9 @@ redco_status parity_plan(struct parity_planner *p, const struct parity_case *c, 
     }
     if (st == REDCO_OK) { st = redco_assembler_create(in, &options, "test", &assembler, err); }
     if (st == REDCO_OK) { st = redco_plan_assemble(assembler, result, &result->ranked[0], "test", &plan, err); }
-    if (st == REDCO_OK && !redco_mesh_equal(plan->dp, c->dp)) {
-        st = redco_fail(err, REDCO_EVALUE, "planner", "dp %ux%u", plan->dp.gpus, plan->dp.nodes);
+    if (st == REDCO_OK && !redco_mesh_equal(plan->parallelism.dp, c->dp)) {
+        st =
+            redco_fail(err, REDCO_EVALUE, "planner", "dp %ux%u", plan->parallelism.dp.gpus, plan->parallelism.dp.nodes);
     }
     if (st == REDCO_OK && c->row == ROW_MIXED) { st = mix(c, in->model, plan, err); }
     if (st == REDCO_OK) {

@@ -65,9 +65,9 @@ static void sample_is_read(void **state)
     assert_int_equal(redco_plan_gpus(plan), 16);
     assert_int_equal(plan->overlap, REDCO_OVERLAP_ALL);
     assert_int_equal(plan->precision, REDCO_BF16);
-    assert_int_equal(plan->scheme, REDCO_INTER_TENSOR);
-    assert_int_equal(plan->tp, 2);
-    assert_int_equal(plan->secondary.gpus, 0);
+    assert_int_equal(plan->parallelism.scheme, REDCO_INTER_TENSOR);
+    assert_int_equal(plan->parallelism.tp, 2);
+    assert_int_equal(plan->parallelism.secondary.gpus, 0);
     assert_int_equal(plan->layers_count, 4);
     assert_string_equal(plan->layers[2].class_name, "block");
     assert_int_equal(plan->layers[2].last_layer, 3);
@@ -108,7 +108,7 @@ static void older_sample_is_read(void **state)
      * were listed.
      */
     assert_int_equal(redco_plan_read(REDCO_TEST_DATA "/plans/v1-without-stages.json", &plan, &err), REDCO_OK);
-    assert_int_equal(plan->pp_chunks, 1);
+    assert_int_equal(plan->parallelism.chunks, 1);
     assert_null(plan->split);
     redco_plan_free(plan);
 }
@@ -120,14 +120,14 @@ static void meshes_lie_over_context_ranks(void **state)
     (void)state;
     redco_plan *plan = redco_plan_new();
     plan->gpus_per_node = 8;
-    plan->tp = plan->cp = 2;
-    plan->dp = (redco_mesh){2, 2};
-    assert_true(redco_mesh_equal(redco_plan_grid(plan), plan->dp));
+    plan->parallelism.tp = plan->parallelism.cp = 2;
+    plan->parallelism.dp = (redco_mesh){2, 2};
+    assert_true(redco_mesh_equal(redco_plan_grid(plan), plan->parallelism.dp));
     plan->engine.shard_over_cp = true;
     assert_true(redco_mesh_equal(redco_plan_grid(plan), (redco_mesh){4, 2}));
-    plan->tp = 1; /* 16 context-parallel ranks fill 2 nodes */
-    plan->cp = 16;
-    plan->dp = (redco_mesh){1, 3};
+    plan->parallelism.tp = 1; /* 16 context-parallel ranks fill 2 nodes */
+    plan->parallelism.cp = 16;
+    plan->parallelism.dp = (redco_mesh){1, 3};
     assert_true(redco_mesh_equal(redco_plan_grid(plan), (redco_mesh){8, 6}));
     redco_plan_free(plan);
 }

@@ -414,15 +414,11 @@ static void plans(void **state)
     redco_plan_layers rows[] = {{"embedding", 0, 0, {{1, 1}, {1, 1}, {2, 1}}, REDCO_RECOMPUTE_NONE},
                                 {"block", 0, 2, {{1, 1}, {1, 1}, {2, 1}}, REDCO_RECOMPUTE_NONE},
                                 {"block", 3, 11, {{2, 1}, {2, 1}, {2, 3}}, REDCO_RECOMPUTE_FULL}};
-    redco_plan plan = {.tp = 2,
-                       .pp = 1,
-                       .cp = 1,
-                       .ep = 1,
-                       .dp = {2, 3},
-                       .secondary = {2, 1},
-                       .scheme = REDCO_INTRA_TENSOR,
-                       .layers = rows,
-                       .layers_count = 3};
+    redco_plan plan = {
+        .parallelism = {.tp = 2, .pp = 1, .cp = 1, .dp = {2, 3}, .secondary = {2, 1}, .scheme = REDCO_INTRA_TENSOR},
+        .ep = 1,
+        .layers = rows,
+        .layers_count = 3};
     static const char *const wrong[] = {"block.12",
                                         "block",
                                         "block.",
@@ -449,7 +445,7 @@ static void plans(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(redco_plan_layer(&plan, wrong[i], &row, NULL), REDCO_EVALUE);
     }
-    plan.pp = 2;
+    plan.parallelism.pp = 2;
     assert_int_equal(redco_layout_options_from_plan(&plan, &options, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "pp 2"));
 }

@@ -246,17 +246,17 @@ static void plans_of_other_worlds_are_refused(void **state)
     open_case(&f, case_of(LLAMA, 1, (redco_mesh){2, 2}, (redco_mesh){2, 2}));
     assert_int_equal(redco_trainer_check_plan(f.plan, "p.json", 4, NULL), REDCO_OK);
     check_plan(f.plan, 2, "is for 4 ranks, but the world has 2");
-    f.plan->pp = 2;
+    f.plan->parallelism.pp = 2;
     check_plan(f.plan, 4, "pp 2, cp 1, ep 1: only tensor and data parallelism are executed");
-    f.plan->pp = 1;
-    f.plan->cp = 2;
+    f.plan->parallelism.pp = 1;
+    f.plan->parallelism.cp = 2;
     check_plan(f.plan, 8, "pp 1, cp 2, ep 1");
-    f.plan->cp = 1;
-    f.plan->micro_batches = 0;
+    f.plan->parallelism.cp = 1;
+    f.plan->parallelism.micro_batches = 0;
     check_plan(f.plan, 4, "0 micro-batches");
-    f.plan->micro_batches = UINT64_C(1) << 32;
+    f.plan->parallelism.micro_batches = UINT64_C(1) << 32;
     check_plan(f.plan, 4, "4294967296 micro-batches");
-    f.plan->micro_batches = 1;
+    f.plan->parallelism.micro_batches = 1;
     close_case(&f);
 }
 

@@ -156,8 +156,8 @@ redco_status exec_course_try(const struct exec_args *args, const struct exec_fil
     struct exec_args some = *args;
     struct exec_files first = {.evaluated = NULL};
     struct exec_use use = {.evaluate = NULL};
-    const uint64_t batch = args->batch > 0 ? args->batch : args->plan->micro_batch;
-    const uint64_t count = batch * redco_mesh_ranks(args->plan->dp);
+    const uint64_t batch = args->batch > 0 ? args->batch : args->plan->parallelism.micro_batch;
+    const uint64_t count = batch * redco_mesh_ranks(args->plan->parallelism.dp);
     redco_status st = REDCO_OK;
     some.max_new_tokens = TOKENS;
     some.evaluated = some.predicted = NULL;

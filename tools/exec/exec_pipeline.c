@@ -156,7 +156,7 @@ static redco_status check_mean(const struct exec_args *args, redco_error *err)
         text, sizeof text,
         "the loss of %.80s is no mean over examples: of %u it is %.9g, the mean of both halves %.9g; it changes "
         "with the micro-batch, %u in this plan: keep to one with redco-plan --micro-batch",
-        args->plan->model_name, check.examples, check.whole, check.halves, args->plan->micro_batch);
+        args->plan->model_name, check.examples, check.whole, check.halves, args->plan->parallelism.micro_batch);
     cli_warn(&args->cli, text);
     return REDCO_OK;
 }
@@ -180,7 +180,7 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
         st = redco_user_pipeline_check_model(args->pipeline, args->plan->model_config, args->path, err);
     }
     if (st == REDCO_OK) {
-        st = redco_user_pipeline_try(args->pipeline, args->plan->micro_batch, err);
+        st = redco_user_pipeline_try(args->pipeline, args->plan->parallelism.micro_batch, err);
     } /* errors of the loss come here */
     const bool collects = st == REDCO_OK && redco_user_pipeline_of(args->pipeline)->collect != NULL;
     if (collects && args->data != NULL) {

@@ -60,9 +60,9 @@ void exec_print_head(const struct exec_run *run)
     } else {
         (void)printf("%s on %llu ranks", plan->model_name, ranks);
     }
-    (void)printf(" (tp %u, dp %u×%u), %s, backend %s: %llu sequences × %u tokens a step%s\n", plan->tp, plan->dp.gpus,
-                 plan->dp.nodes, redco_dtype_name(run->dtype), run->backend, (unsigned long long)plan->global_batch,
-                 plan->seq_len,
+    (void)printf(" (tp %u, dp %u×%u), %s, backend %s: %llu sequences × %u tokens a step%s\n", plan->parallelism.tp,
+                 plan->parallelism.dp.gpus, plan->parallelism.dp.nodes, redco_dtype_name(run->dtype), run->backend,
+                 (unsigned long long)plan->global_batch, plan->seq_len,
                  run->replay ? "; communication is emulated: it takes as long as the plan predicts, nothing is learned"
                              : "");
     (void)printf(

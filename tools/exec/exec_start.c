@@ -45,9 +45,9 @@ redco_status exec_facts_of_plan(struct exec_facts *facts, const char *path, cons
     if (!digested) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
     exec_fact(facts, "model of the plan", "%.60s, SHA-256 %.16s", plan->model_name, plan->model_sha256);
     exec_fact(facts, "GPUs of the plan", "%llu", (unsigned long long)redco_plan_gpus(plan));
-    exec_fact(facts, "tensor parallelism of the plan", "%u", plan->tp);
+    exec_fact(facts, "tensor parallelism of the plan", "%u", plan->parallelism.tp);
     exec_fact(facts, "global batch of the plan", "%llu", (unsigned long long)plan->global_batch);
-    exec_fact(facts, "micro-batch of the plan", "%u", plan->micro_batch);
+    exec_fact(facts, "micro-batch of the plan", "%u", plan->parallelism.micro_batch);
     exec_fact(facts, "sequence length of the plan", "%u", plan->seq_len);
     exec_fact(facts, "plan", "SHA-256 %.32s", sha256);
     return REDCO_OK;

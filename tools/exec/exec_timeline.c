@@ -46,8 +46,8 @@ static void add_notes(redco_trace *trace, const struct exec_run *run, uint32_t r
                                        : "measured");
     (void)snprintf(text, sizeof text, "%lu of %llu", (unsigned long)rank, (unsigned long long)redco_plan_gpus(plan));
     redco_trace_add_note(trace, "rank", text);
-    (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)plan->micro_batches,
-                   (unsigned long long)plan->micro_batches);
+    (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)plan->parallelism.micro_batches,
+                   (unsigned long long)plan->parallelism.micro_batches);
     redco_trace_add_note(trace, "micro_batches", text);
     (void)snprintf(text, sizeof text, "%.9g", exec_median_step_s(run));
     redco_trace_add_note(trace, "step_s", text);

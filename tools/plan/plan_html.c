@@ -266,7 +266,7 @@ static void write_layers(FILE *out, const redco_plan *plan)
     html_end_table(out);
     if (report_stages_repeat(plan)) {
         html_element(out, "<p class=note>", "Every other stage treats its %u layers likewise.",
-                     plan->model_layers / plan->pp);
+                     plan->model_layers / plan->parallelism.pp);
     }
 }
 

@@ -23,14 +23,14 @@ bool report_stages_repeat(const redco_plan *plan)
 {
     uint32_t rows = 0;
     for (uint32_t i = 0; i < plan->layers_count; i++) { rows += is_stack(&plan->layers[i]); }
-    return plan->pp > 1 && rows > plan->pp && plan->model_layers % plan->pp == 0;
+    return plan->parallelism.pp > 1 && rows > plan->parallelism.pp && plan->model_layers % plan->parallelism.pp == 0;
 }
 
 bool report_layers_row(const redco_plan *plan, uint32_t index, redco_plan_layers *row_out)
 {
     *row_out = plan->layers[index];
     if (!is_stack(row_out) || !report_stages_repeat(plan)) { return true; }
-    const uint32_t last = plan->model_layers / plan->pp - 1;
+    const uint32_t last = plan->model_layers / plan->parallelism.pp - 1;
     if (row_out->last_layer > last) { row_out->last_layer = last; }
     return row_out->first_layer <= last;
 }
@@ -81,7 +81,8 @@ void report_layers(const redco_plan *plan)
                      redco_recompute_word(row->recompute, plan->engine.partial_recompute));
     }
     if (report_stages_repeat(plan) && !(same_meshes && same_policy)) {
-        (void)printf("%-*sand likewise the %u layers of every other stage\n", LABEL, "", plan->model_layers / plan->pp);
+        (void)printf("%-*sand likewise the %u layers of every other stage\n", LABEL, "",
+                     plan->model_layers / plan->parallelism.pp);
     }
 }
 
@@ -221,19 +222,19 @@ void report_gpu_groups(const redco_plan *plan, const redco_machine *machine)
 {
     char text[4 * SHORT] = "";
     struct line line;
-    const redco_gpu_order *order = redco_machine_order(machine, plan->tp);
-    if (order == NULL || (plan->tp == 1 && plan->gpu_order == NULL)) { return; }
+    const redco_gpu_order *order = redco_machine_order(machine, plan->parallelism.tp);
+    if (order == NULL || (plan->parallelism.tp == 1 && plan->gpu_order == NULL)) { return; }
     size_t used = 0;
     for (uint32_t i = 0; i < plan->gpus_per_node && used < sizeof text; i++) {
-        const char *between = i == 0 ? "" : i % plan->tp == 0 || plan->tp == 1 ? " " : "+";
+        const char *between = i == 0 ? "" : i % plan->parallelism.tp == 0 || plan->parallelism.tp == 1 ? " " : "+";
         const int added = snprintf(text + used, sizeof text - used, "%s%u", between, order->gpus[i]);
         used += added > 0 ? (size_t)added : 0;
     }
     line_begin(&line, "GPUs");
-    if (plan->tp == 1) {
+    if (plan->parallelism.tp == 1) {
         line_item(&line, "%s of a node in rank order", text);
     } else {
-        const double rate = redco_machine_group_rate(machine, plan->tp, plan->tp, 1);
+        const double rate = redco_machine_group_rate(machine, plan->parallelism.tp, plan->parallelism.tp, 1);
         line_item(&line, "%s of a node are its tensor-parallel groups", text);
         if (rate > 0.0) {
             line_item(&line, "their links carry %.4g GB/s each way", rate / 1e9);

@@ -53,10 +53,10 @@ static void take(struct plot_plan *row, redco_plan *plan)
     row->gpus = redco_plan_gpus(plan);
     row->seq_len = plan->seq_len;
     row->global_batch = plan->global_batch;
-    row->micro_batch = plan->micro_batch;
-    row->micro_batches = plan->micro_batches;
+    row->micro_batch = plan->parallelism.micro_batch;
+    row->micro_batches = plan->parallelism.micro_batches;
     row->overlap = plan->overlap;
-    row->dp = plan->dp;
+    row->dp = plan->parallelism.dp;
     row->shards = main_shards(plan);
     row->step_s = p->step_s;
     row->tokens_per_s_per_gpu = p->tokens_per_s_per_gpu;

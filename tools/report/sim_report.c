@@ -74,12 +74,14 @@ static void print_header(const struct sim_answer *a)
     char time[SHORT], closed[SHORT], tokens[SHORT], change[SHORT], gpus[SHORT];
     (void)printf("%s" DOT "%s, %s %s" DOT "%s" DOT "tp %u", plan->model_name, plan->cluster_name,
                  format_gpus(plan->nodes, plan->gpus_per_node, c->inputs.machine.whole_node_gpus, gpus, sizeof gpus),
-                 plan->gpu_name, plan->strategy, plan->tp);
-    if (plan->pp > 1) { (void)printf(" pp %u", plan->pp); }
+                 plan->gpu_name, plan->strategy, plan->parallelism.tp);
+    if (plan->parallelism.pp > 1) { (void)printf(" pp %u", plan->parallelism.pp); }
     if (a->chunks > 1) { (void)printf(" in %u chunks", a->chunks); }
-    if (plan->cp > 1) { (void)printf(" cp %u (%s)", plan->cp, redco_cp_type_words[plan->cp_type]); }
-    (void)printf(DOT "%llu micro-%s of %u", (unsigned long long)plan->micro_batches,
-                 plan->micro_batches == 1 ? "batch" : "batches", plan->micro_batch);
+    if (plan->parallelism.cp > 1) {
+        (void)printf(" cp %u (%s)", plan->parallelism.cp, redco_cp_type_words[plan->parallelism.cp_type]);
+    }
+    (void)printf(DOT "%llu micro-%s of %u", (unsigned long long)plan->parallelism.micro_batches,
+                 plan->parallelism.micro_batches == 1 ? "batch" : "batches", plan->parallelism.micro_batch);
     print_overlap(c->workload.overlap);
     (void)printf("\nstep      %s simulated" DOT "%s by the closed form (%s)" DOT "%s %s/s/GPU" DOT "MFU %.3f\n\n",
                  format_time(s->step_s, s->step_s, time, sizeof time),
@@ -175,7 +177,7 @@ static void print_memory(const struct sim_answer *a)
     const char *between = " ";
     (void)printf("memory    %s of %s GB at the peak", format_gigabytes((double)peak->bytes, total, sizeof total),
                  format_gigabytes((double)a->closed.capacity_bytes, capacity, sizeof capacity));
-    if (a->plan->pp > 1) { (void)printf(", on stage %u", a->simulation.peak_rank); }
+    if (a->plan->parallelism.pp > 1) { (void)printf(", on stage %u", a->simulation.peak_rank); }
     if (a->simulation.peak_name[0] != '\0') { (void)printf(", when %s begins", a->simulation.peak_name); }
     (void)printf("\n         ");
     for (int h = 0; h < REDCO_CATEGORY_COUNT; h++) {
@@ -199,10 +201,10 @@ bool sim_report(const struct sim_answer *answer)
     if (s->represented_operators > s->operators) {
         (void)printf(" that stand for %s", format_count(s->represented_operators, operators, sizeof operators));
     }
-    (void)printf(" of %llu %s%s; checked: streams, inputs, critical path\n",
-                 (unsigned long long)s->simulated_micro_batches,
-                 s->simulated_micro_batches == 1 ? "micro-batch" : "micro-batches",
-                 s->simulated_micro_batches < answer->plan->micro_batches ? ", which the others repeat" : "");
+    (void)printf(
+        " of %llu %s%s; checked: streams, inputs, critical path\n", (unsigned long long)s->simulated_micro_batches,
+        s->simulated_micro_batches == 1 ? "micro-batch" : "micro-batches",
+        s->simulated_micro_batches < answer->plan->parallelism.micro_batches ? ", which the others repeat" : "");
     return true;
 }
 
@@ -270,7 +272,7 @@ json_t *sim_json(const struct sim_answer *answer)
     json_t *const simulated =
         json_pack("{s:I,s:I,s:I,s:I}", "operators", (json_int_t)s->operators, "represented_operators",
                   (json_int_t)s->represented_operators, "micro_batches", (json_int_t)s->simulated_micro_batches,
-                  "of_micro_batches", (json_int_t)answer->plan->micro_batches);
+                  "of_micro_batches", (json_int_t)answer->plan->parallelism.micro_batches);
     return json_pack("{s:s,s:i,s:o,s:i,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:f,s:f,s:f,s:o,s:o,s:o,s:o,s:o}", "format",
                      "redco-simulation", "version", 1, "overlap", overlap_json(answer->reopened->workload.overlap),
                      "chunks", (int)answer->chunks, "step_s", s->step_s, "closed_form_step_s", answer->closed.step_s,

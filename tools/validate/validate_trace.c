@@ -163,7 +163,7 @@ static void warn(const struct trace_report *report)
         replay =
             replay && report->origins[i] != NULL && strcmp(report->origins[i], "measured, communication emulated") == 0;
     }
-    if (c->rank_count != ranks && c->rank_count != report->plan->pp && !replay) {
+    if (c->rank_count != ranks && c->rank_count != report->plan->parallelism.pp && !replay) {
         (void)snprintf(text, sizeof text, "the plan has %llu ranks, the traces have %u", (unsigned long long)ranks,
                        c->rank_count);
         cli_warn(cli, text);

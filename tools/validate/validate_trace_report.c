@@ -68,8 +68,8 @@ static void print_head(const struct trace_report *r)
     uint32_t whole = 0;
     for (uint32_t s = 0; s < c->step_count; s++) { whole += c->steps[s].counted ? 1 : 0; }
     (void)printf("%s" DOT "%s" DOT "%s" DOT "tp %u" DOT "traced: %u %s, %u %s", plan->model_name, plan->cluster_name,
-                 plan->strategy, plan->tp, c->rank_count, c->rank_count == 1 ? "rank" : "ranks", c->step_count,
-                 c->step_count == 1 ? "step" : "steps");
+                 plan->strategy, plan->parallelism.tp, c->rank_count, c->rank_count == 1 ? "rank" : "ranks",
+                 c->step_count, c->step_count == 1 ? "step" : "steps");
     if (whole < c->step_count) { (void)printf(" of which %u count", whole); }
     for (uint32_t i = 0; i < r->load_count; i++) { /* told once: files of one run came about alike */
         if (r->origins[i] == NULL || strcmp(r->origins[i], "measured") == 0) { continue; }
