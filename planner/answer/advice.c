@@ -21,9 +21,11 @@ static redco_search_options options_of(const redco_request *request, const redco
     options.workload.engine.partial_recompute = false; /* that was the layout's choice */
     options.overlap_fixed = true;
     redco_inputs_use_engine(inputs, &options);
-    if (options.dimensions != 0) { options.dimensions |= redco_setting_dimensions(&request->parallelism); }
-    if (options.states != 0 && !shards_as(request, options.states)) { options.states = 0; }
-    if (options.schemes != 0) { options.schemes |= 1U << request->parallelism.scheme; }
+    if (options.allows.dimensions != 0) {
+        options.allows.dimensions |= redco_setting_dimensions(&request->parallelism);
+    }
+    if (options.allows.states != 0 && !shards_as(request, options.allows.states)) { options.allows.states = 0; }
+    if (options.allows.schemes != 0) { options.allows.schemes |= 1U << request->parallelism.scheme; }
     return options;
 }
 

@@ -102,9 +102,9 @@ static redco_status weigh(const redco_inputs *inputs, redco_answer *answer, redc
     const redco_reach reach = redco_reach_of(&inputs->machine, answer->options.workload.seq_len, best);
     (void)redco_evidence_beyond(answer->evidence, best, &reach, answer->beyond, sizeof answer->beyond);
     if (answer->beyond[0] == '\0') { return REDCO_OK; }
-    inside.within = &answer->evidence->hull;
+    inside.pass.within = &answer->evidence->hull;
     inside.verify = false;
-    inside.brief = true;
+    inside.pass.brief = true;
     inside.top = 1;
     return ask_again(inputs, &inside, &answer->inside, err);
 }
@@ -124,10 +124,10 @@ static bool would_fit(void *context, const redco_machine *machine, const redco_s
     redco_error why = {0};
     const uint64_t gpus = (uint64_t)machine->nodes * machine->gpus_per_node; /* with the remedy */
     if (machine->most_nodes > 0 && machine->nodes > machine->most_nodes) { return true; }
-    changed.would_fit = NULL;
-    changed.no_remedies = true;
+    changed.pass.would_fit = NULL;
+    changed.pass.no_remedies = true;
     changed.verify = false;
-    changed.brief = true;
+    changed.pass.brief = true;
     changed.top = 1;
     if (redco_question_ask(asked->question, asked->inputs, gpus, &changed, NULL, &found, &why) != REDCO_OK) {
         return false;
@@ -143,9 +143,9 @@ redco_status redco_answer_find(const redco_question *question, const redco_input
     redco_search_options options = question->options;
     struct asked asked = {question, inputs};
     *answer_out = (redco_answer){.inputs = inputs, .options = options};
-    options.would_fit = would_fit;
-    options.would_fit_context = &asked;
-    options.roomier_ratio = redco_help_ratio; /* whatever is wanted: the plan does not depend on what is shown */
+    options.pass.would_fit = would_fit;
+    options.pass.would_fit_context = &asked;
+    options.pass.roomier_ratio = redco_help_ratio; /* whatever is wanted: the plan does not depend on what is shown */
     redco_status st = redco_search_answer(inputs, &options, &answer_out->result, err);
     answer_out->options.workload = options.workload;
     answer_out->rules_taken = options.tp_placement != question->options.tp_placement;

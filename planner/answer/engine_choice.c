@@ -78,10 +78,10 @@ static redco_status ask_engine(const redco_question *question, const redco_input
     redco_inputs_use_engine(&inputs, o);
     offer->lacks = redco_options_lack(o, &inputs, lacks);
     o->verify = false;
-    o->no_remedies = true;
+    o->pass.no_remedies = true;
     o->top = 1;
     if (limit_s > 0.0 && o->objective == REDCO_OBJECTIVE_STEP_TIME && o->strategy != REDCO_STRATEGY_AMSP) {
-        o->limit_s = limit_s;
+        o->pass.limit_s = limit_s;
     }
     st = redco_search_answer(&inputs, o, &found, &why);
     redco_inputs_free(&inputs);
@@ -219,7 +219,7 @@ redco_status redco_question_ask(const redco_question *question, const redco_inpu
         *options = one.options;
         if (lacks_out != NULL) { *lacks_out = redco_options_lack(options, &there, lacks); }
         st = redco_search_answer(&there, options, result_out, err);
-        options->split = question->options.split;
+        options->given.split = question->options.given.split;
         options->tp_rules = question->options.tp_rules;
     }
     redco_inputs_free(&there);

@@ -64,36 +64,39 @@ static bool is_switched(redco_switch given)
 
 bool redco_options_fixed(const redco_search_options *options)
 {
-    return options->tp != 0 || is_given(options->pp) || is_given(options->cp) || is_given(options->chunks) ||
-           is_switched(options->sequence_parallel) || options->micro_batch != 0 || options->schedule_given ||
-           options->group != 0 || options->equal_stages || options->recompute != REDCO_RECOMPUTE_COUNT ||
-           options->modules || options->scheme_fixed || (options->cp_type_fixed && options->cp != 1) ||
+    return options->given.tp != 0 || is_given(options->given.pp) || is_given(options->given.cp) ||
+           is_given(options->given.chunks) || is_switched(options->sequence_parallel) ||
+           options->given.micro_batch != 0 || options->schedule_given || options->given.group != 0 ||
+           options->equal_stages || options->recompute != REDCO_RECOMPUTE_COUNT || options->modules ||
+           options->scheme_fixed || (options->cp_type_fixed && options->given.cp != 1) ||
            options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
-           options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 || options->fix_secondary.gpus != 0;
+           options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 || options->given.secondary.gpus != 0;
 }
 
 redco_search_options redco_options_freed(const redco_search_options *options)
 {
     redco_search_options freed = *options;
-    freed.tp = 0;
-    if (is_given(freed.pp)) { freed.pp = REDCO_DEGREE_MEASURED; }
-    if (is_given(freed.cp)) { freed.cp = REDCO_DEGREE_MEASURED; }
-    if (is_given(freed.chunks)) { freed.chunks = REDCO_DEGREE_AUTO; }
-    freed.schedule = REDCO_PIPELINE_1F1B;
+    freed.given.tp = 0;
+    if (is_given(freed.given.pp)) { freed.given.pp = REDCO_DEGREE_MEASURED; }
+    if (is_given(freed.given.cp)) { freed.given.cp = REDCO_DEGREE_MEASURED; }
+    if (is_given(freed.given.chunks)) { freed.given.chunks = REDCO_DEGREE_AUTO; }
+    freed.given.schedule = REDCO_PIPELINE_1F1B;
     freed.schedule_given = false;
-    freed.group = 0;
-    freed.split = NULL;
+    freed.given.group = 0;
+    freed.given.split = NULL;
     freed.equal_stages = false;
     if (is_switched(freed.sequence_parallel)) { freed.sequence_parallel = REDCO_EITHER; }
     freed.cp_type_fixed = false;
-    freed.micro_batch = 0;
+    freed.given.micro_batch = 0;
     freed.recompute = REDCO_RECOMPUTE_COUNT;
-    if ((freed.offers & REDCO_OFFERS_FULL) != 0) { freed.workload.engine.partial_recompute = false; } /* tried, too */
+    if ((freed.allows.offers & REDCO_OFFERS_FULL) != 0) {
+        freed.workload.engine.partial_recompute = false;
+    } /* tried, too */
     freed.modules = false;
     freed.scheme_fixed = false;
     freed.strategy = REDCO_STRATEGY_ANY;
     freed.fix = (redco_shards){0};
-    freed.fix_secondary = (redco_mesh){0, 0};
+    freed.given.secondary = (redco_mesh){0, 0};
     freed.verify = false;
     freed.top = 1;
     return freed;
@@ -171,11 +174,11 @@ static redco_status search_there(const redco_inputs *inputs, const redco_search_
 {
     redco_search_options quick = *options;
     redco_search_result *result = NULL;
-    if (options->strategy != REDCO_STRATEGY_AMSP) { quick.limit_s = *step_s_out; }
+    if (options->strategy != REDCO_STRATEGY_AMSP) { quick.pass.limit_s = *step_s_out; }
     const double below = 1.0 - redco_memory_ratio(best->parallelism.schedule);
-    quick.above_bytes = (uint64_t)((double)best->prediction.capacity_bytes * below);
+    quick.pass.above_bytes = (uint64_t)((double)best->prediction.capacity_bytes * below);
     quick.verify = false;
-    quick.brief = true;
+    quick.pass.brief = true;
     quick.top = 1;
     const redco_status st = redco_search_priced(inputs, &quick, &result, err);
     if (st != REDCO_OK) { return st; }

@@ -8,8 +8,8 @@
 static bool has_both(const redco_search_options *options)
 {
     const uint32_t both = REDCO_OFFERS_FULL | REDCO_OFFERS_HALF;
-    return (options->offers & both) == both && options->recompute == REDCO_RECOMPUTE_COUNT && !options->modules &&
-           !options->workload.engine.partial_recompute;
+    return (options->allows.offers & both) == both && options->recompute == REDCO_RECOMPUTE_COUNT &&
+           !options->modules && !options->workload.engine.partial_recompute;
 }
 
 static bool recomputes_whole_layers(const redco_candidate *candidate)
@@ -36,8 +36,8 @@ static redco_status search_grains(const redco_inputs *inputs, redco_search_optio
         !recomputes_whole_layers(&whole->ranked[0])) { /* seldom any faster: a look, and where one is, a search */
         if (options->objective == REDCO_OBJECTIVE_COMM) { return REDCO_OK; }
         redco_search_options look = halves;
-        look.limit_s = whole->ranked[0].prediction.step_s * (1.0 - redcoi_tie_ratio);
-        if (halves.limit_s > 0.0) { look.limit_s = fmin(look.limit_s, halves.limit_s); }
+        look.pass.limit_s = whole->ranked[0].prediction.step_s * (1.0 - redcoi_tie_ratio);
+        if (halves.pass.limit_s > 0.0) { look.pass.limit_s = fmin(look.pass.limit_s, halves.pass.limit_s); }
         look.verify = false;
         st = redco_search_priced(inputs, &look, &half, &why);
         const bool faster = st == REDCO_OK && half->ranked_count > 0;
@@ -83,7 +83,7 @@ redco_status redco_search_answer(const redco_inputs *inputs, redco_search_option
         return redco_fail(err, st, why.place, "%s", why.text);
     }
     /* The gaps that both searches may leave are no difference. */
-    const double least_ratio = 1.0 - fmax(redcoi_rounding_ratio, options->gap_ratio);
+    const double least_ratio = 1.0 - fmax(redcoi_rounding_ratio, options->pass.gap_ratio);
     const bool fits = (*result_out)->ranked_count > 0;
     const bool better =
         found->ranked_count > 0 && (!fits || value_of(options, found) < value_of(options, *result_out) * least_ratio);

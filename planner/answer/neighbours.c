@@ -28,8 +28,8 @@ static bool has_shards(const struct explorer *explorer, const redco_search_optio
     const redco_shards *const fix = &explorer->options->fix;
     const bool given = fix->parameters.gpus > 0 || fix->gradients.gpus > 0 || fix->optimizer.gpus > 0 ||
                        explorer->options->strategy != REDCO_STRATEGY_ANY;
-    for (uint32_t i = 0; i < found->assignment_count && asked->states != 0 && !given; i++) {
-        if (!redco_strategy_runs(asked->states, grid, found->parallelism.secondary,
+    for (uint32_t i = 0; i < found->assignment_count && asked->allows.states != 0 && !given; i++) {
+        if (!redco_strategy_runs(asked->allows.states, grid, found->parallelism.secondary,
                                  &found->assignments[i].config.shards)) {
             return false;
         }
@@ -163,13 +163,14 @@ static redco_status try_degrees(struct explorer *explorer)
     const bool comm = explorer->options->objective == REDCO_OBJECTIVE_COMM;
     redco_status st = REDCO_OK;
     for (int step = -1; step <= 1 && st == REDCO_OK; step += 2) {
-        st = try_degree(explorer, "tp", offsetof(redco_search_options, tp), machine->gpus_per_node, now->tp, step);
+        st =
+            try_degree(explorer, "tp", offsetof(redco_search_options, given.tp), machine->gpus_per_node, now->tp, step);
     }
     for (int step = -1; step <= 1 && st == REDCO_OK && !comm; step += 2) {
-        st = try_degree(explorer, "pp", offsetof(redco_search_options, pp), ranks / now->cp, now->pp, step);
+        st = try_degree(explorer, "pp", offsetof(redco_search_options, given.pp), ranks / now->cp, now->pp, step);
     }
     for (int step = -1; step <= 1 && st == REDCO_OK && !comm; step += 2) {
-        st = try_degree(explorer, "cp", offsetof(redco_search_options, cp), ranks / now->pp, now->cp, step);
+        st = try_degree(explorer, "cp", offsetof(redco_search_options, given.cp), ranks / now->pp, now->cp, step);
     }
     return st;
 }
@@ -182,9 +183,9 @@ static redco_status try_micro_batch(struct explorer *explorer, int step)
     const uint64_t moved = next_divisor(replica, parallelism->micro_batch, step);
     if (moved == 0 || moved > UINT32_MAX) { return REDCO_OK; }
     redco_search_options options = as_asked(explorer);
-    options.micro_batch = (uint32_t)moved;
-    (void)snprintf(what, sizeof what, "micro-batch %u", options.micro_batch);
-    return try_one(explorer, &options, what, explorer->options->micro_batch != 0);
+    options.given.micro_batch = (uint32_t)moved;
+    (void)snprintf(what, sizeof what, "micro-batch %u", options.given.micro_batch);
+    return try_one(explorer, &options, what, explorer->options->given.micro_batch != 0);
 }
 
 static bool is_policy_of_all(const redco_candidate *candidate, redco_recompute policy)

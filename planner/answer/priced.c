@@ -253,9 +253,9 @@ static void set_proof(redcoi_pricing *p)
     const double value_s = redcoi_value_of(p, first);
     if (p->moved) {
         result->gap_ratio = value_s > 0.0 && p->bound_s < value_s ? 1.0 - p->bound_s / value_s : 0.0;
-        result->status = result->gap_ratio <= p->options->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
+        result->status = result->gap_ratio <= p->options->pass.gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
     }
-    if (!p->simulates || p->options->layerwise || p->options->limit_s > 0.0) { return; }
+    if (!p->simulates || p->options->layerwise || p->options->pass.limit_s > 0.0) { return; }
     result->within_ratio = fmax(redcoi_tie_ratio, 1.0 - p->unlisted_s / first->prediction.step_s);
     if (result->candidates == 1) { result->within_ratio = 0.0; }
 }
@@ -393,7 +393,7 @@ static redco_search_options listing(const redcoi_pricing *p)
     if (p->simulates) {
         redcoi_shortlist_ask(&o);
     } else if (!minimises_steps(&o)) {
-        o.others = COMM_OTHERS;
+        o.pass.others = COMM_OTHERS;
     }
     return o;
 }
@@ -415,20 +415,22 @@ static redco_status search_priced(const redco_inputs *inputs, const redco_search
     const bool proven = p.result->ranked_count > 0;
     if (proven) { p.bound_s = redcoi_value_of(&p, &p.result->ranked[0]) * (1.0 - p.result->gap_ratio); }
     if (!proven && p.result->other_count == 0) {
-        if (!(options->limit_s > 0.0)) { st = price_leanest(&p, err); }
+        if (!(options->pass.limit_s > 0.0)) { st = price_leanest(&p, err); }
         goto out;
     }
     if (!proven) { p.bound_s = redcoi_value_of(&p, &p.result->others[0]); }
     p.moved = !proven;
     st = price_answers(&p, &searched, err);
-    if (st == REDCO_OK && p.result->ranked_count == 0 && !proven && !(options->limit_s > 0.0)) {
+    if (st == REDCO_OK && p.result->ranked_count == 0 && !proven && !(options->pass.limit_s > 0.0)) {
         st = explain_shortfall(&p, err);
         goto out;
     }
     if (st != REDCO_OK || p.result->ranked_count == 0) { goto out; }
     cut(p.result, wanted);
     set_proof(&p);
-    if (p.simulates && searched.others > 0 && options->roomier_ratio > 0.0) { st = redcoi_shortlist_roomier(&p, err); }
+    if (p.simulates && searched.pass.others > 0 && options->pass.roomier_ratio > 0.0) {
+        st = redcoi_shortlist_roomier(&p, err);
+    }
     if (st == REDCO_OK && options->verify && p.simulates && !options->layerwise && wanted == 1) {
         st = verify_by_simulation(&p, err);
     }
@@ -473,7 +475,7 @@ redco_status redco_answer_adopt(const redco_search_options *options, const redco
     result->shortfall = (redco_shortfall){.short_bytes = 0};
     result->by_simulation = true;
     result->gap_ratio = bound_s < value_s ? 1.0 - bound_s / value_s : 0.0;
-    result->status = fits && result->gap_ratio <= options->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
+    result->status = fits && result->gap_ratio <= options->pass.gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
     if (result->within_ratio > 0.0) { /* the same step is not undercut, whatever leads */
         const double least_s = before_s * (1.0 - result->within_ratio);
         result->within_ratio = fmax(redcoi_tie_ratio, 1.0 - least_s / result->ranked[0].prediction.step_s);

@@ -8,12 +8,12 @@ redco_question redco_question_default(void)
     return (redco_question){
         .options = {
             .workload = {.seq_len = 4096, .global_batch = 1024, .precision = REDCO_BF16, .overlap = REDCO_OVERLAP_ALL},
-            .pp = REDCO_DEGREE_MEASURED,
-            .cp = REDCO_DEGREE_MEASURED,
-            .chunks = REDCO_DEGREE_AUTO,
+            .given.pp = REDCO_DEGREE_MEASURED,
+            .given.cp = REDCO_DEGREE_MEASURED,
+            .given.chunks = REDCO_DEGREE_AUTO,
             .sequence_parallel = REDCO_EITHER,
             .recompute = REDCO_RECOMPUTE_COUNT,
-            .gap_ratio = 0.0005}};
+            .pass.gap_ratio = 0.0005}};
 }
 
 /* They are the inputs' own. */
@@ -30,25 +30,26 @@ static redco_status use_split(redco_question *question, const redco_inputs *inpu
     redco_search_options *const o = &question->options;
     const redco_layer_class *classes = NULL;
     const size_t count = redco_model_classes(inputs->model, &classes);
-    uint32_t blocks = 0, chunks = o->chunks == REDCO_DEGREE_AUTO ? 0 : o->chunks;
+    uint32_t blocks = 0, chunks = o->given.chunks == REDCO_DEGREE_AUTO ? 0 : o->given.chunks;
     if (question->split == NULL) { return REDCO_OK; }
     o->equal_stages = true;
     if (redco_split_says_equal(question->split)) { return REDCO_OK; }
-    if (o->pp < 2 || redco_degree_is_free(o->pp)) {
+    if (o->given.pp < 2 || redco_degree_is_free(o->given.pp)) {
         return redco_fail(err, REDCO_EVALUE, "split", "is for a given number of 2 pipeline stages or more");
     }
     for (size_t i = 0; i < count; i++) {
         if (redco_class_is_block(classes[i].kind)) { blocks += classes[i].layers; }
     }
-    if (o->schedule != REDCO_PIPELINE_1F1B && o->schedule != REDCO_PIPELINE_INTERLEAVED) {
-        chunks = o->schedule == REDCO_PIPELINE_DUALPIPE ? 1 : redco_pipeline_chunks(o->schedule, 1);
+    if (o->given.schedule != REDCO_PIPELINE_1F1B && o->given.schedule != REDCO_PIPELINE_INTERLEAVED) {
+        chunks = o->given.schedule == REDCO_PIPELINE_DUALPIPE ? 1 : redco_pipeline_chunks(o->given.schedule, 1);
     }
-    const redco_status st = redco_split_read(question->split, blocks, o->pp, chunks, question->positions, &chunks, err);
+    const redco_status st =
+        redco_split_read(question->split, blocks, o->given.pp, chunks, question->positions, &chunks, err);
     if (st != REDCO_OK) { return st; }
-    const uint32_t positions = redco_pipeline_positions(o->schedule, o->pp, chunks);
-    const redco_pipeline_kind kind = redco_pipeline_of_chunks(o->schedule, chunks);
-    o->split = redco_split_is_equal(kind, question->positions, positions, blocks) ? NULL : question->positions;
-    if (o->schedule != REDCO_PIPELINE_DUALPIPE) { o->chunks = chunks; }
+    const uint32_t positions = redco_pipeline_positions(o->given.schedule, o->given.pp, chunks);
+    const redco_pipeline_kind kind = redco_pipeline_of_chunks(o->given.schedule, chunks);
+    o->given.split = redco_split_is_equal(kind, question->positions, positions, blocks) ? NULL : question->positions;
+    if (o->given.schedule != REDCO_PIPELINE_DUALPIPE) { o->given.chunks = chunks; }
     return REDCO_OK;
 }
 
@@ -83,13 +84,16 @@ redco_status redco_question_read_like(redco_question *question, const redco_inpu
 /* Bit of a schedule that is neither of what chunks say. */
 static uint32_t given_schedule(const redco_search_options *o)
 {
-    return o->schedule != REDCO_PIPELINE_1F1B && o->schedule != REDCO_PIPELINE_INTERLEAVED ? 1U << o->schedule : 0;
+    return o->given.schedule != REDCO_PIPELINE_1F1B && o->given.schedule != REDCO_PIPELINE_INTERLEAVED
+               ? 1U << o->given.schedule
+               : 0;
 }
 
 /* Stages are given, or the search may choose some. */
 static bool may_have_stages(const redco_search_options *o)
 {
-    return o->pp > 1 && (!redco_degree_is_free(o->pp) || o->dimensions == 0 || (o->dimensions & REDCO_HAS_PP) != 0);
+    return o->given.pp > 1 && (!redco_degree_is_free(o->given.pp) || o->allows.dimensions == 0 ||
+                               (o->allows.dimensions & REDCO_HAS_PP) != 0);
 }
 
 static const char *cp_type_lacked(const redco_search_options *o)
@@ -122,30 +126,31 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
         bool given;
         uint32_t bit, has;
     } limits[] = {
-        {"tensor parallelism", o->tp > 1, REDCO_HAS_TP, file->dimensions},
-        {"pipeline stages", o->pp > 1 && !redco_degree_is_free(o->pp), REDCO_HAS_PP, file->dimensions},
-        {"model chunks", o->chunks > 1 && o->chunks != REDCO_DEGREE_AUTO, REDCO_HAS_CHUNKS, file->dimensions},
+        {"tensor parallelism", o->given.tp > 1, REDCO_HAS_TP, file->dimensions},
+        {"pipeline stages", o->given.pp > 1 && !redco_degree_is_free(o->given.pp), REDCO_HAS_PP, file->dimensions},
+        {"model chunks", o->given.chunks > 1 && o->given.chunks != REDCO_DEGREE_AUTO, REDCO_HAS_CHUNKS,
+         file->dimensions},
         {"such order of passes in its pipeline", may_have_stages(o) && given_schedule(o) != 0, given_schedule(o),
          file->schedules},
-        {"groups of more micro-batches than stages", o->group > 0 && o->group != o->pp, REDCO_HAS_GROUPS,
-         file->dimensions},
-        {"context parallelism", o->cp > 1 && !redco_degree_is_free(o->cp), REDCO_HAS_CP, file->dimensions},
-        {cp_type_lacked(o), o->cp > 1 && o->cp_type_fixed, o->cp_types, file->cp_types},
+        {"groups of more micro-batches than stages", o->given.group > 0 && o->given.group != o->given.pp,
+         REDCO_HAS_GROUPS, file->dimensions},
+        {"context parallelism", o->given.cp > 1 && !redco_degree_is_free(o->given.cp), REDCO_HAS_CP, file->dimensions},
+        {cp_type_lacked(o), o->given.cp > 1 && o->cp_type_fixed, o->cp_types, file->cp_types},
         {"sequence parallelism", o->sequence_parallel == REDCO_ON, REDCO_HAS_SP, file->dimensions},
         {"recomputation of modules", o->modules && (file->recompute & REDCO_OFFERS_SELECTIVE) == 0, REDCO_OFFERS_MLP,
          file->recompute},
         {"recomputation of the FFN", o->recompute == REDCO_RECOMPUTE_MLP, REDCO_OFFERS_MLP, file->recompute},
         {"half recomputation", full && half, REDCO_OFFERS_HALF, file->recompute},
         {"full recomputation", full && !half, REDCO_OFFERS_FULL, file->recompute},
-        {"optimizer shards of whole tensors", o->scheme_fixed && o->scheme == REDCO_INTER_TENSOR, true,
+        {"optimizer shards of whole tensors", o->scheme_fixed && o->given.scheme == REDCO_INTER_TENSOR, true,
          file->inter_tensor},
-        {"even optimizer shards", o->scheme_fixed && o->scheme == REDCO_INTRA_TENSOR, true, file->intra_tensor},
+        {"even optimizer shards", o->scheme_fixed && o->given.scheme == REDCO_INTRA_TENSOR, true, file->intra_tensor},
         {"overlap of gathers and scatters", (overlap & REDCO_OVERLAP_AG_RS) != 0, 0, 0},
         {"overlap of gradient reduction", (overlap & REDCO_OVERLAP_AR) != 0, 0, 0},
         {"overlap of updated parameters", (overlap & REDCO_OVERLAP_BC) != 0, 0, 0},
         {"overlap of tensor-parallel traffic", (overlap & REDCO_OVERLAP_TP) != 0, 0, 0},
         {"second copy of the parameters",
-         o->fix_secondary.gpus > 0 && !redco_strategy_offered(file->states, REDCO_STRATEGY_ZEROPP), 0, 0},
+         o->given.secondary.gpus > 0 && !redco_strategy_offered(file->states, REDCO_STRATEGY_ZEROPP), 0, 0},
         {redco_strategy_name(o->strategy),
          o->strategy != REDCO_STRATEGY_ANY && o->strategy != REDCO_STRATEGY_AMSP &&
              !redco_strategy_offered(file->states, o->strategy),

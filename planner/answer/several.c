@@ -210,7 +210,7 @@ static redco_status answer_size(const redco_question *question, const redco_inpu
     row->options = one.options;
     st = answer_row(list, row, inputs, redco_question_name(&row->options), plans ? &own : NULL, err);
     redco_inputs_forget(inputs);
-    row->options.split = NULL; /* the candidates have it */
+    row->options.given.split = NULL; /* the candidates have it */
     redco_assembler_free(own);
     return st;
 }
@@ -267,8 +267,10 @@ redco_status redco_answer_engines(const redco_question *question, const redco_in
 uint32_t redco_strategies_lacked(const redco_search_options *options, redco_strategy lacked_out[REDCO_STRATEGY_COUNT])
 {
     uint32_t count = 0;
-    for (int i = REDCO_STRATEGY_DDP; i < REDCO_STRATEGY_COUNT && options->states != 0; i++) {
-        if (!redco_strategy_offered(options->states, (redco_strategy)i)) { lacked_out[count++] = (redco_strategy)i; }
+    for (int i = REDCO_STRATEGY_DDP; i < REDCO_STRATEGY_COUNT && options->allows.states != 0; i++) {
+        if (!redco_strategy_offered(options->allows.states, (redco_strategy)i)) {
+            lacked_out[count++] = (redco_strategy)i;
+        }
     }
     return count;
 }

@@ -36,10 +36,10 @@ static const double look_ratio = 0.04, aim_ratio = 0.015;
 
 void redcoi_shortlist_ask(redco_search_options *options)
 {
-    options->others = efforts[options->brief ? 1 : 0].others;
-    options->others_alone = options->limit_s > 0.0;
-    options->look_ratio = look_ratio;
-    options->aim_ratio = aim_ratio;
+    options->pass.others = efforts[options->pass.brief ? 1 : 0].others;
+    options->pass.others_alone = options->pass.limit_s > 0.0;
+    options->pass.look_ratio = look_ratio;
+    options->pass.aim_ratio = aim_ratio;
 }
 
 /* Layouts whose buffers come and go alike: the closed form counts about the same too much of their memory. */
@@ -144,7 +144,7 @@ redco_status redcoi_shortlist_add(redcoi_pricing *p, const redco_candidate *cand
 /* A layout that is too large may be no more than the memory that the caller thinks of. */
 static void note_roomier(redcoi_pricing *p, const redco_candidate *c)
 {
-    const double room = (1.0 + p->options->roomier_ratio) * (double)c->prediction.capacity_bytes;
+    const double room = (1.0 + p->options->pass.roomier_ratio) * (double)c->prediction.capacity_bytes;
     if ((double)c->prediction.total_bytes <= room) { p->roomier_s = fmin(p->roomier_s, c->prediction.step_s); }
 }
 
@@ -154,7 +154,7 @@ static redco_status add_leaner(redcoi_pricing *p, redco_search_options *leaner, 
                                redco_error *err)
 {
     redco_search_result *again = NULL;
-    leaner->margin_bytes += own->prediction.total_bytes - own->prediction.capacity_bytes + least_margin_bytes;
+    leaner->pass.margin_bytes += own->prediction.total_bytes - own->prediction.capacity_bytes + least_margin_bytes;
     redco_status st = redcoi_search_again(p, leaner, &again, err);
     if (st != REDCO_OK) { return st; }
     redcoi_counts_add(&p->result->counts, &again->counts);
@@ -184,7 +184,7 @@ static bool too_much(const redcoi_pricing *p, uint32_t count, uint64_t operators
  * it is, tries some. @return waiting_count: none */
 static uint32_t next_doubtful(const redcoi_pricing *p, uint32_t count, double least_s)
 {
-    const struct effort *const effort = &efforts[p->options->brief ? 1 : 0];
+    const struct effort *const effort = &efforts[p->options->pass.brief ? 1 : 0];
     uint32_t next = p->waiting_count, doubtful = 0;
     for (uint32_t i = p->waiting_count; i-- > 0;) {
         if (!(p->waiting[i].least_s < least_s) || chance_to_fit(p, &p->waiting[i].candidate) == UNLIKELY) { continue; }
@@ -192,7 +192,7 @@ static uint32_t next_doubtful(const redcoi_pricing *p, uint32_t count, double le
         doubtful++;
     }
     const uint64_t each = count > 0 ? p->operators / count : 0;
-    if (p->options->brief) { return too_much(p, count, effort->few_operators) ? p->waiting_count : next; }
+    if (p->options->pass.brief) { return too_much(p, count, effort->few_operators) ? p->waiting_count : next; }
     const bool all =
         count + doubtful <= p->asked + effort->simulated && p->operators + doubtful * each <= effort->few_operators;
     return all ? next : p->waiting_count;
@@ -216,8 +216,8 @@ static uint32_t next_likely(const redcoi_pricing *p, double last_s, double near_
  * answers at hand, then what may be. @return waiting_count: none */
 static uint32_t next_of(const redcoi_pricing *p, uint32_t count)
 {
-    const struct effort *const effort = &efforts[p->options->brief ? 1 : 0];
-    const double limit_s = p->options->limit_s > 0.0 ? p->options->limit_s : (double)INFINITY;
+    const struct effort *const effort = &efforts[p->options->pass.brief ? 1 : 0];
+    const double limit_s = p->options->pass.limit_s > 0.0 ? p->options->pass.limit_s : (double)INFINITY;
     const double last_s = fmin(last_wanted_s(p), limit_s);
     if (!p->simulates) { return isfinite(last_s) ? p->waiting_count : 0; }
     if (p->waiting_count == 0) { return 0; }
@@ -228,7 +228,7 @@ static uint32_t next_of(const redcoi_pricing *p, uint32_t count)
         return p->waiting_count;
     }
     const bool few = !too_much(p, count, effort->few_operators);
-    const double near_ratio = p->asked > 1 || p->options->brief ? listed_ratio : likely_ratio;
+    const double near_ratio = p->asked > 1 || p->options->pass.brief ? listed_ratio : likely_ratio;
     if (count < p->asked + effort->likely || few) {
         const uint32_t next = next_likely(p, last_s, near_ratio);
         if (next < p->waiting_count) { return next; }
@@ -241,7 +241,7 @@ redco_status redcoi_shortlist_price(redcoi_pricing *p, const redco_search_option
     redco_search_options leaner = *searched;
     redco_status st = REDCO_OK;
     int tries = 0;
-    leaner.others = 0;
+    leaner.pass.others = 0;
     if (p->asked < REDCOI_BEST_FEW) { leaner.top = REDCOI_BEST_FEW; }
     for (uint32_t count = 0; st == REDCO_OK; count++) {
         const uint32_t next = next_of(p, count);

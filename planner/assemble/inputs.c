@@ -241,34 +241,34 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     w->engine.partial_recompute = run.partial_recompute;
     w->bucket_bytes = inputs->choice.bucket_bytes;
     if (!options->overlap_fixed) { w->overlap = file->overlap; }
-    options->schemes =
+    options->allows.schemes =
         (file->inter_tensor ? 1U << REDCO_INTER_TENSOR : 0) | (file->intra_tensor ? 1U << REDCO_INTRA_TENSOR : 0);
     if (!options->cp_type_fixed) { options->cp_types = file->cp_types; }
-    options->offers = file->recompute;
+    options->allows.offers = file->recompute;
     /* Attention that keeps scores can drop them; without, an engine that only did that has nothing to drop. */
     if (redco_attention_keeps_scores(w->engine.attention)) {
-        options->offers |= REDCO_OFFERS_SELECTIVE;
+        options->allows.offers |= REDCO_OFFERS_SELECTIVE;
     } else if (redco_attention_keeps_scores(file->engine.attention)) {
-        options->offers &= ~(uint32_t)REDCO_OFFERS_SELECTIVE;
+        options->allows.offers &= ~(uint32_t)REDCO_OFFERS_SELECTIVE;
     }
-    if (options->modules && (options->offers & (REDCO_OFFERS_SELECTIVE | REDCO_OFFERS_MLP)) == 0) {
-        options->offers |= REDCO_OFFERS_MLP; /* as other kinds that an engine lacks: priced, and warned of */
+    if (options->modules && (options->allows.offers & (REDCO_OFFERS_SELECTIVE | REDCO_OFFERS_MLP)) == 0) {
+        options->allows.offers |= REDCO_OFFERS_MLP; /* as other kinds that an engine lacks: priced, and warned of */
     }
-    if (options->recompute == REDCO_RECOMPUTE_SELECTIVE && (options->offers & REDCO_OFFERS_SELECTIVE) == 0) {
+    if (options->recompute == REDCO_RECOMPUTE_SELECTIVE && (options->allows.offers & REDCO_OFFERS_SELECTIVE) == 0) {
         options->recompute = REDCO_RECOMPUTE_NONE;
     }
-    if (options->recompute == REDCO_RECOMPUTE_COUNT && (options->offers & REDCO_OFFERS_FULL) == 0) {
-        w->engine.partial_recompute = (options->offers & REDCO_OFFERS_HALF) != 0;
+    if (options->recompute == REDCO_RECOMPUTE_COUNT && (options->allows.offers & REDCO_OFFERS_FULL) == 0) {
+        w->engine.partial_recompute = (options->allows.offers & REDCO_OFFERS_HALF) != 0;
     }
     /* redco-exec, whose memory is planned, runs what is planned for it, and CPUs have nothing else: its limits hold
      * also where nobody named it. */
     const bool by_us = w->engine.planned_memory || redco_gpu_is_host(&inputs->machine.gpu);
-    options->dimensions = inputs->engine_limits ? file->dimensions : by_us ? REDCO_HAS_TP | REDCO_HAS_SP : 0;
-    options->unequal_stages = (file->dimensions & REDCO_HAS_STAGES) != 0;
+    options->allows.dimensions = inputs->engine_limits ? file->dimensions : by_us ? REDCO_HAS_TP | REDCO_HAS_SP : 0;
+    options->allows.unequal_stages = (file->dimensions & REDCO_HAS_STAGES) != 0;
     /* GPipe takes as long as 1F1B and keeps more. */
-    options->schedules =
+    options->allows.schedules =
         file->schedules & ~(1U << REDCO_PIPELINE_1F1B | 1U << REDCO_PIPELINE_INTERLEAVED | 1U << REDCO_PIPELINE_GPIPE);
-    options->states = inputs->engine_limits ? file->states : 0;
+    options->allows.states = inputs->engine_limits ? file->states : 0;
     if (!options->tp_placement_fixed) {
         options->tp_placement = w->engine.tp_layout == REDCO_ENGINE_PAIRED ? REDCO_TP_PAIRED : REDCO_TP_RULES;
     }

@@ -187,10 +187,10 @@ static redco_status plan_phase(const redco_phase *phase, const redco_question *q
     if (phase->gpus != 0) { one.gpus = phase->gpus; }
     if (phase->global_batch != 0) { o->workload.global_batch = phase->global_batch; }
     if (phase->seq_len != 0) { o->workload.seq_len = phase->seq_len; }
-    if (phase->tp != 0) { o->tp = phase->tp; }
-    if (phase->pp != 0) { o->pp = phase->pp; }
-    if (phase->cp != 0) { o->cp = phase->cp; }
-    if (phase->micro_batch != 0) { o->micro_batch = phase->micro_batch; }
+    if (phase->tp != 0) { o->given.tp = phase->tp; }
+    if (phase->pp != 0) { o->given.pp = phase->pp; }
+    if (phase->cp != 0) { o->given.cp = phase->cp; }
+    if (phase->micro_batch != 0) { o->given.micro_batch = phase->micro_batch; }
     redco_status st = redco_question_read(&one, &inputs, err);
     if (st != REDCO_OK) { return st; }
     if ((st = redco_question_settle(&one, &inputs, err)) != REDCO_OK ||

@@ -31,7 +31,7 @@ enum {
 static bool has_fixed_meshes(const redco_search_options *options)
 {
     return options->fix.parameters.gpus > 0 || options->fix.gradients.gpus > 0 || options->fix.optimizer.gpus > 0 ||
-           options->fix_secondary.gpus > 0;
+           options->given.secondary.gpus > 0;
 }
 
 bool redco_search_offers(const redco_search_options *options, redco_recompute policy)
@@ -43,13 +43,13 @@ bool redco_search_offers(const redco_search_options *options, redco_recompute po
                                                              REDCO_OFFERS_FULL | REDCO_OFFERS_HALF};
     const bool module = policy == REDCO_RECOMPUTE_SELECTIVE || policy == REDCO_RECOMPUTE_MLP;
     if (options->modules && !module) { return false; }
-    if (options->offers == 0) { return policy != REDCO_RECOMPUTE_MLP || options->modules; }
-    return (options->offers & bits[policy]) != 0;
+    if (options->allows.offers == 0) { return policy != REDCO_RECOMPUTE_MLP || options->modules; }
+    return (options->allows.offers & bits[policy]) != 0;
 }
 
 static bool has_scheme(const redco_search_options *options, redco_scheme scheme)
 {
-    return options->schemes == 0 || (options->schemes >> scheme & 1) != 0;
+    return options->allows.schemes == 0 || (options->allows.schemes >> scheme & 1) != 0;
 }
 
 /* A second copy shares its ranks with fewer others than the first. */
@@ -79,12 +79,12 @@ static redco_status offer_modules(const redcoi_space *space, redcoi_configuratio
 static redco_status list_groups(const redcoi_space *space, redcoi_configuration *configuration, redco_error *err)
 {
     const redco_search_options *o = &space->options;
-    const bool copied = configuration->parallelism.secondary.gpus > 0 && o->fix_secondary.gpus == 0;
+    const bool copied = configuration->parallelism.secondary.gpus > 0 && o->given.secondary.gpus == 0;
     const redco_strategy strategy = copied ? REDCO_STRATEGY_ZEROPP : o->strategy;
     const redco_mesh grid = redco_costs_grid(space->costs, &configuration->parallelism);
-    const bool limited = o->states != 0 && o->strategy == REDCO_STRATEGY_ANY && !has_fixed_meshes(o);
+    const bool limited = o->allows.states != 0 && o->strategy == REDCO_STRATEGY_ANY && !has_fixed_meshes(o);
     size_t count = 0;
-    bool copyable = o->fix_secondary.gpus == 0;
+    bool copyable = o->given.secondary.gpus == 0;
     const redco_status st = redco_strategy_triples(grid, strategy, &o->fix, &configuration->groups, &count, err);
     if (st != REDCO_OK) { return st; }
     /* Without parameters to synchronise both schemes are one: it is listed under the first. */
@@ -92,16 +92,18 @@ static redco_status list_groups(const redcoi_space *space, redcoi_configuration 
                                has_scheme(o, REDCO_INTER_TENSOR);
     for (size_t i = 0; i < count; i++) {
         const redco_shards *s = &configuration->groups[i];
-        if (o->fix_secondary.gpus > 0 && !is_copy(o->fix_secondary, s->parameters)) { continue; }
+        if (o->given.secondary.gpus > 0 && !is_copy(o->given.secondary, s->parameters)) { continue; }
         copyable = true;
         if (second_scheme && redco_mesh_equal(s->parameters, s->optimizer)) { continue; }
-        if (limited && !redco_strategy_runs(o->states, grid, configuration->parallelism.secondary, s)) { continue; }
+        if (limited && !redco_strategy_runs(o->allows.states, grid, configuration->parallelism.secondary, s)) {
+            continue;
+        }
         configuration->groups[configuration->group_count++] = *s;
     }
     if (copyable) { return offer_modules(space, configuration, err); }
     free(configuration->groups);
     return redco_fail(err, REDCO_EVALUE, "shards", "p2=%ux%u is no part of a larger mesh of the parameters",
-                      o->fix_secondary.gpus, o->fix_secondary.nodes);
+                      o->given.secondary.gpus, o->given.secondary.nodes);
 }
 
 static redco_status add_configuration(redcoi_space *space, const redco_parallelism *parallelism, redco_error *err)
@@ -179,7 +181,7 @@ redco_status redcoi_place_ranks(const redco_machine *machine, redco_parallelism 
 static bool may_copy(const redcoi_space *space, redco_mesh grid)
 {
     const redco_search_options *o = &space->options;
-    const bool runs = o->states == 0 || (o->states & (REDCO_RUNS_ANY | REDCO_RUNS_ZEROPP)) != 0;
+    const bool runs = o->allows.states == 0 || (o->allows.states & (REDCO_RUNS_ANY | REDCO_RUNS_ZEROPP)) != 0;
     return runs && o->strategy == REDCO_STRATEGY_ANY && !space->comm && !has_fixed_meshes(o) && grid.nodes > 1;
 }
 
@@ -189,14 +191,14 @@ static redco_status add_schemes(redcoi_space *space, redco_parallelism *parallel
     const redco_search_options *o = &space->options;
     redco_status st = REDCO_OK;
     for (int i = 0; i < 2 && st == REDCO_OK; i++) {
-        if (o->scheme_fixed ? schemes[i] != o->scheme : !has_scheme(o, schemes[i])) { continue; }
+        if (o->scheme_fixed ? schemes[i] != o->given.scheme : !has_scheme(o, schemes[i])) { continue; }
         parallelism->scheme = schemes[i];
         const redco_mesh grid = redco_costs_grid(space->costs, parallelism);
         parallelism->secondary =
-            o->fix_secondary.gpus > 0 ? o->fix_secondary : redco_strategy_secondary(o->strategy, grid);
-        if (o->fix_secondary.gpus > 0 && !redco_mesh_nests(o->fix_secondary, grid)) {
+            o->given.secondary.gpus > 0 ? o->given.secondary : redco_strategy_secondary(o->strategy, grid);
+        if (o->given.secondary.gpus > 0 && !redco_mesh_nests(o->given.secondary, grid)) {
             return redco_fail(err, REDCO_EVALUE, "shards", "p2=%ux%u does not divide the mesh of %ux%u (GPUs x nodes)",
-                              o->fix_secondary.gpus, o->fix_secondary.nodes, grid.gpus, grid.nodes);
+                              o->given.secondary.gpus, o->given.secondary.nodes, grid.gpus, grid.nodes);
         }
         st = add_configuration(space, parallelism, err);
         if (st != REDCO_OK || !may_copy(space, grid)) { continue; }
@@ -231,7 +233,7 @@ static void note_misfit(struct lister *list, redco_parallelism parallelism)
         if (list->other.status == REDCO_OK) { list->other = why; }
         return;
     }
-    const uint64_t unit = redco_mesh_ranks(parallelism.dp) * (o->micro_batch != 0 ? o->micro_batch : 1);
+    const uint64_t unit = redco_mesh_ranks(parallelism.dp) * (o->given.micro_batch != 0 ? o->given.micro_batch : 1);
     const uint64_t below = o->workload.global_batch / unit * unit;
     if (below > list->below) { list->below = below; }
     if (list->misfits == 0 || below + unit < list->above) { list->above = below + unit; }
@@ -241,9 +243,9 @@ static void note_misfit(struct lister *list, redco_parallelism parallelism)
 static bool is_within(const struct lister *list, const redco_parallelism *parallelism)
 {
     const redco_search_options *const o = &list->space->options;
-    if (o->within == NULL) { return true; }
+    if (o->pass.within == NULL) { return true; }
     const redco_reach reach = redco_reach_of(list->inputs->machine, o->workload.seq_len, parallelism);
-    return redco_hull_beyond(o->within, parallelism, &reach) == 0;
+    return redco_hull_beyond(o->pass.within, parallelism, &reach) == 0;
 }
 
 /* Layouts that can gain no more than this over their neighbours are none of their own: splits and larger groups. */
@@ -265,7 +267,8 @@ static redco_status add_balanced(struct lister *list, redco_parallelism parallel
     redcoi_space *const space = list->space;
     const uint32_t chunks = redco_parallelism_chunks(&parallelism), stages = parallelism.pp;
     uint32_t split[REDCO_SPLIT_POSITIONS_MAX];
-    if (!space->options.unequal_stages || space->options.equal_stages || stages <= 1 || parallelism.split != NULL) {
+    if (!space->options.allows.unequal_stages || space->options.equal_stages || stages <= 1 ||
+        parallelism.split != NULL) {
         return REDCO_OK;
     }
     const uint32_t places = space->blocks + 2, largest = (places + stages * chunks - 1) / (stages * chunks);
@@ -310,13 +313,14 @@ static redco_status add_schedule(struct lister *list, redco_parallelism parallel
 static redco_status add_groups(struct lister *list, redco_parallelism parallelism, redco_error *why, bool *any_out)
 {
     const redco_search_options *const o = &list->space->options;
-    const bool groups = o->dimensions == 0 || (o->dimensions & REDCO_HAS_GROUPS) != 0 || o->group != 0;
+    const bool groups =
+        o->allows.dimensions == 0 || (o->allows.dimensions & REDCO_HAS_GROUPS) != 0 || o->given.group != 0;
     const redco_pipeline least = redco_parallelism_pipeline(&parallelism);
     if (least.kind != REDCO_PIPELINE_INTERLEAVED) { return add_schedule(list, parallelism, why, any_out); }
     if (why == NULL && !groups && least.group > parallelism.pp) { return REDCO_OK; }
     const uint32_t before = list->space->configuration_count;
     const redco_status st = add_schedule(list, parallelism, why, any_out);
-    if (st != REDCO_OK || !groups || o->group != 0 || list->space->configuration_count == before) { return st; }
+    if (st != REDCO_OK || !groups || o->given.group != 0 || list->space->configuration_count == before) { return st; }
     redco_pipeline hiding = least;
     double saved_s = 0.0;
     hiding.group = redco_cost_hiding_group(list->space->costs, &parallelism, &saved_s);
@@ -334,26 +338,26 @@ static redco_status add_schedules(struct lister *list, redco_parallelism paralle
 {
     const redco_search_options *const o = &list->space->options;
     const bool stages = parallelism.pp > 1;
-    const bool chunked = o->schedule == REDCO_PIPELINE_1F1B || o->schedule == REDCO_PIPELINE_INTERLEAVED;
-    const bool all = o->chunks == REDCO_DEGREE_AUTO && stages && chunked;
-    const uint32_t given = stages && o->chunks > 0 && !all && chunked ? o->chunks : 1;
+    const bool chunked = o->given.schedule == REDCO_PIPELINE_1F1B || o->given.schedule == REDCO_PIPELINE_INTERLEAVED;
+    const bool all = o->given.chunks == REDCO_DEGREE_AUTO && stages && chunked;
+    const uint32_t given = stages && o->given.chunks > 0 && !all && chunked ? o->given.chunks : 1;
     const uint32_t most = list->space->blocks < MEASURED_CHUNKS ? list->space->blocks : MEASURED_CHUNKS;
     redco_error *const why = all ? NULL : &list->first;
     redco_status st = REDCO_OK;
     if (stages) {
-        parallelism.schedule = o->schedule;
-        parallelism.group = o->group;
-        parallelism.split = o->split;
+        parallelism.schedule = o->given.schedule;
+        parallelism.group = o->given.group;
+        parallelism.split = o->given.split;
     }
     for (uint32_t chunks = given; chunks <= (all ? most : given) && st == REDCO_OK; chunks++) {
-        parallelism.chunks = stages && !chunked ? redco_pipeline_chunks(o->schedule, 1) : chunks;
+        parallelism.chunks = stages && !chunked ? redco_pipeline_chunks(o->given.schedule, 1) : chunks;
         st = add_groups(list, parallelism, why, any_out);
     }
-    const bool free_order = stages && !o->schedule_given && o->group == 0 && o->split == NULL;
+    const bool free_order = stages && !o->schedule_given && o->given.group == 0 && o->given.split == NULL;
     for (int kind = 0; kind < REDCO_PIPELINE_COUNT && st == REDCO_OK && free_order; kind++) {
         parallelism.schedule = (redco_pipeline_kind)kind;
         parallelism.chunks = redco_pipeline_chunks(parallelism.schedule, 1);
-        if ((o->schedules >> kind & 1) == 0 || (given > 1 && given != parallelism.chunks)) { continue; }
+        if ((o->allows.schedules >> kind & 1) == 0 || (given > 1 && given != parallelism.chunks)) { continue; }
         st = add_schedule(list, parallelism, NULL, any_out);
     }
     return st;
@@ -421,18 +425,20 @@ const char *redco_search_leaves_out(const redco_machine *machine, const redco_se
                                     const redco_parallelism *parallelism)
 {
     const redco_workload *const w = &options->workload;
-    if (options->tp == 0 && parallelism->tp > redco_machine_domain(machine)) { return "beyond what links join"; }
+    if (options->given.tp == 0 && parallelism->tp > redco_machine_domain(machine)) { return "beyond what links join"; }
     if (options->strategy == REDCO_STRATEGY_AMSP) { return "AMSP weighs traffic alone"; }
-    if (options->strategy != REDCO_STRATEGY_ANY && ((options->pp == REDCO_DEGREE_MEASURED && parallelism->pp > 1) ||
-                                                    (options->cp == REDCO_DEGREE_MEASURED && parallelism->cp > 1))) {
+    if (options->strategy != REDCO_STRATEGY_ANY &&
+        ((options->given.pp == REDCO_DEGREE_MEASURED && parallelism->pp > 1) ||
+         (options->given.cp == REDCO_DEGREE_MEASURED && parallelism->cp > 1))) {
         return "data parallel by name";
     }
-    if (options->cp == REDCO_DEGREE_MEASURED &&
+    if (options->given.cp == REDCO_DEGREE_MEASURED &&
         (parallelism->cp > LARGEST_CONTEXT || !may_have_context(machine, w, *parallelism))) {
         return "beyond measured context parallelism";
     }
-    return options->pp == REDCO_DEGREE_MEASURED && !may_have_depth(machine, w, *parallelism) ? "beyond measured stages"
-                                                                                             : NULL;
+    return options->given.pp == REDCO_DEGREE_MEASURED && !may_have_depth(machine, w, *parallelism)
+               ? "beyond measured stages"
+               : NULL;
 }
 
 /* @return whether measured rows hold context parallelism like this, and no layout with less of it is as good: (cp, b)
@@ -442,12 +448,12 @@ static bool keeps_context(const struct lister *list, const redco_parallelism *pa
 {
     const redco_search_options *o = &list->space->options;
     const redco_machine *const machine = list->inputs->machine;
-    if (o->cp != REDCO_DEGREE_MEASURED || parallelism->cp == 1) { return true; }
+    if (o->given.cp != REDCO_DEGREE_MEASURED || parallelism->cp == 1) { return true; }
     if (!is_measured_context(machine, &o->workload, parallelism)) {
         return may_have_context(machine, &o->workload, *parallelism);
     }
     redco_parallelism less = *parallelism;
-    const uint32_t both = o->micro_batch == 0 ? divisor_of_both(parallelism->cp, parallelism->micro_batch) : 1;
+    const uint32_t both = o->given.micro_batch == 0 ? divisor_of_both(parallelism->cp, parallelism->micro_batch) : 1;
     less.cp /= both;
     less.micro_batch /= both;
     return both == 1 || redcoi_place_ranks(list->inputs->machine, &less, NULL) != REDCO_OK ||
@@ -488,22 +494,22 @@ static redco_status add_degrees(struct lister *list, redco_parallelism paralleli
                           degrees_text(&parallelism, degrees, sizeof degrees));
     }
     const uint64_t per_rank = batch / ranks;
-    if (o->micro_batch != 0 && per_rank % o->micro_batch != 0) {
+    if (o->given.micro_batch != 0 && per_rank % o->given.micro_batch != 0) {
         return redco_fail(err, REDCO_EVALUE, "micro-batch",
-                          "%u does not divide the %llu sequence%s of a data-parallel rank (%s)", o->micro_batch,
+                          "%u does not divide the %llu sequence%s of a data-parallel rank (%s)", o->given.micro_batch,
                           (unsigned long long)per_rank, per_rank == 1 ? "" : "s",
                           degrees_text(&parallelism, degrees, sizeof degrees));
     }
-    const uint64_t first = o->micro_batch != 0 ? o->micro_batch : 1;
+    const uint64_t first = o->given.micro_batch != 0 ? o->given.micro_batch : 1;
     const uint64_t most = per_rank < LARGEST_MICRO_BATCH ? per_rank : LARGEST_MICRO_BATCH;
-    const uint64_t last = o->micro_batch != 0 ? o->micro_batch : most;
+    const uint64_t last = o->given.micro_batch != 0 ? o->given.micro_batch : most;
     bool any = false;
     for (uint64_t b = first; b <= last; b++) {
         if (per_rank % b != 0) { continue; }
         parallelism.micro_batch = (uint32_t)b;
         parallelism.micro_batches = per_rank / b;
-        if (!keeps_context(list, &parallelism) ||
-            (o->pp == REDCO_DEGREE_MEASURED && !may_have_depth(list->inputs->machine, &o->workload, parallelism))) {
+        if (!keeps_context(list, &parallelism) || (o->given.pp == REDCO_DEGREE_MEASURED &&
+                                                   !may_have_depth(list->inputs->machine, &o->workload, parallelism))) {
             continue;
         }
         if ((st = add_cp_types(list, parallelism, &any)) != REDCO_OK) { return st; }
@@ -514,7 +520,7 @@ static redco_status add_degrees(struct lister *list, redco_parallelism paralleli
 /* All pipeline depths beside one tensor- and context-parallel degree: stages hold a layer at least. */
 static redco_status add_depths(struct lister *list, redco_parallelism parallelism)
 {
-    const uint32_t given = list->space->options.pp;
+    const uint32_t given = list->space->options.given.pp;
     const redco_machine *const machine = list->inputs->machine;
     const uint64_t world = (uint64_t)machine->nodes * machine->gpus_per_node;
     const uint64_t ranks = world / ((uint64_t)parallelism.tp * parallelism.cp);
@@ -549,14 +555,14 @@ static redco_status add_all(struct lister *list)
 {
     const redco_search_options *o = &list->space->options;
     const uint32_t domain = redco_machine_domain(list->inputs->machine);
-    const uint32_t tp_given = o->tp != 0 ? o->tp : list->space->comm ? 1 : REDCO_DEGREE_AUTO;
-    const uint32_t most_cp = redco_degree_is_free(o->cp) ? LARGEST_CONTEXT : o->cp;
+    const uint32_t tp_given = o->given.tp != 0 ? o->given.tp : list->space->comm ? 1 : REDCO_DEGREE_AUTO;
+    const uint32_t most_cp = redco_degree_is_free(o->given.cp) ? LARGEST_CONTEXT : o->given.cp;
     redco_status st = REDCO_OK;
     for (uint32_t tp = tp_given != REDCO_DEGREE_AUTO ? tp_given : 1;
          tp <= (tp_given != REDCO_DEGREE_AUTO ? tp_given : domain) && st == REDCO_OK; tp++) {
         if (tp_given == REDCO_DEGREE_AUTO && domain % tp != 0) { continue; }
-        for (uint32_t cp = redco_degree_is_free(o->cp) ? 1 : o->cp; cp <= most_cp && st == REDCO_OK; cp++) {
-            if (redco_degree_is_free(o->cp) && o->workload.seq_len % cp != 0) { continue; }
+        for (uint32_t cp = redco_degree_is_free(o->given.cp) ? 1 : o->given.cp; cp <= most_cp && st == REDCO_OK; cp++) {
+            if (redco_degree_is_free(o->given.cp) && o->workload.seq_len % cp != 0) { continue; }
             st = add_splits(list, (redco_parallelism){.tp = tp, .cp = cp});
         }
     }

@@ -11,12 +11,13 @@ enum { STAGE_TRIES = 8 };
 redco_status redcoi_others_create(redcoi_space *space, redcoi_others *others_out, redco_error *err)
 {
     const redco_search_options *const o = &space->options;
-    redcoi_others made = {.space = space,
-                          .near = {.capacity = o->others},
-                          .doubtful = {.capacity = space->comm ? 0 : (o->others + 2) / 3},
-                          .roomier = {.capacity = o->roomier_ratio > 0.0 && o->others > 0 ? REDCO_ROOMIER_MAX : 0},
-                          .best_s = o->limit_s > 0.0 ? o->limit_s : (double)INFINITY,
-                          .dropped_s = (double)INFINITY};
+    redcoi_others made = {
+        .space = space,
+        .near = {.capacity = o->pass.others},
+        .doubtful = {.capacity = space->comm ? 0 : (o->pass.others + 2) / 3},
+        .roomier = {.capacity = o->pass.roomier_ratio > 0.0 && o->pass.others > 0 ? REDCO_ROOMIER_MAX : 0},
+        .best_s = o->pass.limit_s > 0.0 ? o->pass.limit_s : (double)INFINITY,
+        .dropped_s = (double)INFINITY};
     redcoi_ranking *const lists[] = {&made.near, &made.doubtful, &made.roomier};
     bool all = true;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
@@ -40,7 +41,7 @@ void redcoi_others_free(redcoi_others *others)
 /* The closed form up to which points are near the best. */
 static double near_s(const redcoi_others *others)
 {
-    return (1.0 + others->space->options.look_ratio) * others->best_s;
+    return (1.0 + others->space->options.pass.look_ratio) * others->best_s;
 }
 
 /* Adds to a ranking that may be full. @return the point that is not in it, or NULL */
@@ -93,10 +94,10 @@ bool redcoi_others_may_fit(const redcoi_others *others, const redcoi_configurati
 {
     const redco_search_options *const o = &others->space->options;
     const double above = redco_memory_ratio(configuration->parallelism.schedule);
-    const double ratio = 1.0 + fmax(above, o->roomier_ratio);
+    const double ratio = 1.0 + fmax(above, o->pass.roomier_ratio);
     const uint64_t room = (uint64_t)(ratio * (double)configuration->capacity_bytes);
-    return o->others > 0 && configuration->stage_least_bytes <= room &&
-           o->margin_bytes <= room - configuration->stage_least_bytes;
+    return o->pass.others > 0 && configuration->stage_least_bytes <= room &&
+           o->pass.margin_bytes <= room - configuration->stage_least_bytes;
 }
 
 /* Compositions whose fullest stage holds no more than the capacity, with what the closed form may count too much (or
@@ -110,7 +111,7 @@ static redco_status list_by_stages(redcoi_others *others, const redcoi_configura
     const redco_search_options *const o = &others->space->options;
     const uint64_t capacity_bytes = configuration->capacity_bytes;
     const double above = redco_memory_ratio(configuration->parallelism.schedule);
-    const double thought_of = o->roomier_ratio > 0.0 ? o->roomier_ratio : 0.8 * above;
+    const double thought_of = o->pass.roomier_ratio > 0.0 ? o->pass.roomier_ratio : 0.8 * above;
     /* A step of 2 to 5 % is no more than what one layer more or less recomputed changes. */
     const double ratios[] = {
         fmax(above, thought_of), fmin(above, thought_of), 0.6 * above, 0.35 * above, 0.15 * above, 0.0};
@@ -128,13 +129,13 @@ static redco_status list_by_stages(redcoi_others *others, const redcoi_configura
         st = redcoi_solve_group(others->space, configuration, group, limit_s, point, &found, err);
         if (st != REDCO_OK || !found) { break; }
         const bool roomy = point->answer.bytes > configuration->budget_bytes;
-        if (i == 0 && !roomy && o->above_bytes == 0) { /* no stage is fuller than the problem counts */
+        if (i == 0 && !roomy && o->pass.above_bytes == 0) { /* no stage is fuller than the problem counts */
             list_one(others, point, true);
             *ranked_out = true;
             break;
         }
         const uint64_t bytes = redcoi_space_bytes(others->space, configuration, &point->answer);
-        if (bytes <= o->above_bytes) { break; }
+        if (bytes <= o->pass.above_bytes) { break; }
         if (bytes <= ceilings[k]) { list_one(others, point, bytes <= capacity_bytes); }
         if (bytes <= ceilings[k] && bytes > capacity_bytes && others->roomier.capacity > 0) {
             redcoi_ranking_add(&others->roomier, point);

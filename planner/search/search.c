@@ -48,8 +48,8 @@ static double limit_of(const struct search *s)
 {
     const redco_search_options *const o = &s->space->options;
     const redcoi_ranking *const ranking = &s->ranking;
-    double limit_s = o->limit_s > 0.0 ? o->limit_s : (double)INFINITY;
-    if (o->others_alone) { return 0.0; }
+    double limit_s = o->pass.limit_s > 0.0 ? o->pass.limit_s : (double)INFINITY;
+    if (o->pass.others_alone) { return 0.0; }
     if (ranking->count == ranking->capacity) {
         limit_s = fmin(limit_s, tie_limit(s, ranking->points[ranking->count - 1].value_s));
     }
@@ -85,7 +85,7 @@ static bool may_fit(redcoi_space *space, redcoi_configuration *configuration)
 {
     redcoi_space_bound_memory(space, configuration);
     return configuration->least_bytes <= configuration->capacity_bytes &&
-           space->options.margin_bytes <= configuration->capacity_bytes - configuration->least_bytes;
+           space->options.pass.margin_bytes <= configuration->capacity_bytes - configuration->least_bytes;
 }
 
 /* The points of one group. */
@@ -132,7 +132,7 @@ static redco_status rank_all(struct search *s, redco_error *err)
     for (uint32_t i = 0; i < s->space->configuration_count && st == REDCO_OK; i++) {
         redcoi_configuration *configuration = &s->space->configurations[i];
         const redcoi_limits limits = limits_of(s);
-        if (configuration->least_s > fmax(limits.ranked_s, (1.0 + s->space->options.look_ratio) * limits.best_s)) {
+        if (configuration->least_s > fmax(limits.ranked_s, (1.0 + s->space->options.pass.look_ratio) * limits.best_s)) {
             break;
         }
         if (!may_fit(s->space, configuration) && !redcoi_others_may_fit(&s->others, configuration)) { continue; }
@@ -184,7 +184,7 @@ static redco_status prove_configuration(struct search *s, const redcoi_configura
         goto out;
     }
     const redcoi_milp_options options = {
-        .uniform = true, .gap_ratio = s->space->options.gap_ratio / 4.0, .node_limit = UNIFORM_NODES};
+        .uniform = true, .gap_ratio = s->space->options.pass.gap_ratio / 4.0, .node_limit = UNIFORM_NODES};
     if ((st = redcoi_milp_solve(problem, &options, result, err)) != REDCO_OK) { goto out; }
     s->bound_s = fmin(s->bound_s, fmax(result->bound_s, least_s));
     if (result->feasible && result->answer.objective_s < best->value_s * (1.0 - redcoi_exact_tie_ratio)) {
@@ -220,7 +220,7 @@ static redco_status prove_all(struct search *s, redco_error *err)
 /* The distance from the optimum at which a near tie is still within the gap of the proven bound. */
 static double tie_ceiling(const struct search *s, double best_s)
 {
-    const double gap_limit_s = s->bound_s / (1.0 - s->space->options.gap_ratio);
+    const double gap_limit_s = s->bound_s / (1.0 - s->space->options.pass.gap_ratio);
     return fmax(best_s, fmin(tie_limit(s, best_s), gap_limit_s));
 }
 
@@ -256,7 +256,7 @@ static redco_status break_ties(struct search *s, redco_error *err)
 
 static redco_status search_layerwise(struct search *s, redco_error *err)
 {
-    const double gap_ratio = s->space->options.gap_ratio;
+    const double gap_ratio = s->space->options.pass.gap_ratio;
     redcoi_exact_result *result = malloc(sizeof *result);
     redcoi_point *point = malloc(sizeof *point);
     redco_status st = REDCO_OK;
@@ -321,7 +321,7 @@ static redco_status fill_others(const struct search *s, redco_search_result *res
     if (all.points == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     for (uint32_t i = 0; i < s->others.near.count; i++) { all.points[all.count++] = s->others.near.points[i]; }
     for (uint32_t i = 0; i < s->others.doubtful.count; i++) { all.points[all.count++] = s->others.doubtful.points[i]; }
-    result->unlisted_s = fmin(s->others.dropped_s, (1.0 - s->space->options.aim_ratio) * s->others.best_s);
+    result->unlisted_s = fmin(s->others.dropped_s, (1.0 - s->space->options.pass.aim_ratio) * s->others.best_s);
     redco_status st = fill_candidates(s, &all, &result->others, &result->other_count, err);
     free(all.points);
     if (st == REDCO_OK && s->others.roomier.capacity > 0) {
@@ -336,8 +336,8 @@ static redco_status run(struct search *s, const redcoi_inputs *inputs, redco_sea
     redco_status st = rank_all(s, err);
     if (st != REDCO_OK) { return st; }
     result->status = "infeasible";
-    if (o->others > 0 && (st = fill_others(s, result, err)) != REDCO_OK) { return st; }
-    if (o->others_alone) { return REDCO_OK; }
+    if (o->pass.others > 0 && (st = fill_others(s, result, err)) != REDCO_OK) { return st; }
+    if (o->pass.others_alone) { return REDCO_OK; }
     if (o->layerwise) {
         st = search_layerwise(s, err);
     } else if (s->ranking.count > 0) {
@@ -346,27 +346,27 @@ static redco_status run(struct search *s, const redcoi_inputs *inputs, redco_sea
     if (st == REDCO_OK && s->ranking.count > 0) { st = break_ties(s, err); }
     if (st != REDCO_OK) { return st; }
     if (s->ranking.count == 0) {
-        const bool explain = s->explain && !(o->limit_s > 0.0) && s->others.near.count == 0;
+        const bool explain = s->explain && !(o->pass.limit_s > 0.0) && s->others.near.count == 0;
         return explain ? redcoi_shortfall_find(s->space, inputs, &result->shortfall, err) : REDCO_OK;
     }
     const double value_s = s->ranking.points[0].value_s;
     result->gap_ratio = proven_gap(value_s, s->bound_s);
-    result->status = result->gap_ratio <= o->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
+    result->status = result->gap_ratio <= o->pass.gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
     if ((st = fill_candidates(s, &s->ranking, &result->ranked, &result->ranked_count, err)) != REDCO_OK) { return st; }
     return o->verify ? redcoi_space_verify(s->space, value_s, result, err) : REDCO_OK;
 }
 
 static redco_status check_options(const redco_search_options *options, redco_error *err)
 {
-    if (!(options->gap_ratio >= 0.0) || options->gap_ratio > 0.5) {
-        return redco_fail(err, REDCO_EVALUE, "gap", "%g must be from 0 to 0.5", options->gap_ratio);
+    if (!(options->pass.gap_ratio >= 0.0) || options->pass.gap_ratio > 0.5) {
+        return redco_fail(err, REDCO_EVALUE, "gap", "%g must be from 0 to 0.5", options->pass.gap_ratio);
     }
-    if (!(options->limit_s >= 0.0)) {
-        return redco_fail(err, REDCO_EVALUE, "limit", "%g s must not be negative", options->limit_s);
+    if (!(options->pass.limit_s >= 0.0)) {
+        return redco_fail(err, REDCO_EVALUE, "limit", "%g s must not be negative", options->pass.limit_s);
     }
-    if (options->top > REDCO_RANKED_MAX || options->others > REDCO_RANKED_MAX) {
+    if (options->top > REDCO_RANKED_MAX || options->pass.others > REDCO_RANKED_MAX) {
         return redco_fail(err, REDCO_EVALUE, "top", "%u answers: at most %d are ranked",
-                          options->top > options->others ? options->top : options->others, REDCO_RANKED_MAX);
+                          options->top > options->pass.others ? options->top : options->pass.others, REDCO_RANKED_MAX);
     }
     return REDCO_OK;
 }

@@ -61,43 +61,20 @@ typedef enum redco_switch {
     REDCO_EITHER /**< chosen by the search, where the engine has it */
 } redco_switch;
 
-/** 0 (or 0x0, or REDCO_RECOMPUTE_COUNT) means: chosen by the search. What is given is kept. */
-typedef struct redco_search_options {
-    redco_workload workload;
-    uint32_t tp, micro_batch;
-    /** 0: 1, or chosen by the search where the batch divides over no layout with 1; REDCO_DEGREE_AUTO,
-     *  REDCO_DEGREE_MEASURED: chosen */
-    uint32_t pp, cp;
-    uint32_t cp_types; /**< 1 << redco_cp_type: the engine's, or the one that is given; 0: p2p */
-    bool cp_type_fixed;
-    uint32_t chunks; /**< chunks of a pipeline stage, where there are several; 0: 1; REDCO_DEGREE_AUTO: chosen by the
-                        search */
-    redco_pipeline_kind schedule; /**< schedule of pipelines; 1F1B: interleaved where stages have several chunks */
-    bool schedule_given;          /**< else also what schedules says */
-    uint32_t group;               /**< micro-batches that interleaved chunks take at a time; 0: as few as can be, or so
-                                     many that transfers hide */
-    bool equal_stages;            /**< stages have equal shares unless split says else: unequal_stages does not count */
-    const uint32_t *split; /**< blocks of each position of pp x chunks (stages.h), which are given then; borrowed */
-    redco_switch sequence_parallel;
-    redco_tp_placement tp_placement;
-    bool tp_placement_fixed;          /**< else as the engine has it */
-    const redco_user_rules *tp_rules; /**< rules for REDCO_TP_USER, else NULL; borrowed */
-    redco_recompute recompute;        /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
-    bool modules;                     /**< with recompute free: one module of all layers, whichever the engine offers */
-    bool scheme_fixed;
-    redco_scheme scheme;
-    bool overlap_fixed;       /**< else what the engine overlaps: redco_inputs_use_engine() */
-    uint32_t schemes;         /**< bit per redco_scheme that the engine has; 0 = all */
-    uint32_t offers;          /**< REDCO_OFFERS_... of the engine; 0 = all */
-    uint32_t schedules;       /**< 1 << redco_pipeline_kind: tried beside 1F1B and interleaved 1F1B */
-    bool unequal_stages;      /**< stages that balance embedding and head (redco_cost_balance()) are tried, too */
-    uint32_t dimensions;      /**< REDCO_HAS_...: degrees that are free stay 1 where it has none; 0 = all */
-    uint32_t excluded;        /**< REDCO_HAS_...: degrees that remedies leave at 1 */
-    uint32_t states;          /**< REDCO_RUNS_...: which triples free meshes may form; 0 = all */
-    redco_shards fix;         /**< any mesh that is not 0x0 is kept */
-    redco_mesh fix_secondary; /**< p2: the second copy of the parameters; 0x0 = free */
-    redco_strategy strategy;
-    redco_objective objective;
+/** Limits of an engine; bits are 0 where it allows all. */
+typedef struct redco_search_allows {
+    uint32_t schemes;    /**< bit per redco_scheme that the engine has */
+    uint32_t offers;     /**< REDCO_OFFERS_... of the engine */
+    uint32_t schedules;  /**< 1 << redco_pipeline_kind: tried beside 1F1B and interleaved 1F1B; 0: none */
+    bool unequal_stages; /**< stages that balance embedding and head (redco_cost_balance()) are tried, too */
+    uint32_t dimensions; /**< REDCO_HAS_...: degrees that are free stay 1 where it has none */
+    uint32_t states;     /**< REDCO_RUNS_...: which triples free meshes may form */
+} redco_search_allows;
+
+struct redco_search_options;
+
+/** Bookkeeping of one pass of an answer's searches. */
+typedef struct redco_search_pass {
     uint64_t margin_bytes;    /**< memory that answers leave free, by the closed form */
     const redco_hull *within; /**< NULL, or where answers lie; borrowed */
     /** 0, or how many points redco_search_result.others lists at most whose closed form is no more than look_ratio
@@ -109,10 +86,7 @@ typedef struct redco_search_options {
      *  listed */
     double roomier_ratio;
     uint64_t above_bytes; /**< and those whose fullest stage holds no more are of no interest; 0: all are */
-    bool layerwise;       /**< meshes may differ by layer */
-    bool verify;          /**< prove the answer by a second method */
     bool brief;           /**< one answer of many in a table: fewer layouts are simulated */
-    uint32_t top;         /**< number of ranked answers, >= 1 */
     /** Answers further above the first than this share are not ranked; 0: all that fit */
     double spread_ratio;
     /** Where nothing fits: whether a changed question has a plan, as its user will find; NULL: the closed form says so.
@@ -122,6 +96,39 @@ typedef struct redco_search_options {
     bool no_remedies; /**< nothing is said of what would fit */
     double limit_s;   /**< limit on the objective: slower answers are of no interest; 0: none is too slow */
     double gap_ratio; /**< proven optimality gap asked for, e.g. 0.0005 */
+} redco_search_pass;
+
+/** A question, what its engine allows, and the pass. 0 (or 0x0, or REDCO_RECOMPUTE_COUNT) means: chosen by the search.
+ *  What is given is kept. */
+typedef struct redco_search_options {
+    redco_workload workload;
+    /** Given members, of others 0. pp, cp: 0: 1, or chosen by the search where the batch divides over no layout with 1;
+     *  REDCO_DEGREE_AUTO, REDCO_DEGREE_MEASURED: chosen. chunks of a pipeline stage, where there are several; 0: 1;
+     *  REDCO_DEGREE_AUTO: chosen. schedule 1F1B: interleaved where stages have several chunks. group 0: as few as can
+     *  be, or so many that transfers hide. split: blocks of each position of pp x chunks, which are given then.
+     *  secondary p2: the second copy of the parameters. The other members are not read. */
+    redco_parallelism given;
+    uint32_t cp_types; /**< 1 << redco_cp_type: the engine's, or the one that is given; 0: p2p */
+    bool cp_type_fixed;
+    bool schedule_given; /**< else also what allows.schedules says */
+    bool equal_stages;   /**< stages have equal shares unless the split says else: unequal_stages does not count */
+    redco_switch sequence_parallel;
+    redco_tp_placement tp_placement;
+    bool tp_placement_fixed;          /**< else as the engine has it */
+    const redco_user_rules *tp_rules; /**< rules for REDCO_TP_USER, else NULL; borrowed */
+    redco_recompute recompute;        /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
+    bool modules;                     /**< with recompute free: one module of all layers, whichever the engine offers */
+    bool scheme_fixed;
+    bool overlap_fixed; /**< else what the engine overlaps: redco_inputs_use_engine() */
+    uint32_t excluded;  /**< REDCO_HAS_...: degrees that remedies leave at 1 */
+    redco_shards fix;   /**< any mesh that is not 0x0 is kept */
+    redco_strategy strategy;
+    redco_objective objective;
+    bool layerwise; /**< meshes may differ by layer */
+    bool verify;    /**< prove the answer by a second method */
+    uint32_t top;   /**< number of ranked answers, >= 1 */
+    redco_search_allows allows;
+    redco_search_pass pass;
 } redco_search_options;
 
 typedef struct redco_candidate {

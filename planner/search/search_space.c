@@ -46,15 +46,15 @@ void redcoi_space_free(redcoi_space *space)
  * named strategies, say. @return whether that is more than before */
 static bool widen(redco_search_options *o, const redco_search_options *asked, bool comm)
 {
-    const uint32_t has = asked->dimensions != 0 ? asked->dimensions : ~0U;
+    const uint32_t has = asked->allows.dimensions != 0 ? asked->allows.dimensions : ~0U;
     const redco_search_options before = *o;
-    if ((asked->pp == 0 || asked->pp == REDCO_DEGREE_MEASURED) && !comm && (has & REDCO_HAS_PP) != 0) {
-        o->pp = REDCO_DEGREE_MEASURED;
+    if ((asked->given.pp == 0 || asked->given.pp == REDCO_DEGREE_MEASURED) && !comm && (has & REDCO_HAS_PP) != 0) {
+        o->given.pp = REDCO_DEGREE_MEASURED;
     }
-    if ((asked->cp == 0 || asked->cp == REDCO_DEGREE_MEASURED) && !comm && (has & REDCO_HAS_CP) != 0) {
-        o->cp = REDCO_DEGREE_MEASURED;
+    if ((asked->given.cp == 0 || asked->given.cp == REDCO_DEGREE_MEASURED) && !comm && (has & REDCO_HAS_CP) != 0) {
+        o->given.cp = REDCO_DEGREE_MEASURED;
     }
-    return o->pp != before.pp || o->cp != before.cp;
+    return o->given.pp != before.given.pp || o->given.cp != before.given.cp;
 }
 
 static redco_status list_layouts(redcoi_space *space, const redcoi_inputs *inputs, const redco_search_options *asked,
@@ -80,25 +80,27 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
     if (o->top == 0) { o->top = 1; }
     if (o->strategy == REDCO_STRATEGY_AMSP) {
         o->layerwise = false;
-        if (!o->scheme_fixed) { o->scheme = REDCO_INTER_TENSOR; }
+        if (!o->scheme_fixed) { o->given.scheme = REDCO_INTER_TENSOR; }
         o->scheme_fixed = true;
     }
     space->comm = o->objective == REDCO_OBJECTIVE_COMM || o->strategy == REDCO_STRATEGY_AMSP;
-    if (o->pp == 0 || (space->comm && redco_degree_is_free(o->pp))) { o->pp = 1; }
-    if (o->cp == 0 || (space->comm && redco_degree_is_free(o->cp))) { o->cp = 1; }
-    if (space->comm && o->chunks == REDCO_DEGREE_AUTO) { o->chunks = 1; }
+    if (o->given.pp == 0 || (space->comm && redco_degree_is_free(o->given.pp))) { o->given.pp = 1; }
+    if (o->given.cp == 0 || (space->comm && redco_degree_is_free(o->given.cp))) { o->given.cp = 1; }
+    if (space->comm && o->given.chunks == REDCO_DEGREE_AUTO) { o->given.chunks = 1; }
     if (space->comm && o->sequence_parallel == REDCO_EITHER) { o->sequence_parallel = REDCO_OFF; }
     /* Strategies with a name are data parallel: their papers have neither stages nor context parallelism. */
     if (o->strategy != REDCO_STRATEGY_ANY) {
-        if (o->pp == REDCO_DEGREE_MEASURED) { o->pp = 1; }
-        if (o->cp == REDCO_DEGREE_MEASURED) { o->cp = 1; }
+        if (o->given.pp == REDCO_DEGREE_MEASURED) { o->given.pp = 1; }
+        if (o->given.cp == REDCO_DEGREE_MEASURED) { o->given.cp = 1; }
     }
-    if (o->dimensions != 0) { /* the search leaves out what the engine lacks */
-        if (o->tp == 0 && (o->dimensions & REDCO_HAS_TP) == 0) { o->tp = 1; }
-        if (redco_degree_is_free(o->pp) && (o->dimensions & REDCO_HAS_PP) == 0) { o->pp = 1; }
-        if (redco_degree_is_free(o->cp) && (o->dimensions & REDCO_HAS_CP) == 0) { o->cp = 1; }
-        if (o->chunks == REDCO_DEGREE_AUTO && (o->dimensions & REDCO_HAS_CHUNKS) == 0) { o->chunks = 1; }
-        if (o->sequence_parallel == REDCO_EITHER && (o->dimensions & REDCO_HAS_SP) == 0) {
+    if (o->allows.dimensions != 0) { /* the search leaves out what the engine lacks */
+        if (o->given.tp == 0 && (o->allows.dimensions & REDCO_HAS_TP) == 0) { o->given.tp = 1; }
+        if (redco_degree_is_free(o->given.pp) && (o->allows.dimensions & REDCO_HAS_PP) == 0) { o->given.pp = 1; }
+        if (redco_degree_is_free(o->given.cp) && (o->allows.dimensions & REDCO_HAS_CP) == 0) { o->given.cp = 1; }
+        if (o->given.chunks == REDCO_DEGREE_AUTO && (o->allows.dimensions & REDCO_HAS_CHUNKS) == 0) {
+            o->given.chunks = 1;
+        }
+        if (o->sequence_parallel == REDCO_EITHER && (o->allows.dimensions & REDCO_HAS_SP) == 0) {
             o->sequence_parallel = REDCO_OFF;
         }
     }
@@ -116,8 +118,8 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
         if (redco_class_is_block(space->classes[c].kind)) { space->blocks += space->classes[c].layers; }
     }
     if (space->blocks > REDCO_SIMULATED_LAYERS_MAX) { /* no measured run has so many layers */
-        if (o->pp == REDCO_DEGREE_MEASURED) { o->pp = 1; }
-        if (o->cp == REDCO_DEGREE_MEASURED) { o->cp = 1; }
+        if (o->given.pp == REDCO_DEGREE_MEASURED) { o->given.pp = 1; }
+        if (o->given.cp == REDCO_DEGREE_MEASURED) { o->given.cp = 1; }
     }
     if ((st = list_layouts(space, inputs, options, err)) != REDCO_OK) { goto out; }
     space->counts->listed += space->configuration_count;
@@ -407,7 +409,7 @@ double redcoi_limit_of_others(const redcoi_space *space, const redcoi_configurat
                               double best_s)
 {
     const redco_search_options *const o = &space->options;
-    const double near_s = (1.0 + o->look_ratio) * best_s, aim_s = (1.0 - o->aim_ratio) * best_s;
+    const double near_s = (1.0 + o->pass.look_ratio) * best_s, aim_s = (1.0 - o->pass.aim_ratio) * best_s;
     if (space->comm) { return near_s; } /* which no simulation changes, nor a bound of the step */
     if (alone_s(configuration, group) > near_s) { return 0.0; }
     if (alone_s(configuration, group) > aim_s) { return near_s; }
@@ -479,9 +481,9 @@ void redcoi_space_bound_memory(redcoi_space *space, redcoi_configuration *config
 static void set_budgets(const redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed)
 {
     const redco_search_options *const o = &space->options;
-    const uint64_t taken = configuration->fixed_bytes + o->margin_bytes, capacity = configuration->capacity_bytes;
+    const uint64_t taken = configuration->fixed_bytes + o->pass.margin_bytes, capacity = configuration->capacity_bytes;
     const double ratio =
-        o->others > 0 ? fmax(redco_memory_ratio(configuration->parallelism.schedule), o->roomier_ratio) : 0.0;
+        o->pass.others > 0 ? fmax(redco_memory_ratio(configuration->parallelism.schedule), o->pass.roomier_ratio) : 0.0;
     const uint64_t room =
         capacity + (uint64_t)(ratio * (double)capacity) + (configuration->parallelism.pp > 1 ? fixed->logits_bytes : 0);
     configuration->budget_bytes = capacity > taken ? capacity - taken : 0;

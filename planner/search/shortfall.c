@@ -88,8 +88,8 @@ static bool fits(const redcoi_inputs *inputs, const redco_search_options *option
     redcoi_space_free(space);
     free(answer);
     const bool known = st == REDCO_OK && configuration != NULL && short_bytes <= 0;
-    return known &&
-           (options->would_fit == NULL || options->would_fit(options->would_fit_context, inputs->machine, options));
+    return known && (options->pass.would_fit == NULL ||
+                     options->pass.would_fit(options->pass.would_fit_context, inputs->machine, options));
 }
 
 /* "WHAT REST would fit", and what quantity of the options is set to what; value "" leaves it free. */
@@ -138,10 +138,10 @@ static bool higher_tp(const redcoi_inputs *inputs, const redco_search_options *o
     /* Chosen freely, all inside the links of a node were tried. */
     const uint32_t domain = redco_machine_domain(inputs->machine);
     if ((o.excluded & REDCO_HAS_TP) != 0) { return false; }
-    const uint32_t now = o.tp != 0 ? o.tp : comm ? 1 : domain;
+    const uint32_t now = o.given.tp != 0 ? o.given.tp : comm ? 1 : domain;
     for (uint32_t tp = now + 1; tp <= inputs->machine->gpus_per_node; tp++) {
         if (inputs->machine->gpus_per_node % tp != 0) { continue; }
-        o.tp = tp;
+        o.given.tp = tp;
         if (!fits(inputs, &o)) { continue; }
         char what[64];
         (void)snprintf(what, sizeof what, "tensor parallelism over %u GPUs", tp);
@@ -155,12 +155,12 @@ static bool more_stages(const redcoi_inputs *inputs, const redco_search_options 
 {
     redco_search_options o = *options;
     const bool comm = o.objective == REDCO_OBJECTIVE_COMM || o.strategy == REDCO_STRATEGY_AMSP;
-    if ((redco_degree_is_free(o.pp) && !comm) || (o.excluded & REDCO_HAS_PP) != 0) { return false; }
-    const uint32_t now = o.pp != 0 && !redco_degree_is_free(o.pp) ? o.pp : 1;
+    if ((redco_degree_is_free(o.given.pp) && !comm) || (o.excluded & REDCO_HAS_PP) != 0) { return false; }
+    const uint32_t now = o.given.pp != 0 && !redco_degree_is_free(o.given.pp) ? o.given.pp : 1;
     const uint64_t gpus = (uint64_t)inputs->machine->nodes * inputs->machine->gpus_per_node;
     for (uint32_t pp = now + 1; pp <= gpus && pp <= MOST_STAGES; pp++) {
         if (gpus % pp != 0) { continue; }
-        o.pp = pp;
+        o.given.pp = pp;
         if (!fits(inputs, &o)) { continue; }
         char what[64];
         (void)snprintf(what, sizeof what, "%u pipeline stages", pp);
@@ -174,7 +174,7 @@ static bool more_stages(const redcoi_inputs *inputs, const redco_search_options 
 static bool split_sequence(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
-    const bool one = o.tp == 1 || inputs->machine->gpus_per_node == 1 || (o.excluded & REDCO_HAS_SP) != 0;
+    const bool one = o.given.tp == 1 || inputs->machine->gpus_per_node == 1 || (o.excluded & REDCO_HAS_SP) != 0;
     if (o.sequence_parallel == REDCO_ON || o.sequence_parallel == REDCO_EITHER || one) { return false; }
     o.sequence_parallel = REDCO_ON;
     if (!fits(inputs, &o)) { return false; }
@@ -185,11 +185,11 @@ static bool split_sequence(const redcoi_inputs *inputs, const redco_search_optio
 static bool shorter_sequences(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
-    const uint32_t now = o.cp != 0 && !redco_degree_is_free(o.cp) ? o.cp : 1;
+    const uint32_t now = o.given.cp != 0 && !redco_degree_is_free(o.given.cp) ? o.given.cp : 1;
     const uint64_t gpus = (uint64_t)inputs->machine->nodes * inputs->machine->gpus_per_node;
-    if (redco_degree_is_free(o.cp) || (o.excluded & REDCO_HAS_CP) != 0) { return false; }
+    if (redco_degree_is_free(o.given.cp) || (o.excluded & REDCO_HAS_CP) != 0) { return false; }
     for (uint32_t cp = 2 * now; cp <= gpus && cp <= MOST_STAGES; cp *= 2) {
-        o.cp = cp;
+        o.given.cp = cp;
         if (!fits(inputs, &o)) { continue; }
         char what[64];
         (void)snprintf(what, sizeof what, "context parallelism over %u GPUs", cp);
@@ -225,13 +225,13 @@ static bool narrow_moments(const redcoi_inputs *inputs, const redco_search_optio
 static bool smaller_micro_batch(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
-    for (uint32_t b = options->micro_batch; b-- > 1;) {
-        if (options->micro_batch % b != 0) { continue; }
-        o.micro_batch = b;
+    for (uint32_t b = options->given.micro_batch; b-- > 1;) {
+        if (options->given.micro_batch % b != 0) { continue; }
+        o.given.micro_batch = b;
         if (!fits(inputs, &o)) { continue; }
         char what[64];
         (void)snprintf(what, sizeof what, "a micro-batch of %u", b);
-        say_number(out, "micro-batch", b, options->micro_batch, what, "");
+        say_number(out, "micro-batch", b, options->given.micro_batch, what, "");
         return true;
     }
     return false;
@@ -338,7 +338,7 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
     if (st != REDCO_OK) { return st; }
     shortfall_out->short_bytes = short_bytes > 0 ? (uint64_t)short_bytes : 0;
     shortfall_out->largest = redcoi_largest_component(&shortfall_out->leanest.prediction);
-    if (space->options.no_remedies) { return REDCO_OK; }
+    if (space->options.pass.no_remedies) { return REDCO_OK; }
     (void)snprintf(
         shortfall_out->cheapest_change, sizeof shortfall_out->cheapest_change,
         "no single change of recomputation, tensor, sequence, pipeline or context parallelism, micro-batch, sharding, "

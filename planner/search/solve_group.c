@@ -61,7 +61,7 @@ static redco_status solve_long_group(const redcoi_space *space, const redcoi_pro
                                      double limit_s, double *bound_s, redcoi_answer *answer, bool *found_out,
                                      redco_error *err)
 {
-    const double gap_ratio = space->options.gap_ratio / 8.0;
+    const double gap_ratio = space->options.pass.gap_ratio / 8.0;
     redcoi_exact_result *result = malloc(sizeof *result);
     bool *keep = calloc(problem->group_count, sizeof *keep);
     redcoi_problem *alone = NULL;

@@ -49,8 +49,8 @@ static redco_status solve_all(redcoi_space *space, double answer_s, redco_search
     for (uint32_t i = 0; i < space->configuration_count && st == REDCO_OK; i++) {
         redcoi_configuration *configuration = &space->configurations[i];
         if ((st = redcoi_space_price(space, configuration, NULL, err)) != REDCO_OK) { break; }
-        st = redcoi_layerwise_solve(configuration->objective, best_s, space->options.gap_ratio, redcoi_labels_solve,
-                                    &effort, exact, err);
+        st = redcoi_layerwise_solve(configuration->objective, best_s, space->options.pass.gap_ratio,
+                                    redcoi_labels_solve, &effort, exact, err);
         if (st != REDCO_OK) { break; }
         result->verify_count += exact->states;
         complete = complete && exact->proven;
@@ -68,7 +68,7 @@ redco_status redcoi_space_verify(redcoi_space *space, double answer_s, redco_sea
     const redco_status st = layerwise ? solve_all(space, answer_s, result, err) : enumerate_all(space, result, err);
     if (st != REDCO_OK) { return st; }
     result->verified = true;
-    const double allowed_s = answer_s * (1.0 - space->options.gap_ratio) - 1e-12;
+    const double allowed_s = answer_s * (1.0 - space->options.pass.gap_ratio) - 1e-12;
     /* An answer below the least that enumeration finds would be wrong as well. */
     const bool below = !layerwise && answer_s < result->verify_objective * (1.0 - 1e-9);
     result->verify_failed = result->verify_objective < allowed_s || below;

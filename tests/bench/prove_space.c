@@ -60,18 +60,18 @@ static redco_search_options random_options(uint32_t nodes, uint32_t gpus_per_nod
     o.workload.global_batch = (uint64_t)nodes * gpus_per_node * (1 + pick(6)) * (1U << pick(4));
     o.verify = true;
     o.top = 1;
-    o.pp = REDCO_DEGREE_AUTO;
-    if (pick(tight) > 0) { o.tp = 1U << pick(4); }
+    o.given.pp = REDCO_DEGREE_AUTO;
+    if (pick(tight) > 0) { o.given.tp = 1U << pick(4); }
     if (pick(tight) > 1) { o.sequence_parallel = pick(2) == 0 ? REDCO_OFF : REDCO_ON; }
-    if (pick(tight) > 0) { o.cp = pick(3) == 0 ? 2 : 1; }
-    if (pick(tight) > 1) { o.micro_batch = 1U << pick(2); }
-    if (pick(tight) > 0) { o.pp = 1 + pick(nodes > 1 ? 8 : 4); }
-    o.chunks = pick(tight) > 1 ? 1 + pick(3) : REDCO_DEGREE_AUTO;
+    if (pick(tight) > 0) { o.given.cp = pick(3) == 0 ? 2 : 1; }
+    if (pick(tight) > 1) { o.given.micro_batch = 1U << pick(2); }
+    if (pick(tight) > 0) { o.given.pp = 1 + pick(nodes > 1 ? 8 : 4); }
+    o.given.chunks = pick(tight) > 1 ? 1 + pick(3) : REDCO_DEGREE_AUTO;
     if (pick(tight) > 1) {
         o.scheme_fixed = true;
-        o.scheme = (redco_scheme)pick(2);
+        o.given.scheme = (redco_scheme)pick(2);
     }
-    if (o.tp == 1 && o.sequence_parallel == REDCO_ON) { o.sequence_parallel = REDCO_OFF; }
+    if (o.given.tp == 1 && o.sequence_parallel == REDCO_ON) { o.sequence_parallel = REDCO_OFF; }
     return o;
 }
 
@@ -82,7 +82,7 @@ static bool has_unequal_stages(const redco_inputs *inputs, const redco_search_op
     const size_t count = redco_model_classes(inputs->model, &classes);
     uint32_t blocks = 0;
     for (size_t i = 0; i < count; i++) { blocks += classes[i].kind == REDCO_CLASS_BLOCK ? classes[i].layers : 0; }
-    return redco_degree_is_free(o->pp) ? blocks % 2 != 0 : blocks % o->pp != 0;
+    return redco_degree_is_free(o->given.pp) ? blocks % 2 != 0 : blocks % o->given.pp != 0;
 }
 
 static void count_answer(struct counts *n, const redco_search_result *r, bool odd)
@@ -135,8 +135,8 @@ static bool ask(struct counts *n, const char *model, uint32_t tries)
     inputs.engine_limits = names.engine != NULL; /* the whole space, unless an engine is named */
     redco_inputs_use_engine(&inputs, &options);
     if (pick(4) == 0) { /* an engine that has all */
-        options.unequal_stages = true;
-        options.schedules =
+        options.allows.unequal_stages = true;
+        options.allows.schedules =
             1U << REDCO_PIPELINE_ZB_H1 | 1U << REDCO_PIPELINE_DUALPIPE_V | 1U << REDCO_PIPELINE_DUALPIPE;
     }
     options.cp_types = (1U << REDCO_CP_TYPES) - 1;

@@ -15,14 +15,14 @@ static redco_question ask(int index)
     question.gpus = 64;
     switch (index) {
     case 1: /* a fixed degree whose tensors GLPK places: sequence parallelism and the rules are tried, too */
-        question.options.tp = 8;
+        question.options.given.tp = 8;
         question.options.tp_placement = REDCO_TP_MILP;
         question.options.tp_placement_fixed = true;
         break;
     case 2: question.try_engines = true; break;
     case 3:
         question.options.strategy = REDCO_STRATEGY_ZERO3;
-        question.options.tp = 4;
+        question.options.given.tp = 4;
         break;
     default: break;
     }

@@ -91,16 +91,16 @@ static redco_search_options question(const struct parity_case *c)
                      .precision = REDCO_FP32,
                      .overlap = c->overlap,
                      .bucket_bytes = c->small_buckets ? 4096 : UINT64_C(1) << 30},
-        .tp = c->tp,
+        .given.tp = c->tp,
         .sequence_parallel = c->sequence_parallel ? REDCO_ON : REDCO_OFF,
-        .micro_batch = PARITY_BATCH / (uint32_t)redco_mesh_ranks(c->dp),
+        .given.micro_batch = PARITY_BATCH / (uint32_t)redco_mesh_ranks(c->dp),
         .tp_placement = c->placed && c->tp > 1 ? REDCO_TP_MILP : REDCO_TP_RULES,
         .recompute = c->recompute,
         .scheme_fixed = true,
-        .scheme = c->scheme,
+        .given.scheme = c->scheme,
         .strategy = REDCO_STRATEGY_ANY,
         .top = 1,
-        .gap_ratio = 5e-4,
+        .pass.gap_ratio = 5e-4,
     };
     if (c->row == REDCO_STRATEGY_ZEROPP || c->row == ROW_AMSP) {
         o.strategy = (redco_strategy)c->row;

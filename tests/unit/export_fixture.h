@@ -22,10 +22,10 @@ static inline redco_search_options defaults(void)
                                                .precision = REDCO_BF16,
                                                .overlap = REDCO_OVERLAP_ALL,
                                                .bucket_bytes = (uint64_t)1 << 30},
-                                  .micro_batch = 1,
+                                  .given.micro_batch = 1,
                                   .recompute = REDCO_RECOMPUTE_COUNT,
                                   .top = 1,
-                                  .gap_ratio = 0.0005};
+                                  .pass.gap_ratio = 0.0005};
 }
 
 /** A plan and what it is exported from. */

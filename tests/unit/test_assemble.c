@@ -22,7 +22,7 @@ static redco_search_options defaults(void)
                                                .bucket_bytes = (uint64_t)1 << 30},
                                   .recompute = REDCO_RECOMPUTE_COUNT,
                                   .top = 1,
-                                  .gap_ratio = 0.0005};
+                                  .pass.gap_ratio = 0.0005};
 }
 
 static void read_inputs(const char *model, uint64_t gpus, redco_inputs *out)
@@ -130,8 +130,8 @@ static void no_neighbour_beats_the_optimum(void **state)
     (void)state;
     for (size_t q = 0; q < sizeof questions / sizeof questions[0]; q++) {
         redco_search_options options = defaults();
-        options.pp = REDCO_DEGREE_AUTO; /* the neighbours have other degrees, too */
-        options.cp = REDCO_DEGREE_AUTO;
+        options.given.pp = REDCO_DEGREE_AUTO; /* the neighbours have other degrees, too */
+        options.given.cp = REDCO_DEGREE_AUTO;
         redco_inputs inputs;
         redco_neighbour neighbours[REDCO_MOST_NEIGHBOURS];
         redco_question question = redco_question_default();
@@ -190,7 +190,7 @@ static void help_is_bounded(void **state)
         redco_inputs inputs;
         redco_help help[REDCO_HELP_COUNT];
         redco_error err = {0};
-        options.tp = questions[q].tp;
+        options.given.tp = questions[q].tp;
         if (strcmp(questions[q].model, "gpt2") == 0) { options.workload.seq_len = 1024; }
         read_inputs(questions[q].model, questions[q].gpus, &inputs);
         redco_search_result *result = search(&inputs, &options);
@@ -224,15 +224,15 @@ static void freeing_leaves_the_workload(void **state)
     options.fix.optimizer = (redco_mesh){8, 1};
     assert_true(redco_options_fixed(&options));
     options = defaults();
-    options.tp = 4;
-    options.pp = 2;
+    options.given.tp = 4;
+    options.given.pp = 2;
     options.recompute = REDCO_RECOMPUTE_NONE;
     options.workload.global_batch = 77;
     const redco_search_options freed = redco_options_freed(&options);
     assert_false(redco_options_fixed(&freed));
     assert_int_equal(freed.workload.global_batch, 77);
-    assert_int_equal(freed.pp, REDCO_DEGREE_MEASURED); /* as by default */
-    assert_int_equal(freed.cp, 0);                     /* was not given: 1 as by default */
+    assert_int_equal(freed.given.pp, REDCO_DEGREE_MEASURED); /* as by default */
+    assert_int_equal(freed.given.cp, 0);                     /* was not given: 1 as by default */
 }
 
 static void unknown_names_are_refused(void **state)

@@ -61,8 +61,8 @@ static void strategies_are_told_apart(void **state)
         options.strategy = rows[i].strategy;
         options.fix = rows[i].fix;
         options.scheme_fixed = true;
-        options.scheme = rows[i].scheme;
-        options.tp = rows[i].strategy == REDCO_STRATEGY_DDP ? 2 : 1;
+        options.given.scheme = rows[i].scheme;
+        options.given.tp = rows[i].strategy == REDCO_STRATEGY_DDP ? 2 : 1;
         plan_open(&names, 64, &options, &p);
         for (int f = 0; f < REDCO_FRAMEWORK_COUNT; f++) {
             redco_export *made = export(&p, (redco_framework)f);
@@ -103,10 +103,10 @@ static double best_of_deepspeed(const struct planned *p, uint32_t micro_batch)
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         redco_search_options one = defaults();
         redco_search_result *result = NULL;
-        one.tp = 1;
-        one.micro_batch = micro_batch;
+        one.given.tp = 1;
+        one.given.micro_batch = micro_batch;
         one.scheme_fixed = true;
-        one.scheme = REDCO_INTRA_TENSOR;
+        one.given.scheme = REDCO_INTRA_TENSOR;
         one.strategy = stages[i].strategy;
         one.workload.overlap = stages[i].overlap;
         assert_int_equal(redco_search_priced(&p->inputs, &one, &result, NULL), REDCO_OK);
@@ -132,8 +132,8 @@ static void nearest_is_the_best_of_deepspeed(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         redco_search_options options = defaults();
         struct planned p;
-        options.tp = 1;
-        options.micro_batch = rows[i].micro_batch;
+        options.given.tp = 1;
+        options.given.micro_batch = rows[i].micro_batch;
         options.scheme_fixed = true;
         options.fix = (redco_shards){{4, 1}, {4, 1}, {8, 1}};
         plan_open(&names, rows[i].gpus, &options, &p);
@@ -168,9 +168,9 @@ static void sizes_are_the_meshes(void **state)
     struct planned p;
     redco_export *made = NULL;
     (void)state;
-    options.tp = 1;
+    options.given.tp = 1;
     options.scheme_fixed = true;
-    options.scheme = REDCO_INTRA_TENSOR;
+    options.given.scheme = REDCO_INTRA_TENSOR;
     options.fix = (redco_shards){{8, 1}, {8, 1}, {8, 8}};
     plan_open(&names, 64, &options, &p);
     made = export(&p, REDCO_FRAMEWORK_MEGATRON);
@@ -196,7 +196,7 @@ static void sizes_are_the_meshes(void **state)
     redco_export_free(made);
     plan_close(&p);
 
-    options.scheme = REDCO_INTER_TENSOR;
+    options.given.scheme = REDCO_INTER_TENSOR;
     options.fix = (redco_shards){{4, 1}, {4, 1}, {8, 1}};
     plan_open(&names, 64, &options, &p);
     made = export(&p, REDCO_FRAMEWORK_INTERNEVO);
@@ -222,7 +222,7 @@ static void sizes_are_the_meshes(void **state)
     plan_close(&p);
 
     /* with eight tensor-parallel ranks a node holds one data-parallel rank: the copy is not cut at all */
-    options.tp = 8;
+    options.given.tp = 8;
     plan_open(&names, 64, &options, &p);
     made = export(&p, REDCO_FRAMEWORK_FSDP);
     assert_true(made->exact);
@@ -242,11 +242,11 @@ static void pipelines_and_recomputation(void **state)
     redco_export *made = NULL;
     char text[200];
     (void)state;
-    options.tp = 2;
-    options.pp = 2;
+    options.given.tp = 2;
+    options.given.pp = 2;
     options.strategy = REDCO_STRATEGY_ZERO1;
     options.scheme_fixed = true;
-    options.scheme = REDCO_INTRA_TENSOR;
+    options.given.scheme = REDCO_INTRA_TENSOR;
     options.recompute = REDCO_RECOMPUTE_FULL;
     plan_open(&names, 64, &options, &p);
     made = export(&p, REDCO_FRAMEWORK_MEGATRON);
@@ -266,7 +266,7 @@ static void pipelines_and_recomputation(void **state)
     redco_export_free(made);
     plan_close(&p);
 
-    options.scheme = REDCO_INTER_TENSOR;
+    options.given.scheme = REDCO_INTER_TENSOR;
     plan_open(&names, 64, &options, &p);
     made = export(&p, REDCO_FRAMEWORK_INTERNEVO);
     assert_true(made->exact);
@@ -284,7 +284,7 @@ static void layers_may_differ_in_fsdp(void **state)
     const redco_mesh four = {4, 1};
     struct planned p;
     (void)state;
-    options.tp = 1;
+    options.given.tp = 1;
     options.strategy = REDCO_STRATEGY_HSDP;
     plan_open(&names, 64, &options, &p);
     assert_int_equal(p.plan->layers_count, 3);
@@ -330,14 +330,14 @@ static void chunks_are_priced(void **state)
     (void)state;
     options.workload.seq_len = 2048;
     options.workload.global_batch = 32; /* 2 micro-batches: a third of the step is the bubble */
-    options.tp = 2;
-    options.pp = 2;
+    options.given.tp = 2;
+    options.given.pp = 2;
     options.strategy = REDCO_STRATEGY_ZERO1;
     options.scheme_fixed = true;
-    options.scheme = REDCO_INTER_TENSOR;
+    options.given.scheme = REDCO_INTER_TENSOR;
     options.recompute = REDCO_RECOMPUTE_NONE;
     plan_open(&names, 64, &options, &p[0]);
-    options.chunks = 7;
+    options.given.chunks = 7;
     plan_open(&names, 64, &options, &p[1]);
     redco_export *made = export(&p[1], REDCO_FRAMEWORK_INTERNEVO);
     assert_string_equal(differences(made, text, sizeof text), "model chunks");
@@ -350,7 +350,7 @@ static void chunks_are_priced(void **state)
     plan_close(&p[0]);
     plan_close(&p[1]);
 
-    options.scheme = REDCO_INTRA_TENSOR;
+    options.given.scheme = REDCO_INTRA_TENSOR;
     plan_open(&names, 64, &options, &p[0]);
     made = export(&p[0], REDCO_FRAMEWORK_MEGATRON);
     assert_true(made->layout_exact);
@@ -372,7 +372,7 @@ static void gpu_order_is_priced(void **state)
     (void)state;
     options.workload.seq_len = 1024;
     options.workload.precision = REDCO_FP16;
-    options.tp = 2;
+    options.given.tp = 2;
     options.strategy = REDCO_STRATEGY_ZERO3;
     plan_open(&names, 8, &options, &p);
     assert_non_null(p.plan->gpu_order);

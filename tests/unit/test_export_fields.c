@@ -182,18 +182,18 @@ static bool set_option(redco_search_options *o, redco_input_names *names, uint64
     } else if (strcmp(key, "gpus") == 0) {
         *gpus = n;
     } else if (strcmp(key, "tp") == 0) {
-        o->tp = (uint32_t)n;
+        o->given.tp = (uint32_t)n;
     } else if (strcmp(key, "pp") == 0) {
-        o->pp = (uint32_t)n;
+        o->given.pp = (uint32_t)n;
     } else if (strcmp(key, "cp") == 0) {
-        o->cp = (uint32_t)n;
+        o->given.cp = (uint32_t)n;
     } else if (strcmp(key, "cp_type") == 0) {
         o->cp_types = 1U << n;
         o->cp_type_fixed = true;
     } else if (strcmp(key, "chunks") == 0) {
-        o->chunks = (uint32_t)n;
+        o->given.chunks = (uint32_t)n;
     } else if (strcmp(key, "micro") == 0) {
-        o->micro_batch = (uint32_t)n;
+        o->given.micro_batch = (uint32_t)n;
     } else if (strcmp(key, "batch") == 0) {
         o->workload.global_batch = n;
     } else if (strcmp(key, "seq") == 0) {
@@ -210,7 +210,7 @@ static bool set_option(redco_search_options *o, redco_input_names *names, uint64
         o->workload.precision = (redco_precision)word_index(redco_precision_words, value);
     } else if (strcmp(key, "scheme") == 0) {
         o->scheme_fixed = true;
-        o->scheme = (redco_scheme)word_index(redco_scheme_words, value);
+        o->given.scheme = (redco_scheme)word_index(redco_scheme_words, value);
     } else if (strcmp(key, "strategy") == 0) {
         assert_true(redco_strategy_parse(value, &o->strategy));
     } else if (strcmp(key, "p") == 0) {
@@ -340,7 +340,7 @@ static void open_side(const char *side, struct planned *out)
     uint64_t gpus = 64;
     char *rest = copy;
     (void)snprintf(copy, sizeof copy, "%s", side);
-    options.tp = 1;
+    options.given.tp = 1;
     for (char *word = strsep(&rest, " "); word != NULL; word = strsep(&rest, " ")) {
         if (word[0] == '\0') { continue; }
         assert_true(count < 16);

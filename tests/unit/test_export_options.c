@@ -148,12 +148,12 @@ static void check_point(struct options *options, const struct point *at)
     o.workload.precision = at->precision;
     o.workload.engine.shard_over_cp = true;
     o.scheme_fixed = true;
-    o.scheme = REDCO_INTRA_TENSOR;
+    o.given.scheme = REDCO_INTRA_TENSOR;
     o.strategy = at->strategy;
-    o.tp = at->tp;
-    o.pp = at->pp;
-    o.cp = at->cp;
-    o.chunks = at->chunks;
+    o.given.tp = at->tp;
+    o.given.pp = at->pp;
+    o.given.cp = at->cp;
+    o.given.chunks = at->chunks;
     o.sequence_parallel = at->tp > 1 ? REDCO_ON : REDCO_OFF;
     o.recompute = at->recompute;
     plan_open(&names, 48, &o, &p);
@@ -269,9 +269,9 @@ static void pipelines_are_exported(void **state)
     o.workload.global_batch = 48;
     o.strategy = REDCO_STRATEGY_ZERO1;
     o.scheme_fixed = true;
-    o.scheme = REDCO_INTRA_TENSOR;
-    o.tp = o.cp = o.chunks = 1;
-    o.pp = 2;
+    o.given.scheme = REDCO_INTRA_TENSOR;
+    o.given.tp = o.given.cp = o.given.chunks = 1;
+    o.given.pp = 2;
     o.recompute = REDCO_RECOMPUTE_NONE;
     plan_open(&names, 16, &o, &p);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -40,7 +40,7 @@ static redco_search_result *search(const struct row *row, uint64_t gpus, redco_m
                                                        .bucket_bytes = UINT64_C(1) << 30},
                                           .recompute = REDCO_RECOMPUTE_COUNT,
                                           .top = 1,
-                                          .gap_ratio = 5e-4};
+                                          .pass.gap_ratio = 5e-4};
     assert_int_equal(redco_cluster_read(row->cluster, NULL, NULL, NULL, &cluster, NULL), REDCO_OK);
     assert_int_equal(redco_cluster_machine(cluster, gpus, machine, NULL), REDCO_OK);
     assert_int_equal(redco_model_read(row->model, &model, NULL), REDCO_OK);

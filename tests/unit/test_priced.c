@@ -48,7 +48,7 @@ static redco_search_options standard(void)
     return (redco_search_options){
         .workload = {.seq_len = 4096, .global_batch = 1024, .precision = REDCO_BF16, .overlap = REDCO_OVERLAP_ALL},
         .recompute = REDCO_RECOMPUTE_COUNT,
-        .gap_ratio = 0.0005};
+        .pass.gap_ratio = 0.0005};
 }
 
 static redco_search_result *by_closed_form(struct question *q)
@@ -148,11 +148,11 @@ static redco_search_options one_layout(void)
 {
     redco_search_options options = standard();
     options.workload.seq_len = 5760;
-    options.tp = 1;
-    options.micro_batch = 4;
+    options.given.tp = 1;
+    options.given.micro_batch = 4;
     options.recompute = REDCO_RECOMPUTE_FULL;
     options.scheme_fixed = true;
-    options.scheme = REDCO_INTER_TENSOR;
+    options.given.scheme = REDCO_INTER_TENSOR;
     options.fix = (redco_shards){{8, 1}, {8, 8}, {8, 8}};
     return options;
 }
@@ -202,7 +202,7 @@ static void the_best_few_are_in_the_simulators_order(void **state)
     struct question q;
     redco_search_options options = standard();
     bool closed_form_differs = false;
-    options.tp = 2;
+    options.given.tp = 2;
     options.top = 6;
     (void)state;
     open_question(&q, "dgx-h100", "llama-13b", options);
@@ -255,9 +255,9 @@ static void a_slow_answer_is_looked_beyond(void **state)
 {
     struct question q;
     redco_search_options options = standard();
-    options.tp = 1;
-    options.pp = 2;
-    options.chunks = REDCO_DEGREE_AUTO;
+    options.given.tp = 1;
+    options.given.pp = 2;
+    options.given.chunks = REDCO_DEGREE_AUTO;
     (void)state;
     open_question_of(&q, "megatron-bridge", "dgx-h100", "llama-13b", options);
     redco_search_result *const closed = by_closed_form(&q);
@@ -272,7 +272,7 @@ static void a_slow_answer_is_looked_beyond(void **state)
     const double bound_s = closed->ranked[0].closed_form.step_s * (1.0 - closed->gap_ratio);
     const double gap = fmax(0.0, 1.0 - bound_s / priced->ranked[0].closed_form.step_s);
     assert_true(fabs(priced->gap_ratio - gap) < 1e-9);
-    assert_string_equal(priced->status, gap <= options.gap_ratio ? "optimal" : "feasible");
+    assert_string_equal(priced->status, gap <= options.pass.gap_ratio ? "optimal" : "feasible");
     redco_search_result_free(closed);
     redco_search_result_free(priced);
     close_question(&q);
@@ -286,11 +286,11 @@ static void small_spaces_are_simulated_whole(void **state)
     for (uint32_t pp = 1; pp <= 4; pp *= 2) {
         struct question q;
         redco_search_options options = standard();
-        options.tp = 4;
-        options.pp = pp;
-        options.chunks = REDCO_DEGREE_AUTO;
+        options.given.tp = 4;
+        options.given.pp = pp;
+        options.given.chunks = REDCO_DEGREE_AUTO;
         options.sequence_parallel = REDCO_EITHER;
-        options.micro_batch = 1;
+        options.given.micro_batch = 1;
         options.verify = true;
         open_question(&q, "dgx-h100", "llama-13b", options);
         redco_search_result *const priced = by_simulator(&q);
@@ -313,11 +313,11 @@ static void small_spaces_are_simulated_whole(void **state)
 static redco_search_options one_step(void)
 {
     redco_search_options options = standard();
-    options.tp = 2;
-    options.micro_batch = 1;
+    options.given.tp = 2;
+    options.given.micro_batch = 1;
     options.recompute = REDCO_RECOMPUTE_FULL;
     options.scheme_fixed = true;
-    options.scheme = REDCO_INTRA_TENSOR;
+    options.given.scheme = REDCO_INTRA_TENSOR;
     options.sequence_parallel = REDCO_ON;
     options.fix = (redco_shards){{4, 8}, {4, 8}, {4, 8}};
     return options;

@@ -16,7 +16,7 @@
 static redco_search_options defaults(const synthetic *s)
 {
     return (redco_search_options){
-        .workload = s->workload, .recompute = REDCO_RECOMPUTE_COUNT, .top = 1, .gap_ratio = 5e-4};
+        .workload = s->workload, .recompute = REDCO_RECOMPUTE_COUNT, .top = 1, .pass.gap_ratio = 5e-4};
 }
 
 static redco_search_result *search(const synthetic *s, const redco_search_options *options)
@@ -153,14 +153,14 @@ static void uniform_beats_one_policy_and_is_verified(void **state)
             infeasible++;
             assert_true(isinf(wanted_s));
         } else {
-            check_answer(&s, &r->ranked[0], o.gap_ratio, r);
+            check_answer(&s, &r->ranked[0], o.pass.gap_ratio, r);
             assert_true(r->verified);
             assert_false(r->verify_failed);
             verified += r->verify_count;
             const double got_s = r->ranked[0].prediction.step_s;
             /* Mixed recomputation contains one policy for all. */
-            assert_true(got_s <= wanted_s * (1.0 + o.gap_ratio));
-            assert_true(got_s <= r->verify_objective / (1.0 - o.gap_ratio) * (1.0 + 1e-9));
+            assert_true(got_s <= wanted_s * (1.0 + o.pass.gap_ratio));
+            assert_true(got_s <= r->verify_objective / (1.0 - o.pass.gap_ratio) * (1.0 + 1e-9));
             assert_true(got_s >= r->verify_objective * (1.0 - 1e-9));
             /* Every (P = OS) triple is listed under one scheme only. */
             assert_true(r->candidates <= (uint64_t)looked_at);
@@ -238,7 +238,7 @@ static void layerwise_is_never_worse(void **state)
         redco_search_result *l = search(&s, &o);
         assert_true(l->ranked_count >= u->ranked_count);
         if (u->ranked_count > 0) {
-            check_answer(&s, &l->ranked[0], o.gap_ratio, l);
+            check_answer(&s, &l->ranked[0], o.pass.gap_ratio, l);
             assert_true(l->ranked[0].prediction.step_s <= u->ranked[0].prediction.step_s * (1.0 + 1e-12));
             better += l->ranked[0].prediction.step_s < u->ranked[0].prediction.step_s * 0.999 ? 1 : 0;
             assert_false(l->verify_failed);
@@ -274,7 +274,8 @@ static void named_strategies_are_inside_and_not_better(void **state)
             }
             if (r->ranked_count > 0 && name != REDCO_STRATEGY_ZEROPP) {
                 assert_true(best->ranked_count > 0);
-                assert_true(best->ranked[0].prediction.step_s <= r->ranked[0].prediction.step_s * (1.0 + o.gap_ratio));
+                assert_true(best->ranked[0].prediction.step_s <=
+                            r->ranked[0].prediction.step_s * (1.0 + o.pass.gap_ratio));
             }
             redco_search_result_free(r);
         }
@@ -288,11 +289,11 @@ static void what_is_given_is_kept(void **state)
     (void)state;
     synthetic s = instance(6);
     redco_search_options o = defaults(&s);
-    o.tp = 2;
-    o.micro_batch = 2;
+    o.given.tp = 2;
+    o.given.micro_batch = 2;
     o.recompute = REDCO_RECOMPUTE_FULL;
     o.scheme_fixed = true;
-    o.scheme = REDCO_INTRA_TENSOR;
+    o.given.scheme = REDCO_INTRA_TENSOR;
     o.fix.optimizer = (redco_mesh){2, 4};
     redco_search_result *r = search(&s, &o);
     assert_int_equal(r->ranked_count, 1);
@@ -326,12 +327,12 @@ static void impossible_options_are_named(void **state)
                  {0, 0, 128, {{0, 0}, {0, 0}, {0, 0}}, (double)NAN, "gap"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         redco_search_options o = defaults(&s);
-        o.tp = cases[i].tp;
-        o.pp = o.cp = 1;
-        o.micro_batch = cases[i].micro_batch;
+        o.given.tp = cases[i].tp;
+        o.given.pp = o.given.cp = 1;
+        o.given.micro_batch = cases[i].micro_batch;
         o.workload.global_batch = cases[i].batch;
         o.fix = cases[i].fix;
-        o.gap_ratio = cases[i].gap_ratio;
+        o.pass.gap_ratio = cases[i].gap_ratio;
         redco_error err = {0};
         assert_int_equal(refused(&s, &o, &err), REDCO_EVALUE);
         assert_string_equal(err.place, cases[i].place);
@@ -385,7 +386,7 @@ static void near_ties_go_to_the_leanest(void **state)
         double best_s = (double)INFINITY;
         for (uint32_t k = 0; k < r->ranked_count; k++) { best_s = fmin(best_s, r->ranked[k].prediction.step_s); }
         for (uint32_t k = 1; k < r->ranked_count; k++) {
-            if (r->ranked[k].prediction.step_s > best_s * (1.0 + 0.7 * o.gap_ratio)) { continue; }
+            if (r->ranked[k].prediction.step_s > best_s * (1.0 + 0.7 * o.pass.gap_ratio)) { continue; }
             ties++;
             assert_true(r->ranked[0].prediction.total_bytes <= r->ranked[k].prediction.total_bytes);
         }
@@ -429,7 +430,7 @@ static void shortfall_names_what_would_fit(void **state)
     synthetic s = synthetic_create(1, 8, 40, 0, 315000000, 128, 5);
     redco_search_options o = defaults(&s);
     o.strategy = REDCO_STRATEGY_DDP;
-    o.tp = 1;
+    o.given.tp = 1;
     redco_search_result *r = search(&s, &o);
     assert_int_equal(r->ranked_count, 0);
     assert_string_equal(r->status, "infeasible");
@@ -440,9 +441,9 @@ static void shortfall_names_what_would_fit(void **state)
     const uint32_t named = (uint32_t)strtoul(f->change_value, NULL, 10);
     redco_search_result_free(r);
     /* The sentence is true: what it names fits, and the next smaller does not. */
-    for (o.tp = named; o.tp >= named / 2; o.tp /= 2) {
+    for (o.given.tp = named; o.given.tp >= named / 2; o.given.tp /= 2) {
         r = search(&s, &o);
-        assert_int_equal(r->ranked_count, o.tp == named);
+        assert_int_equal(r->ranked_count, o.given.tp == named);
         redco_search_result_free(r);
     }
     /* With everything free only nodes are left to add. */
@@ -468,8 +469,8 @@ static void shortfall_names_what_would_fit(void **state)
     /* No recomputation and too much activation memory: recomputation comes first. */
     s = synthetic_create(1, 8, 32, 0, 200000000, 128, 5);
     o = defaults(&s);
-    o.tp = 1;
-    o.micro_batch = 16;
+    o.given.tp = 1;
+    o.given.micro_batch = 16;
     o.recompute = REDCO_RECOMPUTE_NONE;
     r = search(&s, &o);
     assert_int_equal(r->ranked_count, 0);

@@ -34,7 +34,7 @@ static struct setup open_setup(const char *model, const char *cluster, uint64_t 
                                                     .bucket_bytes = UINT64_C(1) << 30},
                                        .recompute = REDCO_RECOMPUTE_COUNT,
                                        .top = 1,
-                                       .gap_ratio = 5e-4};
+                                       .pass.gap_ratio = 5e-4};
     return s;
 }
 
@@ -93,8 +93,8 @@ static void the_space_is_every_setting_that_is_possible(void **state)
     } cases[] = {{16, 16, 0, 0}, {8, 12, 0, 0}, {24, 24, 0, 0}, {32, 16, 0, 1}, {32, 16, 4, 0}, {32, 16, 2, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct setup s = open_setup("llama-7b", "a800-hdr", cases[i].gpus, cases[i].batch);
-        s.options.pp = cases[i].pp != 0 ? cases[i].pp : REDCO_DEGREE_AUTO;
-        s.options.cp = cases[i].cp != 0 ? cases[i].cp : REDCO_DEGREE_AUTO;
+        s.options.given.pp = cases[i].pp != 0 ? cases[i].pp : REDCO_DEGREE_AUTO;
+        s.options.given.cp = cases[i].cp != 0 ? cases[i].cp : REDCO_DEGREE_AUTO;
         redco_costs *costs = open_costs(&s);
         uint64_t expected = 0;
         for (uint32_t tp = 1; tp <= 8; tp++) {
@@ -134,8 +134,8 @@ static void the_space_is_every_setting_that_is_possible(void **state)
 
 static double best_step_s(struct setup *s, uint32_t pp, uint32_t cp)
 {
-    s->options.pp = pp;
-    s->options.cp = cp;
+    s->options.given.pp = pp;
+    s->options.given.cp = cp;
     s->options.verify = pp == REDCO_DEGREE_AUTO;
     redco_search_result *result = search(s);
     const double step_s = result->ranked_count > 0 ? result->ranked[0].prediction.step_s : (double)INFINITY;
@@ -197,9 +197,9 @@ static void impossible_degrees_are_named(void **state)
         struct setup s = open_setup("llama-7b", "a800-hdr", 64, 1024);
         redco_search_result *result = NULL;
         redco_error err = {0};
-        s.options.tp = cases[i].tp;
-        s.options.pp = cases[i].pp;
-        s.options.cp = cases[i].cp;
+        s.options.given.tp = cases[i].tp;
+        s.options.given.pp = cases[i].pp;
+        s.options.given.cp = cases[i].cp;
         s.options.workload.seq_len = cases[i].seq_len;
         assert_int_equal(redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &result, &err),
                          REDCO_EVALUE);
@@ -211,8 +211,8 @@ static void impossible_degrees_are_named(void **state)
     struct setup s = open_setup("llama-7b", "a800-hdr", 24, 24);
     redco_search_result *result = NULL;
     redco_error err = {0};
-    s.options.tp = 1;
-    s.options.pp = 4;
+    s.options.given.tp = 1;
+    s.options.given.pp = 4;
     assert_int_equal(redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &result, &err),
                      REDCO_EVALUE);
     assert_string_equal(err.place, "pp");
@@ -224,8 +224,8 @@ static void comm_leaves_degrees_at_one(void **state)
 {
     (void)state;
     struct setup s = open_setup("llama-7b", "a800-hdr", 32, 128);
-    s.options.pp = REDCO_DEGREE_AUTO;
-    s.options.cp = REDCO_DEGREE_AUTO;
+    s.options.given.pp = REDCO_DEGREE_AUTO;
+    s.options.given.cp = REDCO_DEGREE_AUTO;
     for (int amsp = 0; amsp < 2; amsp++) {
         s.options.objective = amsp ? REDCO_OBJECTIVE_STEP_TIME : REDCO_OBJECTIVE_COMM;
         s.options.strategy = amsp ? REDCO_STRATEGY_AMSP : REDCO_STRATEGY_ANY;
@@ -234,7 +234,7 @@ static void comm_leaves_degrees_at_one(void **state)
         assert_int_equal(result->ranked[0].parallelism.cp, 1);
         redco_search_result_free(result);
     }
-    s.options.pp = 4;
+    s.options.given.pp = 4;
     redco_search_result *result = search(&s);
     assert_int_equal(result->ranked[0].parallelism.pp, 4);
     redco_search_result_free(result);
@@ -275,9 +275,9 @@ static void the_simulator_agrees_on_stages(void **state)
         for (uint64_t gpus = 64; gpus <= 1024; gpus *= 16) {
             for (uint32_t at = 0; at < 12; at++) {
                 struct setup s = open_setup(models[m], "a800-hdr", gpus, 1024);
-                s.options.pp = 2U << at % 3;
-                s.options.cp = 1U << at / 3 % 2;
-                s.options.tp = at / 6 == 0 ? 2 : 8;
+                s.options.given.pp = 2U << at % 3;
+                s.options.given.cp = 1U << at / 3 % 2;
+                s.options.given.tp = at / 6 == 0 ? 2 : 8;
                 redco_search_result *result = NULL;
                 redco_error err = {0};
                 const redco_status st =
@@ -363,7 +363,7 @@ static void free_tensor_parallelism_stays_inside_links(void **state)
         const uint64_t all = result->configurations;
         redco_search_result_free(result);
         for (uint32_t d = 0; cases[i].degrees[d] != 0; d++) {
-            s.options.tp = cases[i].degrees[d];
+            s.options.given.tp = cases[i].degrees[d];
             result = search(&s);
             sum += result->configurations;
             redco_search_result_free(result);
@@ -377,7 +377,7 @@ static void free_tensor_parallelism_stays_inside_links(void **state)
 
 static double fixed_tp_s(struct setup *s, uint32_t tp)
 {
-    s->options.tp = tp;
+    s->options.given.tp = tp;
     redco_search_result *result = search(s);
     assert_true(result->ranked_count > 0);
     const double step_s = result->ranked[0].prediction.step_s;
@@ -434,7 +434,7 @@ static void a_batch_finds_the_layouts_that_divide_it(void **state)
     assert_int_equal(redco_mesh_ranks(best->dp) * best->micro_batch * best->micro_batches, 1920);
     redco_search_result_free(result);
     redco_error err = {0};
-    s.options.pp = s.options.cp = 1;
+    s.options.given.pp = s.options.given.cp = 1;
     result = NULL;
     assert_int_equal(redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &result, &err),
                      REDCO_EVALUE);
@@ -442,8 +442,8 @@ static void a_batch_finds_the_layouts_that_divide_it(void **state)
     assert_string_equal(err.text, "1920 sequences do not divide over 2240 data-parallel ranks (tp = 1), nor over those "
                                   "of 3 other layouts; 1680 and 1960 would");
     /* An engine without either has nothing else to try. */
-    s.options.pp = s.options.cp = 0;
-    s.options.dimensions = REDCO_HAS_TP;
+    s.options.given.pp = s.options.given.cp = 0;
+    s.options.allows.dimensions = REDCO_HAS_TP;
     redco_error_clear(&err);
     assert_int_equal(redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &result, &err),
                      REDCO_EVALUE);
@@ -470,7 +470,7 @@ static void measured_degrees_are_the_best_within_rows(void **state)
         double best_s = (double)INFINITY;
         const uint64_t fewest = cases[i].batch < cases[i].gpus ? 2048 : 4096;
         s.options.workload.seq_len = cases[i].seq_len;
-        s.options.chunks = REDCO_DEGREE_AUTO;
+        s.options.given.chunks = REDCO_DEGREE_AUTO;
         s.options.sequence_parallel = REDCO_EITHER;
         for (uint32_t pp = 1; pp <= 64; pp++) {
             for (uint32_t cp = 1; cp <= 16; cp++) {
@@ -479,10 +479,10 @@ static void measured_degrees_are_the_best_within_rows(void **state)
                         const uint64_t tokens = (uint64_t)b * cases[i].seq_len / cp;
                         const bool held = cp == 1 || (tokens >= fewest && (tokens >= 8192 || tp * cp <= 16));
                         redco_search_result *one = NULL;
-                        s.options.pp = pp;
-                        s.options.cp = cp;
-                        s.options.tp = cp > 1 ? tp : 0;
-                        s.options.micro_batch = cp > 1 ? b : 0;
+                        s.options.given.pp = pp;
+                        s.options.given.cp = cp;
+                        s.options.given.tp = cp > 1 ? tp : 0;
+                        s.options.given.micro_batch = cp > 1 ? b : 0;
                         if (!held || cases[i].gpus % pp != 0 ||
                             redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &one, NULL) !=
                                 REDCO_OK) {
@@ -494,8 +494,8 @@ static void measured_degrees_are_the_best_within_rows(void **state)
                 }
             }
         }
-        s.options.pp = s.options.cp = REDCO_DEGREE_MEASURED;
-        s.options.tp = s.options.micro_batch = 0;
+        s.options.given.pp = s.options.given.cp = REDCO_DEGREE_MEASURED;
+        s.options.given.tp = s.options.given.micro_batch = 0;
         s.options.verify = true;
         redco_search_result *all = search(&s);
         assert_true(all->ranked_count > 0 && !all->verify_failed);
@@ -528,13 +528,13 @@ static void free_schedules_are_the_best_of_those_given(void **state)
         struct setup s = open_setup(cases[i].model, cases[i].cluster, cases[i].gpus, cases[i].batch);
         double best_s = (double)INFINITY;
         uint64_t configurations = 0;
-        s.options.pp = cases[i].pp;
+        s.options.given.pp = cases[i].pp;
         for (uint32_t tp = 1; tp <= 8; tp *= 2) {
             for (uint32_t chunks = 1; chunks <= 64; chunks++) {
                 for (int rows = 0; rows <= (tp > 1 ? 1 : 0); rows++) {
                     redco_search_result *one = NULL;
-                    s.options.tp = tp;
-                    s.options.chunks = chunks;
+                    s.options.given.tp = tp;
+                    s.options.given.chunks = chunks;
                     s.options.sequence_parallel = rows == 1 ? REDCO_ON : REDCO_OFF;
                     if (redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &one, NULL) != REDCO_OK) {
                         continue;
@@ -545,8 +545,8 @@ static void free_schedules_are_the_best_of_those_given(void **state)
                 }
             }
         }
-        s.options.tp = 0;
-        s.options.chunks = REDCO_DEGREE_AUTO;
+        s.options.given.tp = 0;
+        s.options.given.chunks = REDCO_DEGREE_AUTO;
         s.options.sequence_parallel = REDCO_EITHER;
         s.options.verify = true;
         redco_search_result *all = search(&s);
@@ -555,7 +555,7 @@ static void free_schedules_are_the_best_of_those_given(void **state)
         assert_true(fabs(all->ranked[0].prediction.step_s - best_s) <= 2e-3 * best_s);
         redco_search_result_free(all);
         /* The search does not choose what the engine lacks. */
-        s.options.dimensions = REDCO_HAS_TP | REDCO_HAS_PP;
+        s.options.allows.dimensions = REDCO_HAS_TP | REDCO_HAS_PP;
         all = search(&s);
         assert_int_equal(redco_parallelism_chunks(&all->ranked[0].parallelism), 1);
         assert_false(all->ranked[0].parallelism.sequence_parallel);
@@ -574,13 +574,13 @@ static void the_ffn_is_recomputed_everywhere_or_nowhere(void **state)
     for (uint64_t margin_gb = 0; margin_gb <= 48; margin_gb += 4) {
         struct setup s = open_setup("llama-13b", "a800-hdr", 8, 64);
         s.options.workload.seq_len = 32768; /* attention, which full recomputation repeats, is half of the work */
-        s.options.tp = 8;
+        s.options.given.tp = 8;
         s.options.sequence_parallel = REDCO_ON;
-        s.options.micro_batch = 1;
-        s.options.margin_bytes = margin_gb * UINT64_C(1000000000);
-        s.options.offers = BOTH;
+        s.options.given.micro_batch = 1;
+        s.options.pass.margin_bytes = margin_gb * UINT64_C(1000000000);
+        s.options.allows.offers = BOTH;
         redco_search_result *const free_result = search(&s);
-        s.options.offers = ONLY_FULL;
+        s.options.allows.offers = ONLY_FULL;
         redco_search_result *const without = search(&s);
         s.options.recompute = REDCO_RECOMPUTE_MLP;
         redco_search_result *const all = search(&s);

@@ -45,7 +45,7 @@ static redco_search_options defaults(void)
                                      .overlap = REDCO_OVERLAP_ALL,
                                      .bucket_bytes = UINT64_C(1) << 30};
     return (redco_search_options){
-        .workload = workload, .recompute = REDCO_RECOMPUTE_COUNT, .top = 1, .gap_ratio = 5e-4};
+        .workload = workload, .recompute = REDCO_RECOMPUTE_COUNT, .top = 1, .pass.gap_ratio = 5e-4};
 }
 
 static redco_search_result *search(const struct setup *s, const redco_search_options *o)
@@ -82,10 +82,10 @@ static void second_methods_agree(void **state)
                 assert_string_equal(r->status, "optimal");
                 assert_true(r->verified);
                 assert_false(r->verify_failed);
-                assert_true(r->gap_ratio <= o.gap_ratio);
+                assert_true(r->gap_ratio <= o.pass.gap_ratio);
                 assert_true(p->total_bytes <= p->capacity_bytes);
                 assert_true(p->step_s >= r->verify_objective * (1.0 - 1e-9));
-                assert_true(p->step_s <= r->verify_objective / (1.0 - o.gap_ratio) * (1.0 + 1e-9));
+                assert_true(p->step_s <= r->verify_objective / (1.0 - o.pass.gap_ratio) * (1.0 + 1e-9));
             }
             if (u->ranked_count > 0) {
                 assert_true(l->ranked[0].prediction.step_s <= u->ranked[0].prediction.step_s * (1.0 + 1e-12));
@@ -114,19 +114,19 @@ static void the_papers_choices_fit_and_are_not_faster(void **state)
         for (int g = 0; g < 4; g++) {
             struct setup s = open_setup(table[m].model, sizes[g]);
             redco_search_options o = defaults();
-            o.tp = 1;
-            o.micro_batch = 1;
+            o.given.tp = 1;
+            o.given.micro_batch = 1;
             redco_search_result *best = search(&s, &o);
             o.fix = table[m].shards;
             o.scheme_fixed = true;
-            o.scheme = REDCO_INTER_TENSOR;
+            o.given.scheme = REDCO_INTER_TENSOR;
             redco_search_result *paper = search(&s, &o);
             assert_int_equal(paper->ranked_count, 1);
             assert_int_equal(best->ranked_count, 1);
             assert_true(best->ranked[0].prediction.step_s <= paper->ranked[0].prediction.step_s);
             /* The paper's planner minimises T_comm over the same space, so it is never above its own table. */
             o = defaults();
-            o.micro_batch = 1;
+            o.given.micro_batch = 1;
             o.strategy = REDCO_STRATEGY_AMSP;
             o.recompute = m == 2 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_COUNT;
             redco_search_result *amsp = search(&s, &o);
@@ -155,9 +155,9 @@ static void bounds_of_memory_hold(void **state)
         uint32_t tight = 0;
         o.workload.global_batch = 96;
         o.workload.seq_len = m == 1 ? 512 : 2048;
-        o.pp = REDCO_DEGREE_AUTO;
-        o.cp = REDCO_DEGREE_MEASURED;
-        o.chunks = REDCO_DEGREE_AUTO;
+        o.given.pp = REDCO_DEGREE_AUTO;
+        o.given.cp = REDCO_DEGREE_MEASURED;
+        o.given.chunks = REDCO_DEGREE_AUTO;
         o.sequence_parallel = REDCO_EITHER;
         assert_int_equal(redcoi_space_create(&inputs, &o, &space, NULL), REDCO_OK);
         for (uint32_t i = 0; i < space->configuration_count; i++) {
@@ -215,9 +215,9 @@ static void bounds_of_meshes_hold(void **state)
         o.workload.overlap = overlaps[m / 3];
         o.workload.engine.planned_memory = m >= 6;
         o.workload.engine.layer_units = m >= 3 && m < 6;
-        o.pp = REDCO_DEGREE_MEASURED;
-        o.cp = REDCO_DEGREE_MEASURED;
-        o.chunks = REDCO_DEGREE_AUTO;
+        o.given.pp = REDCO_DEGREE_MEASURED;
+        o.given.cp = REDCO_DEGREE_MEASURED;
+        o.given.chunks = REDCO_DEGREE_AUTO;
         o.sequence_parallel = REDCO_EITHER;
         assert_int_equal(redcoi_space_create(&inputs, &o, &space, NULL), REDCO_OK);
         for (uint32_t i = 0; i < space->configuration_count; i += 17) {
@@ -277,7 +277,7 @@ static void work_grows_with_classes_of_layers(void **state)
         redco_search_options o = defaults();
         o.workload.seq_len = cases[i].fits ? 64 : 4096;
         o.sequence_parallel = REDCO_EITHER;
-        o.chunks = REDCO_DEGREE_AUTO;
+        o.given.chunks = REDCO_DEGREE_AUTO;
         redco_search_result *r = search(&s, &o);
         const redco_search_counts *c = &r->counts;
         assert_int_equal(r->ranked_count > 0, cases[i].fits);

@@ -26,9 +26,9 @@ static redco_status settle(struct plan_args *args, redco_error *err)
     if (o->tp_placement_fixed && o->tp_placement != REDCO_TP_RULES && o->tp_placement != REDCO_TP_USER) {
         return redco_fail(err, REDCO_EVALUE, "--tp-placement", "a pipeline's parameters are split by rules");
     }
-    if (o->tp > 1 && !redco_degree_is_free(o->tp) && (o->tp & (o->tp - 1)) != 0) {
+    if (o->given.tp > 1 && !redco_degree_is_free(o->given.tp) && (o->given.tp & (o->given.tp - 1)) != 0) {
         return redco_fail(err, REDCO_EVALUE, "--tp",
-                          "%u is no power of two, for which graphs of pipelines are laid out", o->tp);
+                          "%u is no power of two, for which graphs of pipelines are laid out", o->given.tp);
     }
     if (o->sequence_parallel == REDCO_ON) {
         return redco_fail(err, REDCO_EVALUE, "--sequence-parallel", "a pipeline's examples are not sequences");
@@ -44,7 +44,7 @@ static redco_status make_model(const struct plan_args *args, redco_user_pipeline
                                redco_error *err)
 {
     const redco_search_options *const o = &args->question.options;
-    const bool given = o->tp != 0 && !redco_degree_is_free(o->tp);
+    const bool given = o->given.tp != 0 && !redco_degree_is_free(o->given.tp);
     redco_user_pipeline_file *file = NULL;
     redco_user_rules *rules = NULL;
     redco_status st = redco_user_pipeline_open(args->pipeline, call, &file, err);
@@ -52,11 +52,11 @@ static redco_status make_model(const struct plan_args *args, redco_user_pipeline
         st = redco_user_rules_read(args->question.names.tp_rules, &rules, err);
     }
     bool couples = false;
-    const redco_pipeline_work_options options = {.most_tp = given ? o->tp : MOST_DEGREE,
+    const redco_pipeline_work_options options = {.most_tp = given ? o->given.tp : MOST_DEGREE,
                                                  .tp_given = given,
-                                                 .micro_batch = o->micro_batch,
+                                                 .micro_batch = o->given.micro_batch,
                                                  .rules = rules,
-                                                 .couples_out = o->micro_batch == 0 ? &couples : NULL};
+                                                 .couples_out = o->given.micro_batch == 0 ? &couples : NULL};
     if (st == REDCO_OK) { st = redco_pipeline_model(file, &options, config_out, err); }
     if (st == REDCO_OK && couples) {
         char text[256];

@@ -345,9 +345,9 @@ static void warn_of_engine(const struct plan_args *args, const redco_inputs *inp
         bool used;
         uint32_t bit;
     } dimensions[] = {
-        {"tensor parallelism", parallelism->tp > 1 && o->tp == 0, REDCO_HAS_TP},
-        {"pipeline stages", parallelism->pp > 1 && redco_degree_is_free(o->pp), REDCO_HAS_PP},
-        {"context parallelism", parallelism->cp > 1 && redco_degree_is_free(o->cp), REDCO_HAS_CP},
+        {"tensor parallelism", parallelism->tp > 1 && o->given.tp == 0, REDCO_HAS_TP},
+        {"pipeline stages", parallelism->pp > 1 && redco_degree_is_free(o->given.pp), REDCO_HAS_PP},
+        {"context parallelism", parallelism->cp > 1 && redco_degree_is_free(o->given.cp), REDCO_HAS_CP},
         {"sequence parallelism", parallelism->sequence_parallel && o->sequence_parallel != REDCO_ON, REDCO_HAS_SP}};
     char list[120] = "", text[400];
     size_t used = 0;

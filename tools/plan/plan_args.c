@@ -202,7 +202,7 @@ static error_t read_dims(struct plan_args *args, const char *text)
 static void apply_dims(struct plan_args *args)
 {
     redco_search_options *const o = &args->question.options;
-    uint32_t *const degrees[] = {[DIM_TP] = &o->tp, [DIM_PP] = &o->pp, [DIM_CP] = &o->cp};
+    uint32_t *const degrees[] = {[DIM_TP] = &o->given.tp, [DIM_PP] = &o->given.pp, [DIM_CP] = &o->given.cp};
     static const uint32_t bits[] = {
         [DIM_TP] = REDCO_HAS_TP, [DIM_SP] = REDCO_HAS_SP, [DIM_PP] = REDCO_HAS_PP, [DIM_CP] = REDCO_HAS_CP};
     if (args->dims == 0) { return; }
@@ -233,7 +233,7 @@ static error_t read_fix(struct plan_args *args, const char *text)
     } parts[] = {{"p=", &fix->parameters},
                  {"g=", &fix->gradients},
                  {"os=", &fix->optimizer},
-                 {"p2=", &args->question.options.fix_secondary}};
+                 {"p2=", &args->question.options.given.secondary}};
     const char *at = text;
     for (;;) {
         size_t i = 0;
@@ -325,14 +325,14 @@ static error_t read_schedule(struct plan_args *args, const char *text)
     redco_search_options *const options = &args->question.options;
     int word = 0;
     if (strcmp(text, "auto") == 0) {
-        options->schedule = REDCO_PIPELINE_1F1B;
+        options->given.schedule = REDCO_PIPELINE_1F1B;
         options->schedule_given = false;
         return 0;
     }
     const error_t why = cli_word(&args->cli, "--pp-schedule", text, redco_pipeline_words, &word);
-    options->schedule = (redco_pipeline_kind)word;
+    options->given.schedule = (redco_pipeline_kind)word;
     options->schedule_given = true;
-    if (options->schedule == REDCO_PIPELINE_1F1B) { options->chunks = 1; }
+    if (options->given.schedule == REDCO_PIPELINE_1F1B) { options->given.chunks = 1; }
     return why;
 }
 
@@ -387,7 +387,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
         return why;
     case KEY_SCHEME:
         why = cli_word(&args->cli, "--scheme", text, redco_scheme_words, &word);
-        options->scheme = (redco_scheme)word;
+        options->given.scheme = (redco_scheme)word;
         options->scheme_fixed = true;
         return why;
     case KEY_SEQUENCE_PARALLEL:
@@ -420,17 +420,17 @@ static error_t read_workload(struct plan_args *args, int key, const char *text)
     case KEY_SEQ: return read_count(args, "--seq", text, MOST_TOKENS, &options->workload.seq_len);
     case KEY_GLOBAL_BATCH:
         return cli_u64(&args->cli, "--global-batch", text, 1, most_batch, &options->workload.global_batch);
-    case KEY_MICRO_BATCH: return read_degree(args, "--micro-batch", text, &options->micro_batch);
-    case KEY_TP: return read_degree(args, "--tp", text, &options->tp);
-    case KEY_PP: return read_stages(args, "--pp", text, &options->pp);
+    case KEY_MICRO_BATCH: return read_degree(args, "--micro-batch", text, &options->given.micro_batch);
+    case KEY_TP: return read_degree(args, "--tp", text, &options->given.tp);
+    case KEY_PP: return read_stages(args, "--pp", text, &options->given.pp);
     case KEY_PP_CHUNKS:
         if (strcmp(text, "auto") == 0) {
-            options->chunks = REDCO_DEGREE_AUTO;
+            options->given.chunks = REDCO_DEGREE_AUTO;
             return 0;
         }
-        return read_count(args, "--pp-chunks", text, MOST_CHUNKS, &options->chunks);
-    case KEY_PP_GROUP: return read_count(args, "--pp-group", text, MOST_TOKENS, &options->group);
-    case KEY_CP: return read_stages(args, "--cp", text, &options->cp);
+        return read_count(args, "--pp-chunks", text, MOST_CHUNKS, &options->given.chunks);
+    case KEY_PP_GROUP: return read_count(args, "--pp-group", text, MOST_TOKENS, &options->given.group);
+    case KEY_CP: return read_stages(args, "--cp", text, &options->given.cp);
     default: return read_count(args, "--top", text, PLAN_MOST_TOP, &options->top);
     }
 }
@@ -519,7 +519,7 @@ static void check_together(struct plan_args *args)
     struct cli *cli = &args->cli;
     const redco_search_options *options = &args->question.options;
     const bool fixed = options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 ||
-                       options->fix.optimizer.gpus != 0 || options->fix_secondary.gpus != 0;
+                       options->fix.optimizer.gpus != 0 || options->given.secondary.gpus != 0;
     const bool many = args->question.try_engines || args->compare_engines;
     if (args->check != NULL && (args->plans || args->exports_any || args->from != NULL)) {
         (void)cli_bad_option(cli, "--check", "goes only with --profile, --json and --quiet: the plan says the rest");

@@ -281,7 +281,7 @@ void html_proof(FILE *out, const struct plan_args *args, const redco_search_resu
                                          : "Not proven optimal",
                  result->solver, format_count(result->candidates, count, sizeof count),
                  optimal ? "nothing is faster by more than" : "by the closed form something may be faster by",
-                 100.0 * fmax(result->gap_ratio, optimal ? args->question.options.gap_ratio : 0.0));
+                 100.0 * fmax(result->gap_ratio, optimal ? args->question.options.pass.gap_ratio : 0.0));
     if (result->within_ratio > 0.0) {
         html_element(out, "<p>", "By the simulator no other layout is faster by more than %.2g %%.",
                      100.0 * result->within_ratio);

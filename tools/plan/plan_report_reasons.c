@@ -128,19 +128,19 @@ static void print_fixed(const redco_search_options *options)
     } meshes[] = {{"parameters", options->fix.parameters},
                   {"gradients", options->fix.gradients},
                   {"optimizer", options->fix.optimizer},
-                  {"second copy", options->fix_secondary}};
+                  {"second copy", options->given.secondary}};
     const struct {
         const char *name;
         uint32_t degree;
-    } stages[] = {{"pp", options->pp}, {"cp", options->cp}};
+    } stages[] = {{"pp", options->given.pp}, {"cp", options->given.cp}};
     const char *comma = "";
     char text[SHORT];
     if (options->strategy != REDCO_STRATEGY_ANY) {
         (void)printf("%s", redco_strategy_name(options->strategy));
         comma = ", ";
     }
-    if (options->tp != 0) {
-        (void)printf("%stp = %u", comma, options->tp);
+    if (options->given.tp != 0) {
+        (void)printf("%stp = %u", comma, options->given.tp);
         comma = ", ";
     }
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
@@ -148,33 +148,33 @@ static void print_fixed(const redco_search_options *options)
         (void)printf("%s%s = %u", comma, stages[i].name, stages[i].degree);
         comma = ", ";
     }
-    for (int type = 0; options->cp_type_fixed && options->cp != 1 && type < REDCO_CP_TYPES; type++) {
+    for (int type = 0; options->cp_type_fixed && options->given.cp != 1 && type < REDCO_CP_TYPES; type++) {
         if ((options->cp_types >> type & 1) == 0) { continue; }
         (void)printf("%scp-type = %s", comma, redco_cp_type_words[type]);
         comma = ", ";
     }
-    if (options->chunks != 0 && options->chunks != REDCO_DEGREE_AUTO) {
-        (void)printf("%spp-chunks = %u", comma, options->chunks);
+    if (options->given.chunks != 0 && options->given.chunks != REDCO_DEGREE_AUTO) {
+        (void)printf("%spp-chunks = %u", comma, options->given.chunks);
         comma = ", ";
     }
     if (options->schedule_given) {
-        (void)printf("%spasses in the order of %s", comma, redco_pipeline_words[options->schedule]);
+        (void)printf("%spasses in the order of %s", comma, redco_pipeline_words[options->given.schedule]);
         comma = ", ";
     }
-    if (options->group != 0) {
-        (void)printf("%spp-group = %u", comma, options->group);
+    if (options->given.group != 0) {
+        (void)printf("%spp-group = %u", comma, options->given.group);
         comma = ", ";
     }
     if (options->equal_stages) {
-        (void)printf("%s%s", comma, options->split != NULL ? "stages of given layers" : "equal stages");
+        (void)printf("%s%s", comma, options->given.split != NULL ? "stages of given layers" : "equal stages");
         comma = ", ";
     }
     if (options->sequence_parallel == REDCO_OFF || options->sequence_parallel == REDCO_ON) {
         (void)printf("%s%s sequence parallelism", comma, options->sequence_parallel == REDCO_ON ? "with" : "without");
         comma = ", ";
     }
-    if (options->micro_batch != 0) {
-        (void)printf("%smicro-batch %u", comma, options->micro_batch);
+    if (options->given.micro_batch != 0) {
+        (void)printf("%smicro-batch %u", comma, options->given.micro_batch);
         comma = ", ";
     }
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
@@ -187,7 +187,7 @@ static void print_fixed(const redco_search_options *options)
                      redco_recompute_word(options->recompute, options->workload.engine.partial_recompute));
         comma = ", ";
     }
-    if (options->scheme_fixed) { (void)printf("%s%s", comma, redco_scheme_words[options->scheme]); }
+    if (options->scheme_fixed) { (void)printf("%s%s", comma, redco_scheme_words[options->given.scheme]); }
 }
 
 void report_free_optimum(const struct plan_args *args, const redco_answer *answer)
