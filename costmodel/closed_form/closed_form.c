@@ -6,8 +6,8 @@
 #include <math.h>
 
 /* FLOPs of a token in all layers of a class. 6 N + 12 L a d s: attention in full, nothing recomputed (the convention of
- * AMSP and most others); causal counting halves attention where it is causal. Those of an example of a graph that lists
- * its operators are counted. */
+ * AMSP and most others); causal counting halves attention where it is causal; of a window only what is seen. Those of
+ * an example of a graph that lists its operators are counted. */
 static double class_flops(const redco_costs *costs, uint32_t class_index, uint32_t examples)
 {
     const redco_layer_class *const class = &costs->classes[class_index];
@@ -18,7 +18,10 @@ static double class_flops(const redco_costs *costs, uint32_t class_index, uint32
     }
     const double matrices = 6.0 * (double)class->params * class->layers;
     if (!redco_class_is_block(class->kind)) { return matrices; }
-    const double pair = 12.0 * costs->dims->heads * costs->dims->head_dim * costs->workload.seq_len;
+    const double seen =
+        fmin(1.0, (double)class->window / costs->workload.seq_len); /* of a window: twice its causal pairs */
+    const double keys = class->window > 0 ? seen * (2.0 - seen) * costs->workload.seq_len : costs->workload.seq_len;
+    const double pair = 12.0 * costs->dims->heads * costs->dims->head_dim * keys;
     const bool encoder = class->kind == REDCO_CLASS_BLOCK && costs->dims->encoder_layers > 0;
     const double self = costs->workload.mfu_causal && !encoder ? 0.5 : 1.0;
     return matrices + class->layers * pair * (self + (class->kind == REDCO_CLASS_CROSS ? 1.0 : 0.0));

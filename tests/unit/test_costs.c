@@ -326,6 +326,20 @@ static void parts_add_up(void **state)
     }
 }
 
+/* Mistral's 4096 keys of 8192: of attention's pairs, all of which are counted, 1 - (1 - 1/2)^2 = 3/4 are seen. */
+static void model_flops_count_the_window(void **state)
+{
+    (void)state;
+    struct fixture b;
+    redco_workload workload = plain_workload(16);
+    workload.seq_len = 8192;
+    fixture_open(&b, "mistral-7b", a800_machine(2), workload);
+    const redco_parallelism parallelism = plain_setting(&b, 1);
+    const redco_prediction p = uniform_step(&b, &parallelism, (redco_shards){one, one, one}, REDCO_RECOMPUTE_FULL);
+    check_near(p.model_flops_per_token, 6.0 * 7241732096.0 + 12.0 * 32.0 * 4096.0 * 8192.0 * 0.75, 1.0);
+    fixture_close(&b);
+}
+
 static void recomputation_trades_time_for_memory(void **state)
 {
     (void)state;
@@ -533,6 +547,7 @@ int main(void)
                                        cmocka_unit_test(windows_are_convex),
                                        cmocka_unit_test(waits_are_between_nodes),
                                        cmocka_unit_test(parts_add_up),
+                                       cmocka_unit_test(model_flops_count_the_window),
                                        cmocka_unit_test(recomputation_trades_time_for_memory),
                                        cmocka_unit_test(secondary_shards),
                                        cmocka_unit_test(pipeline),
