@@ -67,7 +67,7 @@ typedef struct redco_profile_attention {
 
 /** Seconds of an operator that is no product, by the number of elements of its result (of its table, of its states). */
 typedef struct redco_profile_operator {
-    char name[32]; /**< costmodel/README.md, section 9: "rms_norm", "gated_activation", "loss", "optimizer", "copy", ...
+    char name[32]; /**< OPERATORS.md: "rms_norm", "gated_activation", "loss", "optimizer", "copy", ...
                     */
     char type[16];
     uint64_t elements;

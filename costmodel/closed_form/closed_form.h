@@ -8,7 +8,7 @@
  * overlapped = max( window_hidden_factor X, X - window_use C )  over the sums X, C of all layers, if it is memory_bytes
  * = sum over layers resident bytes (parameter + gradient + optimizer + activation) + fixed_bytes
  *                     + sum over kinds of transient of the largest transient_bytes[kind] of any layer
- *  so that it fits a linear program exactly. Formulas: costmodel/README.md. */
+ *  so that it fits a linear program exactly. Formulas: STEP.md. */
 #ifndef REDCO_CLOSED_FORM_H
 #define REDCO_CLOSED_FORM_H
 
@@ -111,7 +111,7 @@ typedef struct redco_assignment {
     redco_layer_config config;
 } redco_assignment;
 
-/** DESIGN section 4, "predicted". */
+/** The object "predicted" of plan files. */
 typedef struct redco_prediction {
     double step_s, tokens_per_s_per_gpu, mfu, model_flops_per_token;
     double compute_s;      /**< forward_s + backward_s + recompute_s, exposed tensor-parallel traffic included */

@@ -7,11 +7,11 @@
 /* Ring collectives reach this share of the links' rate (NCCL 2.30 graph search on NVSwitch nodes: A100 240 of 300,
  * H100 360 of 450, B200 720 of 900 GB/s). */
 static const double ring_link_ratio = 0.8;
-/* Rings over many nodes lose this share of the network's rate per doubling (README, section 3). */
+/* Rings over many nodes lose this share of the network's rate per doubling (STEP.md). */
 static const double spread_loss_ratio = 0.03;
 /* Where each rank of a node is in a group of its own, every hop of every ring crosses the network, and the rings
  * collide in the switches above the leaves: wire time grows by this share per doubling of their number. From Megatron's
- * runs; NeMo's show that groups with two or four ranks in a node do not feel it (README, section 3). */
+ * runs; NeMo's show that groups with two or four ranks in a node do not feel it (STEP.md). */
 static const double lone_ranks_loss_ratio = 0.2;
 /* Nodes below one set of leaf switches; it takes one doubling more for most of a ring's traffic to leave them. */
 static const double leaf_nodes = 16.0;

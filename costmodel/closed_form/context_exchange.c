@@ -1,4 +1,4 @@
-/* Context parallelism: what attention waits for to see keys and values of other ranks (README, section 3). */
+/* Context parallelism: what attention waits for to see keys and values of other ranks (STEP.md). */
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_model.h"
 

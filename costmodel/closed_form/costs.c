@@ -84,7 +84,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     if (calibration->planned_memory) { costs->workload.engine.planned_memory = true; }
     if (costs->workload.engine.planned_memory) { costs->workload.engine.memory = REDCO_MEMORY_FORMULAS; }
     if ((workload->overlap & REDCO_OVERLAP_TP) != 0) { costs->workload.engine.async_tp = true; }
-    /* Processors keep it, also where they play GPUs of a cluster (executor/README.md). */
+    /* Processors keep it, also where they play GPUs of a cluster (costmodel/graph/README.md). */
     if (costs->workload.engine.planned_memory && !redco_gpu_is_host(&machine->gpu) && !calibration->keeps_gate) {
         costs->workload.engine.made_again = true;
     }

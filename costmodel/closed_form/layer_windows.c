@@ -85,7 +85,7 @@ static double unhidden_s(const redco_calibration *c, struct traffic x, struct wi
 }
 
 /* The wait until the last rank has arrived, which grows with their number. Inside a node nothing beyond the launch is
- * seen: runs with parameters over one node are fitted better without (costmodel/README.md, section 3). */
+ * seen: runs with parameters over one node are fitted better without (STEP.md). */
 static double sync_s(const redcoi_job *job, redco_group group)
 {
     return group.mesh.nodes > 1 ? job->costs->calibration.sync_s * (double)redco_mesh_ranks(group.mesh) : 0.0;

@@ -19,7 +19,7 @@ const double redco_context_bytes = 1343.0 * 0x1p20;
 /* Reserves of calibrations are those of GPUs of 80 GiB. */
 static const double reserve_memory_bytes = 80.0 * 0x1p30;
 
-/* Where every rank holds all logits: 16-bit and 32-bit copies before and after the gathering (README, section 5). */
+/* Where every rank holds all logits: 16-bit and 32-bit copies before and after the gathering (MEMORY_FORMULAS.md). */
 static const uint64_t gathered_logit_bytes = 20;
 
 static uint64_t times(uint64_t a, uint64_t b)

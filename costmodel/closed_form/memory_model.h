@@ -1,5 +1,5 @@
 /** @file memory_model.h  Bytes of one GPU, component by component, in whole numbers; ranks that hold more than others
- * are the ones counted. Formulas: costmodel/README.md, section 5. Pure functions; counts that do not fit saturate. */
+ * are the ones counted. Formulas: MEMORY_FORMULAS.md. Pure functions; counts that do not fit saturate. */
 #ifndef REDCO_MEMORY_H
 #define REDCO_MEMORY_H
 

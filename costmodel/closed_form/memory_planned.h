@@ -1,5 +1,5 @@
 /** @file memory_planned.h  Internal to costmodel: bytes of engines that plan their memory (engine.h): every tensor that
- *  backward reads, once, in the training precision. Formulas: costmodel/README.md, section 5. */
+ *  backward reads, once, in the training precision. Formulas: MEMORY_FORMULAS.md. */
 #ifndef REDCOI_MEMORY_PLANNED_H
 #define REDCOI_MEMORY_PLANNED_H
 

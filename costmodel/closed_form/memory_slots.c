@@ -1,6 +1,6 @@
 /* Whole gradients from when they are made until they are taken; and what engines that plan their memory hold beside
  * states and activations: these, gathered weights, buckets (executor/schedule/slots.c, executor/states/buckets.c).
- * Formulas: costmodel/README.md, section 5. */
+ * Formulas: MEMORY_FORMULAS.md. */
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_graph.h"
 #include "costmodel/closed_form/memory_planned.h"

@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-/* A pipeline transfer's own latency (costmodel/README.md, section 4). */
+/* A pipeline transfer's own latency (STEP.md). */
 static const double pipeline_latency_s = 12e-6;
 
-/* Pipeline stages (README, section 4):  T = m t_max + (p - 1) / v S, with v model chunks a stage and S an even share of
+/* Pipeline stages (STEP.md):  T = m t_max + (p - 1) / v S, with v model chunks a stage and S an even share of
  * the layers. The slowest stage holds ceil(L / p) blocks; the first also the embedding, the last the head, and of these
  * two only the longer adds. With uneven stages the head takes a block's place. */
 static void edge_times(const redco_costs *costs, const redcoi_rank *rank, double edge_s[2], double *block_s)

@@ -1,6 +1,6 @@
 /** @file calibration.h  The few constants that are no datasheet facts, one set per (GPU class, software class): GEMM,
  *  attention, memory and network efficiency, kernel and step overhead, contention. Symbols and plausible ranges:
- *  costmodel/README.md. A preset of costmodel/presets/calibrations or a file; each says what it was fitted on. */
+ *  CALIBRATION.md. A preset of costmodel/presets/calibrations or a file; each says what it was fitted on. */
 #ifndef REDCO_CALIBRATION_H
 #define REDCO_CALIBRATION_H
 

@@ -1,7 +1,7 @@
 /** @file engine.h  The ways of the training software, as far as it changes what a step costs: kernels, formats,
  *  what is gathered at a time, over which ranks states are sharded. An engine is a file (costmodel/presets/engines, or
  *  the user's own; ENGINES.md); a run states some of its traits otherwise. Nothing else decides by a framework's name.
- *  Formulas: costmodel/README.md, sections 2, 3 and 5. */
+ *  Formulas: OPERATORS.md, STEP.md, MEMORY_FORMULAS.md. */
 #ifndef REDCO_ENGINE_H
 #define REDCO_ENGINE_H
 

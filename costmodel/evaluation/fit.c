@@ -17,7 +17,7 @@ static const double difference = 1e-4;
 enum { DEFAULT_ITERATIONS = 60 };
 
 /* A constant that may be fitted: how wide the classes' published values scatter (standard deviation of the logarithm),
- * and the published ranges of all classes with some room (costmodel/README.md, section 6). */
+ * and the published ranges of all classes with some room (CALIBRATION.md). */
 struct constant {
     size_t offset;
     double width, min, max;

@@ -1,5 +1,5 @@
 /** @file fit.h  Fits the constants of a calibration to measured runs: least squares of log(predicted / measured) with a
- *  robust loss, a log-normal prior around a given set and hard bounds (costmodel/README.md, section 6), by GSL's
+ *  robust loss, a log-normal prior around a given set and hard bounds (CALIBRATION.md), by GSL's
  *  trust-region Levenberg-Marquardt. Constants are fitted for a set of rows, never per row. */
 #ifndef REDCO_FIT_H
 #define REDCO_FIT_H

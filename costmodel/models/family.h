@@ -363,7 +363,7 @@ void redcoi_settings_read(redcoi_build *config, const redcoi_family *family, con
                           redcoi_settings *settings);
 
 /* family_graph.c: the graph of all families. The use of a weight also gives the simulator's name of the operator
- * (costmodel/README.md, section 2). */
+ * (OPERATORS.md). */
 
 /** Rows of the tokens, with what the model adds to them and makes of them before its first layer: [batch, length,
  *  hidden]. Sets the bias of the scores where positions are one.

@@ -106,7 +106,7 @@ typedef enum redco_param_use {
 
 #define REDCO_NO_PARAM UINT32_MAX
 
-/** Parameters that lie on the same grid of ranks (moe.md, section 3): experts have one of their own. */
+/** Parameters that lie on the same grid of ranks (parallel.h): experts have one of their own. */
 typedef enum redco_param_part { REDCO_PART_DENSE, REDCO_PART_EXPERTS, REDCO_PARTS } redco_param_part;
 
 /** One parameter tensor in the HuggingFace (torch) layout: linears are [out, in]. Its id is its index among

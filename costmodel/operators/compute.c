@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-/* Share of memory bandwidth that the operands of a GEMM reach (costmodel/README.md, section 2). */
+/* Share of memory bandwidth that the operands of a GEMM reach (OPERATORS.md). */
 static const double gemm_memory_ratio = 0.85;
 /* Share of a GEMM's efficiency that the batched products of unfused attention reach, and how much slower they are with
- * a head size that is no multiple of 8 (README, section 2). */
+ * a head size that is no multiple of 8 (OPERATORS.md). */
 static const double scores_gemm_ratio = 0.55;
 static const double unaligned_head_factor = 7.5;
 /* Bytes moved per score: with one kernel for mask and softmax, and with one for each operation. */

@@ -1,6 +1,6 @@
 /** @file compute.h  The operators of one layer for one micro-batch on one GPU, and their seconds. Planner, simulator
  * and executor share the operators' roles and their names (costmodel/graph/op_roles.h). Formulas and constants:
- * costmodel/README.md, section 2. Pure functions. */
+ * OPERATORS.md. Pure functions. */
 #ifndef REDCO_COMPUTE_H
 #define REDCO_COMPUTE_H
 

@@ -5,8 +5,7 @@
  * interpolated linearly in the logarithms of the sizes, so a measured point gives the measured time, and times grow
  * with a size wherever the measured ones do. Outside the rate of the
  *  table's edge holds; an operator with one size goes on along the line through its last two sizes. Sizes need not be
- * measured in every combination: one that is missing has the rate of the nearest that is there. costmodel/README.md,
- * section 9. */
+ * measured in every combination: one that is missing has the rate of the nearest that is there. OPERATORS.md. */
 #ifndef REDCO_COMPUTE_PROFILE_H
 #define REDCO_COMPUTE_PROFILE_H
 

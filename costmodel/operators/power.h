@@ -1,7 +1,7 @@
 /** @file power.h  Watts of a GPU under training: the clock that its power limit leaves to a step's products, and the
  *  energy of a step.
  *
- *  The model (costmodel/README.md, section 10, with what its constants were fitted on):
+ *  The model (POWER.md, with the runs that its constants were fitted to):
  *  - a product or attention takes 1 / c of its time at a clock of c of the full one; memory-bound operators do not
  *    depend on it, since memory has its own clock;
  *  - above idle, a product's FLOP takes product_j_per_flop * c joules (a GPU's voltage falls with its clock, and energy

@@ -1,6 +1,6 @@
 /** @file step.h  One training step of a strategy as a graph of operators on streams, in the engine's issue order
  *  (AMSP, arXiv 2311.00257, section V-C; InternEvo, March 2024). simulate.h lays it out in time. Formulas, and what the
- *  graph holds that the closed form does not: costmodel/README.md, section 8.
+ *  graph holds that the closed form does not: SIMULATOR.md.
  *
  *  A pipeline stage is represented by one rank. A step begins when the optimizer of the step before has ended: all
  *  gradients meet in the norm, so nothing else crosses that line, and a step that follows a step takes as long as any.

@@ -1,5 +1,5 @@
 /** @file measure_operators.h  The operators of a profile, built as the executor's graphs have them: one
- * composite for each name of the cost model (costmodel/README.md, section 9), forward and backward. Internal to
+ * composite for each name of the cost model (OPERATORS.md), forward and backward. Internal to
  * executor/measure. */
 #ifndef REDCO_MEASURE_OPERATORS_H
 #define REDCO_MEASURE_OPERATORS_H

@@ -10,7 +10,7 @@ static bool is_wanted(const redco_trainer *t)
 {
     if (t->options.emulate) { return false; } /* nothing of it is run */
     if (t->options.fuse != REDCO_TRAINER_FUSE_AUTO) { return t->options.fuse == REDCO_TRAINER_FUSE_ON; }
-    /* A step of the host takes as long with it: executor/README.md. */
+    /* A step of the host takes as long with it: costmodel/graph/README.md. */
     return t->backend->calls->fuses;
 }
 

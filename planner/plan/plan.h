@@ -34,7 +34,7 @@ typedef struct redco_plan_rule {
     uint32_t parts; /**< it consists of so many equal parts, each split alike (queries, keys, values) */
 } redco_plan_rule;
 
-/** Numbers of DESIGN section 4; seconds and bytes. */
+/** The object "predicted" of plan files (plan.schema.json); seconds and bytes. */
 typedef struct redco_plan_predicted {
     double step_s, tokens_per_s_per_gpu, tokens_per_s_per_gpu_band /**< half-width; 0 = none is claimed */, mfu,
         model_flops_per_token, compute_s, exposed_comm_s;

@@ -11,7 +11,7 @@
 /* Tensor parallelism is there to save memory: a layout may hold this much more of the states than the even split, which
  * is room for replicated keys and values and small tables, not for whole matrices or vocabularies. */
 static const double replicated_ratio = 0.25;
-/* Bytes of a logit: two 16-bit and two 32-bit copies (costmodel/README.md, section 5). */
+/* Bytes of a logit: two 16-bit and two 32-bit copies (MEMORY_FORMULAS.md). */
 static const uint64_t logit_bytes = 12;
 /* The part of an activation's operands that frameworks without dropout keep, over the operands (likewise). */
 static const double kept_ratio = 1.1;

@@ -303,7 +303,7 @@ static void amsps_own_rows_meet_the_bar(void **state)
 }
 
 /* Under one engine AMSP's degrees beat MiCS's by 1.30, 1.10 and 1.13 (arXiv 2311.00257, section VI). No constant is
- * fitted to MiCS's three rows (costmodel/README.md, section 7). */
+ * fitted to MiCS's three rows (CALIBRATION.md). */
 static void amsp_beats_mics_blindly(void **state)
 {
     struct shipped *const s = *state;

@@ -67,7 +67,7 @@ static json_t *at(json_t *root, const char *pointer)
     return root;
 }
 
-/* Design, section 4. s string, i whole number, r number, a array, o object. */
+/* Keys of plan.schema.json. s string, i whole number, r number, a array, o object. */
 static const struct {
     const char *pointer;
     char type;

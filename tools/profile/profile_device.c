@@ -21,7 +21,7 @@ static const double device_sample_s = 100e-6, device_case_s = 12e-3, quick_sampl
 enum { DEVICE_RUNS = 5, HEAT_SIDE = 4096, QUICK_SIDE = 32 };
 /* Share of the free memory: heat, contention and libraries need some, too. */
 static const double most_memory_ratio = 0.6;
-/* A collective's ring reads and writes what it sends; NCCL's get 0.8 of a link (costmodel/README.md, section 3). */
+/* A collective's ring reads and writes what it sends; NCCL's get 0.8 of a link (STEP.md). */
 static const double moved_ratio = 2.0 * 0.8;
 static const uint64_t traffic_bytes = (uint64_t)256 << 20, quick_traffic_bytes = (uint64_t)1 << 20;
 static const double contention_s = 1.0, quick_contention_s = 0.02;
