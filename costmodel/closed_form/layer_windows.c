@@ -316,8 +316,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
         }
     }
     /* Embedding or head on a stage that waits for others: nothing of it is exposed. Passes of other stages that this
-     * one waits for hand their gradient on before they reduce: what a pipeline's filling and draining take has no T_g.
-     */
+     * one waits for hand their gradient on before they reduce: the pipeline's bubble has no T_g. */
     const double own = fmin((double)job->parallelism->micro_batches * job->stage.share, job->stage.repeat);
     const double reduced = own - fmin(job->stage.share, own);
     cost->exposed_s += reduced * other_s + (job->stage.repeat - reduced) * last_s + job->stage.repeat * calls_s;

@@ -7,8 +7,9 @@
 static const double pipeline_latency_s = 12e-6;
 
 /* Pipeline stages (STEP.md):  T = m t_max + (p - 1) / v S, with v model chunks a stage and S an even share of
- * the layers. The slowest stage holds ceil(L / p) blocks; the first also the embedding, the last the head, and of these
- * two only the longer adds. With uneven stages the head takes a block's place. */
+ * the layers; the second summand is the bubble. The slowest stage holds ceil(L / p) blocks; the first also the
+ * embedding, the last the head, and of these two only the longer adds. With uneven stages the head takes a block's
+ * place. */
 static void edge_times(const redco_costs *costs, const redcoi_rank *rank, double edge_s[2], double *block_s)
 {
     for (uint32_t i = 0; i < costs->class_count; i++) {
@@ -91,7 +92,7 @@ static uint32_t shorter_stages(const redco_costs *costs, const redco_parallelism
     return redco_parallelism_chunks(parallelism) > 1 || rest == 0 ? 0 : parallelism->pp - rest;
 }
 
-/* Micro-batches of a class, and the part of a step that none fills, in passes through all its layers. */
+/* Micro-batches of a class, and the pipeline bubble, in passes through all its layers. */
 static double repeat_of(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
                         uint32_t class_index, double share)
 {

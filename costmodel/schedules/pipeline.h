@@ -4,7 +4,7 @@
  *  order that the schedule decides (redco_pipeline_position()). With F, B, W the seconds of a stage's share of the
  *  model forward, backward as a whole, and of backward the part that makes gradients of weights, and m micro-batches:
  *
- *      schedule      idle of a step, any stage     activations kept by stage i, in model chunks   m
+ *      schedule      bubble of a step, any stage   activations kept by stage i, in model chunks   m
  *      gpipe         (p-1)(F+B)                    m                                              any
  *      1f1b          (p-1)(F+B)                    min(p-i, m)                                    any
  *      interleaved   (p-1)(F+B)/v                  min(2(p-1-i) + (v-1)N + 1, vm)                 groups of N
@@ -12,9 +12,9 @@
  *      dualpipev     (p-1)(F+2B-3W)/2              2p+1                                           >= 2p; v = 2
  *      dualpipe      (p/2-1)(F+2B-3W)              p+1                                            even, >= 2p; p even
  *
- *  A step takes m(F+B) and the idle time where stages are equally long and transfers take no time. Under DualPipe every
+ *  A step takes m(F+B) and the bubble where stages are equally long and transfers take no time. Under DualPipe every
  *  stage of the model lies on two ranks: rank i has stage i for one half of the micro-batches and stage p-1-i for the
- *  other, so parameters are there twice, and F, B, W are of one of its two stages. The last two idle times are exact
+ *  other, so parameters are there twice, and F, B, W are of one of its two stages. The last two bubbles are exact
  *  for F = W = B/2.
  *
  *  Sources: GPipe, arXiv 1811.06965; 1F1B, PipeDream-Flush, arXiv 2006.09503; interleaved, arXiv 2104.04473, section

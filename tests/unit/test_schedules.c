@@ -1,5 +1,5 @@
 /* Schedules against their publishers. A table is run by an event loop of its own: a pass starts when its stage is free
- * and what it needs has come, transfers take no time. Wanted idle times and peaks are written here as the papers have
+ * and what it needs has come, transfers take no time. Wanted bubbles and peaks are written here as the papers have
  * them:
  *
  *      GPipe        arXiv 1811.06965, section 2.3: idle (K-1)/(M+K-1) of the step; all M micro-batches are kept

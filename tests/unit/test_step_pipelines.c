@@ -146,7 +146,7 @@ static void groups_of_any_size_take_what_is_simulated(void **state)
 }
 
 /* Gradients sharded further than parameters are reduced after each of a stage's own micro-batches but the last. A form
- * that reduces during the filling and draining of the pipeline as well takes up to 1.8 times as long. */
+ * that reduces during the pipeline's bubble as well takes up to 1.8 times as long. */
 static void few_micro_batches_reduce_few_times(void **state)
 {
     (void)state;
