@@ -1,8 +1,9 @@
-/* Every shipped measured row that redco can express, laid out by the simulator: the bars of the shipped constants hold
- * for its predictions as for the closed form's (test_evaluate), of throughput and of memory, and it stays close to the
- * closed form. Tables: traces/data, whose README names the sources. */
+/* Every shipped measured row that redco can express, laid out by the simulator: its errors of throughput and of memory
+ * are those that README.md names, and it stays close to the closed form (test_evaluate). Tables: traces/data, whose
+ * README names the sources. */
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/evaluation/measured_runs.h"
+#include "tests/unit/readme_figures.h"
 #include "traces/statistics.h"
 
 #include <setjmp.h>
@@ -55,6 +56,14 @@ static void close_rows(struct rows *rows)
     free(rows);
 }
 
+/* README.md prints percentages with one digit: the one that is found here must round to it. */
+static void check_percent(const char *what, double ratio, double percent)
+{
+    if (fabs(100.0 * ratio - percent) > 0.0500001) {
+        fail_msg("%s: %.2f %%, README.md says %.1f %%", what, 100.0 * ratio, percent);
+    }
+}
+
 static void rows_are_simulated(void **state)
 {
     (void)state;
@@ -96,11 +105,18 @@ static void rows_are_simulated(void **state)
                   laid_out, 100.0 * (double)within2 / (double)laid_out, 100.0 * worst, count, 100.0 * errors.mape_ratio,
                   100.0 * errors.median_ape_ratio, 100.0 * redco_memory_table_right_ratio(&memory),
                   100.0 * redco_memory_table_failed_ratio(&memory));
-    assert_true(laid_out >= 1663);
-    assert_true(count >= 1402);
-    assert_true(errors.mape_ratio <= 0.065);
-    assert_true(errors.median_ape_ratio <= 0.044);
-    assert_true(redco_memory_table_right_ratio(&memory) >= 0.96);
+    double runs = 0.0, mean = 0.0, median = 0.0, expressed = 0.0, right = 0.0, unclear = 0.0;
+    const char *const text = readme_behind("The mean error of tokens/s over");
+    assert_int_equal(sscanf(text, " %lf runs is %lf %%, the median %lf %%", &runs, &mean, &median), 3);
+    assert_int_equal(sscanf(readme_behind("| all of `traces/data` |"), " %lf |", &expressed), 1);
+    assert_int_equal(sscanf(readme_behind("arXiv 2311.05610)"), " %lf %% are classified correctly", &right), 1);
+    assert_int_equal(sscanf(readme_behind("as fitting or out of memory ("), "%lf %%", &unclear), 1);
+    assert_int_equal(count, (size_t)runs);
+    assert_int_equal(laid_out, (size_t)expressed);
+    check_percent("mean error", errors.mape_ratio, mean);
+    check_percent("median error", errors.median_ape_ratio, median);
+    check_percent("classified correctly", redco_memory_table_right_ratio(&memory), right);
+    check_percent("may not fit", redco_memory_table_unclear_ratio(&memory), unclear);
     assert_true(redco_memory_table_failed_ratio(&memory) <= 0.04);
     assert_true((double)within2 >= 0.95 * (double)laid_out);
     assert_true(worst < 0.07);
