@@ -6,7 +6,7 @@
 
 _Static_assert(sizeof(redco_error) % sizeof(int32_t) == 0, "an error is sent as whole numbers of 32 bits");
 
-/* @param err  what all are to say: of the first rank that failed, with its number */
+/* @param err  the error of the first failed rank, with its number, on all ranks */
 static redco_status repeat(const redco_checkpoints *c, uint32_t first, const char *what, bool *heard_out,
                            redco_error *err)
 {

@@ -1,4 +1,4 @@
-/* Which tensors a checkpoint has, in which files. */
+/* The tensors and files of a checkpoint. */
 #include "executor/checkpoint/checkpoint_internal.h"
 
 #include "executor/data/tensor_file.h"
@@ -88,7 +88,7 @@ static redco_status make_entries(redco_checkpoint *c, const redco_checkpoint_sta
     return means ? redcoi_means_catalogue(c, s, ordinary, err) : REDCO_OK;
 }
 
-/* Whole tensors, in order, until a file is full. @return the number of files */
+/* Assigns whole tensors to files, in order, each until it is full. @return the number of files */
 static uint32_t deal(redco_checkpoint *c, uint32_t first, uint32_t end, uint32_t file, uint64_t file_bytes)
 {
     const uint32_t before = file;

@@ -7,12 +7,12 @@
  *                            /model-00001-of-00001.safetensors
  *                            /optimizer.safetensors.index.json, /optimizer-...: "NAME.exp_avg" and the like
  *
- *  Every rank writes its own parts of the files, in a folder of another name that gets its own when all is on the disk:
- *  a checkpoint is there whole or not at all. All hosts must see the folder, on a file system on which several may
- * write to one file.
+ *  Every rank writes its parts of the files to a folder with a temporary name, which is renamed when all is on the
+ * disk: a checkpoint is complete or absent. All hosts must see the folder, on a file system on which several may write
+ * to one file.
  *
- *  Calls are collective: every rank of the world makes them. What one rank cannot do (REDCO_ESYSTEM: a full disk) is
- * the same error on all, which names that rank; only a peer that is lost is seen by each rank in its own way. */
+ *  Calls are collective: every rank of the world makes them. A failure of one rank (REDCO_ESYSTEM: a full disk) is the
+ * same error on all, which names that rank; only the loss of a peer looks different on each rank. */
 #ifndef REDCO_CHECKPOINT_H
 #define REDCO_CHECKPOINT_H
 
@@ -30,21 +30,21 @@ extern "C" {
 typedef struct redco_checkpoints redco_checkpoints;
 typedef struct redco_checkpoint redco_checkpoint;
 
-/** The best checkpoint of a run so far, by what an evaluation of it told. */
+/** The best checkpoint of a run so far, by loss or metric of its evaluation. */
 typedef struct redco_checkpoint_best {
     uint64_t step;  /**< 0: there is none */
     double value;   /**< its loss or metric */
     const char *by; /**< the quantity that decides: "loss", for one; static or the checkpoint's */
 } redco_checkpoint_best;
 
-/** The facts in a checkpoint beside its tensors. */
+/** The metadata of a checkpoint. */
 typedef struct redco_checkpoint_info {
     uint64_t step;           /**< steps done */
     uint64_t seed;           /**< seed of first weights and tokens */
-    uint64_t sequences;      /**< consumed so far: where in its data the run is */
+    uint64_t sequences;      /**< consumed so far: the run's position in its data */
     uint64_t global_batch;   /**< sequences of a step */
     uint64_t data_windows;   /**< sequences in the file of tokens; 0: they are made from the seed */
-    const char *data_sha256; /**< digest of the data, as whoever trains makes it; NULL: not known */
+    const char *data_sha256; /**< digest of the data, made by the trainer; NULL: not known */
     uint32_t seq_len;
     uint32_t ranks; /**< that wrote it */
     double learning_rate;
@@ -74,27 +74,28 @@ typedef struct redco_checkpoints_options {
                             the best */
     uint64_t file_bytes; /**< bytes of data after which another file begins; 0 = 4 GiB */
     bool resume;         /**< continue what is there; else there must be no checkpoint yet, and the folder is made */
-    /** Rank 0: a checkpoint that is passed over, a file or folder that is set aside. A user must learn of it, however
-     * few messages were asked for. May be NULL. */
+    /** Rank 0: reports a checkpoint that is skipped, or a file or folder that is renamed. The caller shows it even if
+     * quiet. May be NULL. */
     void (*tell)(void *context, const char *text);
     void *context;
 } redco_checkpoints_options;
 
-/** Takes the folder for this run alone and removes what runs that died left there. What redco did not write is never
- *  removed: where it has a name that is needed, it becomes "damaged-step-NNNNNNNNNN", and is told.
+/** Locks the folder for this run and removes unfinished checkpoints of earlier runs. Files that redco did not write are
+ * never removed: where they have a name that is needed, they are renamed to "damaged-step-NNNNNNNNNN", and reported.
  *  @param world  must outlive it
  *  @return REDCO_EVALUE if another run has it, or if there is a checkpoint that is not to be resumed */
 redco_status redco_checkpoints_open(const redco_checkpoints_options *options, redco_world *world,
                                     redco_checkpoints **checkpoints_out, redco_error *err);
 void redco_checkpoints_close(redco_checkpoints *checkpoints); /**< NULL is accepted */
 
-/** The newest one of which every byte is as it was written.  @return REDCO_EVALUE if there is none */
+/** Opens the newest intact checkpoint, every byte verified. @return REDCO_EVALUE if there is none */
 redco_status redco_checkpoints_find(redco_checkpoints *checkpoints, redco_checkpoint **checkpoint_out,
                                     redco_error *err);
 void redco_checkpoint_free(redco_checkpoint *checkpoint); /**< NULL is accepted */
 const redco_checkpoint_info *redco_checkpoint_get_info(const redco_checkpoint *checkpoint);
 const char *redco_checkpoint_path(const redco_checkpoint *checkpoint);
-/** "checkpoint.json" from memory: only what it says is checked.  @param name  stands for the file in errors */
+/** Parses "checkpoint.json" from memory; the files that it lists are not checked. @param name  the file's name in
+ * errors */
 redco_status redco_checkpoint_parse(const char *text, size_t size, const char *name, redco_checkpoint **checkpoint_out,
                                     redco_error *err);
 
@@ -103,19 +104,19 @@ redco_status redco_checkpoint_parse(const char *text, size_t size, const char *n
 redco_status redco_checkpoint_load(redco_checkpoints *checkpoints, const redco_checkpoint *checkpoint,
                                    const redco_checkpoint_states *states, redco_error *err);
 
-/** Writes one, and removes those that are no longer kept: files that their manifests list and that are as written.
- *  Checkpoints that are not, and those that redco_checkpoints_find() passed over, are set aside. After a failure those
- *  before are as they were.
+/** Writes a checkpoint, and removes those beyond the number to keep: only files that their manifests list and that are
+ * unchanged. Changed checkpoints, and those that redco_checkpoints_find() skipped, are renamed. A failure leaves
+ * earlier checkpoints as they were.
  *  @return REDCO_EINFEASIBLE if a value is not finite */
 redco_status redco_checkpoints_save(redco_checkpoints *checkpoints, const redco_checkpoint_info *info,
                                     const redco_checkpoint_states *states, redco_error *err);
 
-/** The checkpoint of this step, the next that is written, is the best: it is kept until another is better. */
+/** Marks the checkpoint of this step, the next to be written, as the best: it is kept until a better one. */
 void redco_checkpoints_set_best(redco_checkpoints *checkpoints, const redco_checkpoint_best *best);
-/** The best one; after redco_checkpoints_find() that of the checkpoint found, if it is still there. */
+/** The best checkpoint; after redco_checkpoints_find() the one that the found checkpoint names, if it still exists. */
 redco_checkpoint_best redco_checkpoints_best(const redco_checkpoints *checkpoints);
 
-/** Removes what a run left unfinished, after all its ranks have ended; another run's is left alone. */
+/** Removes a run's unfinished checkpoint after all its ranks have ended; leaves another run's alone. */
 void redco_checkpoints_clean(const char *folder);
 
 #ifdef __cplusplus

@@ -11,12 +11,12 @@
 enum { REDCOI_CHECKPOINT_VERSION = 1, REDCOI_NAME_SIZE = 320, REDCOI_PATH_SIZE = 4096 };
 
 #define REDCOI_MANIFEST "checkpoint.json"
-/* The manifest before there are checksums: which files of an unfinished checkpoint are redco's. */
+/* The journal: a manifest without checksums, which lists redco's files in an unfinished checkpoint. */
 #define REDCOI_JOURNAL "unfinished.json"
 /* The beginning of every manifest. */
 #define REDCOI_DOCUMENT_BEGIN "{\n \"format\": \"redco-checkpoint\""
 
-/* Names with a dot are of folders that are not finished, or not whole any more. */
+/* A leading dot marks folders that are unfinished or being removed. */
 #define REDCOI_STEP_PREFIX "step-"
 #define REDCOI_UNFINISHED_PREFIX ".unfinished-step-"
 #define REDCOI_REMOVED_PREFIX ".removed-step-"
@@ -62,12 +62,12 @@ struct redco_checkpoints {
 
 /* agree.c */
 
-/** The first rank that failed tells all others why: they fail alike.
+/** Broadcasts the error of the first failed rank: all ranks fail alike.
  *  @param mine        of this rank, with @p err
  *  @param agreed_out  NULL, or whether what comes back is so on all ranks: no peer was lost */
 redco_status redcoi_agree(const redco_checkpoints *c, redco_status mine, const char *what, bool *agreed_out,
                           redco_error *err);
-/** Rank 0's numbers for all. */
+/** Broadcasts rank 0's numbers. */
 redco_status redcoi_tell(const redco_checkpoints *c, uint64_t *values, uint32_t count, const char *what,
                          redco_error *err);
 /** Sums modulo 2^64 over all ranks. */
@@ -97,7 +97,7 @@ redco_tensor_type redcoi_entry_type(const redco_task_parameter *parameter, redco
 
 /* manifest.c */
 
-/** The document of a checkpoint. @return to be freed with free(), NULL when out of memory */
+/** Formats the manifest of a checkpoint. @return to be freed with free(), NULL when out of memory */
 char *redcoi_manifest_text(const redco_checkpoint *checkpoint, size_t *size_out);
 /** Reads one. @param folder  of the checkpoint. @param name  REDCOI_MANIFEST or REDCOI_JOURNAL
  *  @return REDCO_EVALUE also if it is of another step than @p step */
@@ -106,7 +106,8 @@ redco_status redcoi_manifest_open(const char *folder, const char *name, uint64_t
 
 /* save.c */
 
-/** This rank's part of all files, on the disk. @param kinds  tensors of each parameter: its weights, then its states
+/** Writes this rank's part of all files to the disk. @param kinds  tensors of each parameter: its weights, then its
+ * states
  *  @param means  whether this rank writes means of squares, too */
 redco_status redcoi_save_part(const redco_checkpoint_states *states, redco_checkpoint *checkpoint, int kinds,
                               bool means, redco_error *err);
@@ -142,11 +143,12 @@ const redcoi_entry *redcoi_entry_find(const redco_checkpoint *checkpoint, const 
 
 /** @return REDCO_EVALUE if another run has the folder. @param lock_out  to be closed */
 redco_status redcoi_store_lock(const char *folder, bool make, int *lock_out, redco_error *err);
-/** Steps of which there is a checkpoint, newest first. @param steps_out  to be freed */
+/** Lists the steps that have a checkpoint, newest first. @param steps_out  to be freed */
 redco_status redcoi_store_list(const char *folder, uint64_t **steps_out, size_t *count_out, redco_error *err);
 void redcoi_store_path(const char *folder, uint64_t step, bool finished, char path[REDCOI_PATH_SIZE]);
 void redcoi_store_name(const char *folder, const char *prefix, uint64_t step, char path[REDCOI_PATH_SIZE]);
-/** Removes what redco did not finish. @param aside  whether what else has such a name is set aside, or left alone */
+/** Removes unfinished checkpoints of redco. @param aside  whether foreign files of such names are renamed, or left
+ * alone */
 void redcoi_store_clean(const redco_checkpoints_options *options, bool aside);
 /** Makes the unfinished folder and its files, with headers and room for all data. */
 redco_status redcoi_store_begin(const redco_checkpoints_options *options, const redco_checkpoint *checkpoint,
@@ -157,8 +159,8 @@ redco_status redcoi_store_flush(const char *path, redco_error *err);
 /** Adds the manifest and gives the folder its name. */
 redco_status redcoi_store_commit(const redco_checkpoints_options *options, const redco_checkpoint *checkpoint,
                                  redco_error *err);
-/** Retires all but the newest up to @p step, as many as are to be kept, and @p best; sets aside those newer than @p
- * resumed, but for that of @p step itself. */
+/** Removes all but the newest checkpoints up to @p step, as many as are to be kept, and @p best; renames those newer
+ * than @p resumed except that of @p step. */
 redco_status redcoi_store_prune(const redco_checkpoints_options *options, uint64_t step, uint64_t best,
                                 uint64_t resumed, redco_error *err);
 /** @return whether there is a checkpoint of this step */
@@ -166,22 +168,22 @@ bool redcoi_store_has(const char *folder, uint64_t step);
 
 /* remove.c, by rank 0 alone */
 
-/** Gives @p path a name that is nobody's, and tells so. @return whether it has one */
+/** Renames @p path to an unused name, and reports it. @return whether it could */
 bool redcoi_set_aside(const redco_checkpoints_options *options, const char *path, uint64_t step, const char *why);
-/** Removes a checkpoint of redco's that is as it was written; any other is set aside. */
+/** Removes an unchanged checkpoint of redco; renames any other. */
 void redcoi_retire(const redco_checkpoints_options *options, uint64_t step);
-/** Removes a folder that is not finished, or was to be removed. @return whether nothing has its name any more */
+/** Removes a folder that is unfinished or being removed. @return whether its name is free */
 bool redcoi_remove_unfinished(const redco_checkpoints_options *options, const char *path, uint64_t step, bool aside);
-/** Removes an unfinished folder that this process has just made, journal or not. */
+/** Removes an unfinished folder that this process has just made, with or without journal. */
 void redcoi_remove_made(const char *path, const redco_checkpoint *made);
 
 /* files.c */
 
-/** The files of a checkpoint, opened. @param descriptors_out  for redcoi_files_close() */
+/** Opens the files of a checkpoint. @param descriptors_out  for redcoi_files_close() */
 redco_status redcoi_files_open(const redco_checkpoint *checkpoint, const char *folder, bool write,
                                int **descriptors_out, redco_error *err);
 void redcoi_files_close(const redco_checkpoint *checkpoint, int *descriptors);
-/** Makes sure that this rank's files are on the disk. */
+/** Flushes this rank's files to the disk. */
 redco_status redcoi_files_flush(const redco_checkpoint *checkpoint, const char *folder, const int *descriptors,
                                 redco_error *err);
 /** @param path  for errors: of the folder. @param file  of the checkpoint */
@@ -189,10 +191,10 @@ redco_status redcoi_write_at(int descriptor, const void *data, uint64_t size_byt
                              const redcoi_file *file, redco_error *err);
 redco_status redcoi_read_at(int descriptor, void *data, uint64_t size_bytes, uint64_t at_bytes, const char *path,
                             const redcoi_file *file, redco_error *err);
-/** The file is one, and its size and header are those of the manifest. */
+/** Checks that the file is regular, and that its size and header are those of the manifest. */
 redco_status redcoi_file_check(const redco_checkpoint *checkpoint, uint32_t number, int descriptor, redco_error *err);
 
-/** Where the values of a tensor of the states are in its file. */
+/** The offset of a states' tensor in its file. */
 redcoi_placing redcoi_placing_of(const redco_checkpoint_states *states, uint32_t tensor);
 
 #endif

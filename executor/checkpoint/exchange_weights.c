@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Elements that are read at once: runs of a matrix that the file has turned are that many divided by its columns. */
+/* Elements read at once; of a matrix that the file has transposed, this number divided by its columns. */
 static const uint64_t chunk_elements = (uint64_t)1 << 22;
 
-/* Where files lie until all are whole. */
+/* The temporary folder until all files are complete. */
 #define UNFINISHED ".unfinished-weights"
 
 struct importing {
@@ -95,7 +95,7 @@ static redco_status system_fail(const char *path, const char *doing, redco_error
     return redco_fail(err, REDCO_ESYSTEM, path, "cannot %s: %s", doing, strerror(errno));
 }
 
-/* The folder above, in which a new one would be made. */
+/* The parent folder. */
 static redco_status check_parent(const char *folder, redco_error *err)
 {
     char *const parent = strdup(folder);
@@ -189,7 +189,7 @@ static redco_status begin(const redco_weights_export *o, const redco_checkpoint 
     return st;
 }
 
-/* "config.json" is last: a folder without is not whole. */
+/* "config.json" is written last: a folder without it is incomplete. */
 static redco_status commit(const redco_weights_export *o, const redco_checkpoint *c, redco_error *err)
 {
     redco_status st = redcoi_store_flush(c->path, err);

@@ -1,5 +1,5 @@
-/** @file exchange_weights.h  Weights of sharded states from and to files of other programs: safetensors with the names
- *  and shapes that HuggingFace transformers loads. Optimizer states are in checkpoints alone (checkpoint.h). */
+/** @file exchange_weights.h  Imports and exports weights of sharded states: safetensors with the names and shapes that
+ *  HuggingFace transformers loads. Optimizer states are in checkpoints alone (checkpoint.h). */
 #ifndef REDCO_EXCHANGE_WEIGHTS_H
 #define REDCO_EXCHANGE_WEIGHTS_H
 
@@ -25,8 +25,8 @@ typedef struct redco_weights_export {
 /** Checks that a folder can be written to, before the training.
  *  @return REDCO_EVALUE if something is in it, or REDCO_ESYSTEM if it cannot be made */
 redco_status redco_weights_export_check(const char *folder, redco_error *err);
-/** Removes what a run that was ended has left in a folder: files that are not yet in their place, and those in their
- *  place without "config.json", which is the last one. */
+/** Removes files of an interrupted export: the temporary ones, and those in their place without "config.json", which is
+ * written last. */
 void redco_weights_export_clean(const char *folder);
 /** Writes them, with "config.json" and, of several files, an index. Every rank of the world calls it and writes a part.
  *  @return on all ranks alike; after a failure no file of it is left. REDCO_EINFEASIBLE: a value is not finite */

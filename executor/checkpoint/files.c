@@ -16,7 +16,7 @@ static redco_status file_fail(redco_status status, const char *path, const redco
     return redco_fail(err, status, place, "%s", what);
 }
 
-/* Writing fails because of the system, reading because of the file. */
+/* A failed write is REDCO_ESYSTEM, a failed read the file's error. */
 static redco_status system_fail(redco_status status, const char *path, const redcoi_file *file, const char *doing,
                                 redco_error *err)
 {

@@ -9,7 +9,7 @@
 /* Elements that are read at once. */
 static const uint64_t chunk_elements = (uint64_t)1 << 18;
 
-/* Rank 0: what is there. */
+/* Rank 0 lists the checkpoints. */
 static redco_status look(redco_checkpoints *c, redco_error *err)
 {
     const redco_checkpoints_options *const o = &c->options;
@@ -147,7 +147,7 @@ static void pass_over(const redco_checkpoints *c, const redco_error *bad)
     c->options.tell(c->options.context, text);
 }
 
-/* The best that the checkpoint knows of, unless somebody removed it: rank 0 looks. */
+/* The best checkpoint that this one names, unless it was removed: rank 0 checks. */
 static redco_status take_best(redco_checkpoints *c, const redco_checkpoint_best *best, redco_error *err)
 {
     uint64_t there = 0;
@@ -158,7 +158,7 @@ static redco_status take_best(redco_checkpoints *c, const redco_checkpoint_best 
     return st;
 }
 
-/* Rank 0 says which are tried. */
+/* Tries checkpoints in rank 0's order. */
 static redco_status find(redco_checkpoints *c, const uint64_t *steps, uint64_t count, redco_checkpoint **checkpoint_out,
                          redco_error *err)
 {
@@ -234,7 +234,7 @@ static const redcoi_entry *entry_of(const redco_checkpoint *c, const redco_check
     return redcoi_entry_find(c, name);
 }
 
-/* Every tensor of the task, and no other. */
+/* Checks that the checkpoint has every tensor of the task, and no other. */
 static redco_status match(const redco_checkpoint *c, const redco_checkpoint_states *s, redco_error *err)
 {
     const uint32_t parameters = (uint32_t)s->task->parameter_count;

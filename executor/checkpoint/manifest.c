@@ -1,4 +1,4 @@
-/* checkpoint.json: what a checkpoint is, and what proves that it is whole. */
+/* Reads and writes checkpoint.json: metadata, files and checksums. */
 #include "executor/checkpoint/checkpoint_internal.h"
 
 #include "executor/data/tensor_file.h"
@@ -290,7 +290,7 @@ static redco_status read_info(redco_checkpoint *c, const redco_json_value *conte
     return st == REDCO_OK ? read_optional(c, content, err) : st;
 }
 
-/* A digest of what it says: so any change of it shows. */
+/* A digest of the content reveals any change. */
 static redco_status check_digest(const redco_json_value *root, const redco_json_value *content, redco_error *err)
 {
     char sha256[REDCO_SHA256_HEX_SIZE], place[512];

@@ -1,4 +1,4 @@
-/* Adafactor's means of squares in checkpoints: all ranks have all of them, rank 0 writes them. */
+/* Adafactor's means of squares in checkpoints: replicated on all ranks, written by rank 0. */
 #include "executor/checkpoint/checkpoint_internal.h"
 
 #include <math.h>

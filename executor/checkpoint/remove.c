@@ -1,6 +1,6 @@
-/* Removal of checkpoints. A folder of checkpoints is a user's, who may keep other things in it and in each checkpoint:
- * only files that a manifest of redco's lists are removed, and of a finished checkpoint only if all of them are as it
- * says. Whatever else is in the way is set aside under another name, and told. */
+/* Removes checkpoints. Users may keep other files in the folder and in each checkpoint: only files that a manifest of
+ * redco lists are removed, and of a finished checkpoint only if all of them match it. Anything else in the way is
+ * renamed and reported. */
 #include "executor/checkpoint/checkpoint_internal.h"
 
 #include <dirent.h>
@@ -31,7 +31,7 @@ static void tell(const redco_checkpoints_options *o, const char *text)
     if (o->tell != NULL) { o->tell(o->context, text); }
 }
 
-/* @param path  what it is called now. @param known  what the user knows it as */
+/* @param path  its current name. @param known  the name that the user knows */
 static bool move_aside(const redco_checkpoints_options *o, const char *path, const char *known, uint64_t step,
                        const char *why)
 {
@@ -80,7 +80,7 @@ static redco_status prove(int folder, const redco_checkpoint *c, redco_error *er
     return st;
 }
 
-/* The manifest goes last: with it, what a run that died had begun to remove can be removed by the next. */
+/* Removes the manifest last: with it the next run can finish an interrupted removal. */
 static void remove_listed(int folder, const redco_checkpoint *c)
 {
     for (uint32_t i = 0; i < c->file_count; i++) {
@@ -114,7 +114,7 @@ void redcoi_retire(const redco_checkpoints_options *o, uint64_t step)
     if (st != REDCO_OK) {
         (void)redcoi_set_aside(o, path, step, why.text);
     } else if (!is_there(away) && rename(path, away) == 0) {
-        /* Its own name goes first: what is half removed does not pass for a checkpoint. */
+        /* Renames it first, so that a half removed folder is not taken for a checkpoint. */
         remove_listed(folder, c);
         if (rmdir(away) != 0) { (void)move_aside(o, away, path, step, foreign); }
     }

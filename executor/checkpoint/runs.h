@@ -1,5 +1,5 @@
-/** @file runs.h  Where elements that a rank holds lie in a file of whole tensors, and a checksum that parts can be
- *  added up to. Pure. Internal to executor/checkpoint. */
+/** @file runs.h  The offsets of a rank's elements in a file of whole tensors, and a checksum that is the sum over
+ * parts. Pure. Internal to executor/checkpoint. */
 #ifndef REDCO_CHECKPOINT_RUNS_H
 #define REDCO_CHECKPOINT_RUNS_H
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Elements that are taken from the states at once. */
+/* Elements copied from the states at once. */
 static const uint64_t chunk_elements = (uint64_t)1 << 18;
 
 struct saving {
@@ -39,7 +39,7 @@ static redco_status write_run(void *context, const redcoi_run *run, redco_error 
                            &s->checkpoint->files[s->entry->file], err);
 }
 
-/* Ranks that have the same elements write a part of them each. */
+/* Ranks that hold the same elements each write a part of them. */
 struct share {
     uint32_t own, of;
 };
@@ -65,7 +65,7 @@ static uint64_t cut(uint64_t count, uint32_t part, uint32_t parts)
     return count * part / parts;
 }
 
-/* A run that has gone astray keeps the checkpoints from before. */
+/* Refuses values that are not finite: earlier checkpoints stay. */
 static redco_status check_finite(const struct saving *s, uint64_t count, redco_error *err)
 {
     bool finite = true;

@@ -1,4 +1,4 @@
-/* The folder of checkpoints. */
+/* Creates, locks, lists and renames checkpoint folders. */
 #include "executor/checkpoint/checkpoint_internal.h"
 
 #include <dirent.h>
@@ -116,7 +116,7 @@ void redco_checkpoints_clean(const char *folder)
     const redco_checkpoints_options options = {.folder = folder};
     int lock = -1;
     if (redcoi_store_lock(folder, false, &lock, NULL) != REDCO_OK) { return; }
-    redcoi_store_clean(&options, false); /* the next run tells of what is not redco's */
+    redcoi_store_clean(&options, false); /* the next run reports foreign files */
     (void)close(lock);
 }
 
@@ -130,7 +130,7 @@ redco_status redcoi_store_flush(const char *path, redco_error *err)
     return st;
 }
 
-/* Room is asked for at once: a full disk shows before anything is written. */
+/* Allocates the whole file at once: a full disk fails before anything is written. */
 redco_status redcoi_store_file(int folder, const char *path, const redcoi_file *file, redco_error *err)
 {
     const int descriptor = openat(folder, file->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -149,7 +149,7 @@ redco_status redcoi_store_file(int folder, const char *path, const redcoi_file *
     return st;
 }
 
-/* A small file of its own making, at once: the folder that it is in has a name that says it is unfinished. */
+/* Writes a small file directly: its folder's name marks it as unfinished. */
 static redco_status make_text(int folder, const char *path, const char *name, const redco_checkpoint *checkpoint,
                               redco_error *err)
 {
@@ -182,7 +182,7 @@ redco_status redcoi_store_begin(const redco_checkpoints_options *o, const redco_
     return st;
 }
 
-/* Whatever has the name already was passed over, or is not redco's. */
+/* The name is taken by a skipped checkpoint or a foreign file. */
 static redco_status take_name(const redco_checkpoints_options *o, const char *from, const char *to, uint64_t step,
                               redco_error *err)
 {

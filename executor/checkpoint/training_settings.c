@@ -10,7 +10,7 @@ static void set(json_t *object, const char *key, double value)
     (void)json_object_set_new(object, key, json_real(value));
 }
 
-/* Options that the optimizer looks at. */
+/* Options of the optimizer. */
 static void set_optimizer(json_t *object, const redco_training_settings *s)
 {
     const redco_optimizer *const o = &s->optimizer;
@@ -34,7 +34,7 @@ static void set_optimizer(json_t *object, const redco_training_settings *s)
     (void)json_object_set_new(object, "relative_rate", json_boolean(o->relative_rate));
 }
 
-/* A constant rate does not look at the number of steps: a run that goes on for longer is none with other settings. */
+/* A constant rate does not depend on the number of steps: a longer run has the same settings. */
 static void set_schedule(json_t *object, const redco_rate_schedule *s)
 {
     static const char *const words[] = {"constant", "linear", "cosine", "wsd"};

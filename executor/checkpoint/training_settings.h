@@ -1,5 +1,5 @@
-/** @file training_settings.h  The settings by which a run is trained, as its checkpoints tell them: a run that is
- * resumed with others is told so. Names are those of redco-exec's options. Pure. */
+/** @file training_settings.h  The optimizer's settings in checkpoints: resuming with different ones is reported. Names
+ * are those of redco-exec's options. Pure. */
 #ifndef REDCO_TRAINING_SETTINGS_H
 #define REDCO_TRAINING_SETTINGS_H
 

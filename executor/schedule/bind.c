@@ -1,4 +1,4 @@
-/* The rank's graph cut into the compute operators of the step. */
+/* Assigns the operators of the rank's graph to the compute operators of the step. */
 #include "costmodel/graph/transform.h"
 #include "executor/schedule/schedule_internal.h"
 
@@ -14,7 +14,7 @@ struct named {
 
 /* An operator's name in the terms of the step. */
 struct word {
-    uint32_t label;   /* that reads as it does, or REDCO_STEP_NONE */
+    uint32_t label;   /* the step's label of this name, or REDCO_STEP_NONE */
     uint32_t shorter; /* the word without its last part ("qkv" of "qkv/tp_gather"), or REDCO_NO_NAME */
     uint32_t suffix;  /* index of the last part, or REDCO_SUFFIX_NONE */
 };
@@ -23,12 +23,12 @@ struct binder {
     redco_schedule *s;
     redcoi_bind *bind;
     struct named *names;
-    redco_names spelt;  /* the graph's names under their numbers there, what is left of them without suffixes, kinds */
+    redco_names spelt;  /* names of the graph by number, the same without suffixes, kinds */
     struct word *words; /* by number in spelt */
     uint32_t *layer_of; /* by number of a layer in the graph: in the step, or REDCO_STEP_NONE */
     uint32_t *reader;   /* by value: first compute task that reads it */
-    uint32_t *lower;    /* by operator: the compute task before which it cannot be */
-    bool *excused;      /* by compute task: its work is done by another one's operators */
+    uint32_t *lower;    /* by operator: the earliest compute task that it can belong to */
+    bool *excused;      /* by compute task: another task's operators do its work */
 };
 
 static uint32_t place_of(uint32_t pass, uint32_t suffix)
@@ -73,7 +73,7 @@ static redco_status list_compute_tasks(struct binder *b, redco_error *err)
     return REDCO_OK;
 }
 
-/* Names become numbers of the step here; nothing behind this reads a text. */
+/* Turns names into numbers of the step; later code compares no text. */
 static redco_status read_words(struct binder *b, redco_error *err)
 {
     const redco_step *const step = b->s->options.step;
@@ -90,7 +90,7 @@ static redco_status read_words(struct binder *b, redco_error *err)
     for (unsigned suffix = 0; suffix < REDCO_SUFFIX_SERIAL; suffix++) {
         good = good && redco_names_add(&suffixes, redco_step_suffix_name((redco_step_suffix)suffix)) == suffix;
     }
-    for (uint32_t i = 0; good && i < b->spelt.count; i++) { /* more may come to its end */
+    for (uint32_t i = 0; good && i < b->spelt.count; i++) { /* may grow at its end */
         const char *const slash = strrchr(b->spelt.texts[i], '/');
         if (slash == NULL) { continue; }
         (void)snprintf(text, sizeof text, "%.*s", (int)(slash - b->spelt.texts[i]), b->spelt.texts[i]);
@@ -155,9 +155,9 @@ static uint32_t find_word(const struct binder *b, const struct wanted *w, uint32
     return find(b, w->layer, b->words[word->shorter].label, place_of(w->pass, word->suffix), w->earliest);
 }
 
-/* Where an operator of this name belongs: to the step's operator of that name; to one side of a product's backward,
- * where the name says none (biases, sums of gradients), whichever comes first behind what it reads; a collective that
- * the simulator has none for, to what it is called after. */
+/* The compute task of an operator: the step's operator of the same name. Where the name gives no side of a product's
+ * backward (biases, sums of gradients), the first side behind the operator's inputs. A collective that the simulator
+ * lacks belongs to the operator that it is named after. */
 static uint32_t natural(const struct binder *b, struct wanted w, uint32_t suffix)
 {
     uint32_t compute_task = find_word(b, &w, suffix);
@@ -192,7 +192,7 @@ static uint32_t side_of(const redco_op *op)
     return op->toward == 1 ? REDCO_SUFFIX_WEIGHT : REDCO_SUFFIX_INPUT;
 }
 
-/* The compute tasks up to here have made what an operator reads. */
+/* The last compute task that makes an input of an operator. */
 static uint32_t made_by(const struct binder *b, const redco_op *op)
 {
     uint32_t earliest = 0;
@@ -203,7 +203,7 @@ static uint32_t made_by(const struct binder *b, const redco_op *op)
     return earliest;
 }
 
-/* Operators that only sources feed have no place of their own in the order: they wait for their first reader. */
+/* Operators that read only sources have no place of their own in the order: they move to their first reader. */
 static bool is_free(const struct binder *b, const redco_op *op)
 {
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -213,7 +213,7 @@ static bool is_free(const struct binder *b, const redco_op *op)
     return op->name_id == 0 || op->input_count == 0;
 }
 
-/* An operator of the step whose work another one does as well needs none of the graph. */
+/* Marks operators of the step whose work another one does: they need no operator of the graph. */
 static void excuse(const struct binder *b, const redco_op *op)
 {
     struct wanted other = wanted_of(b, op, 0);
@@ -233,7 +233,7 @@ static void assign(struct binder *b)
         const uint32_t earliest = made_by(b, op);
         const struct wanted wanted = wanted_of(b, op, earliest);
         if (op->absorbed_id != 0) { excuse(b, op); }
-        /* A value that is recomputed without an operator of its own (a gather of keys) is made where it is read. */
+        /* A value that is recomputed without an operator of its own (a gather of keys) moves to its reader. */
         const uint32_t compute_task =
             op->copy > 0 ? find_word(b, &wanted, side_of(op)) : natural(b, wanted, side_of(op));
         const bool late = compute_task == REDCO_STEP_NONE && op->copy > 0;
@@ -259,7 +259,7 @@ static void assign(struct binder *b)
     }
 }
 
-/* Operators by compute task, in the order of the graph. */
+/* Sorts operators by compute task, in the graph's order. */
 static redco_status sort_ops(struct binder *b, redco_error *err)
 {
     redcoi_bind *const bind = b->bind;
@@ -366,7 +366,7 @@ static redco_status find_needs(struct binder *b, redco_error *err)
     return REDCO_OK;
 }
 
-/* From which to which compute task the gradients of a module are made. */
+/* The first and the last compute task that make gradients of a module. */
 static redco_status find_ready(struct binder *b, redco_error *err)
 {
     redcoi_bind *const bind = b->bind;
@@ -399,7 +399,7 @@ static redco_status find_ready(struct binder *b, redco_error *err)
     uint32_t take = 0;
     for (uint32_t p = 0; p < bind->compute_task_count; p++) {
         bind->compute_tasks[p].takes.first = take;
-        for (uint32_t m = model->module_count; m-- > 0;) { /* backward comes to the last module first */
+        for (uint32_t m = model->module_count; m-- > 0;) { /* backward reaches the last module first */
             if (bind->ready_of[m] != p || redco_states_gathers(b->s->options.states, m)) { continue; }
             bind->takes[take++] = m;
             bind->compute_tasks[p].takes.count++;

@@ -1,4 +1,4 @@
-/* Values of the graph: where they lie, and the launches that name those places. */
+/* Addresses of the graph's values, and the launches that use them. */
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdlib.h>
@@ -33,8 +33,8 @@ static unsigned char *gradient_at(const redco_schedule *s, uint32_t tensor)
     return s->memory.block + slot->at + redco_layout_tensor_at(layout, tensor) * element_bytes;
 }
 
-/* Gradients are made in their slots, from when the first part of them is written; all else is in the arena. The loss is
- * read when its operator is through. */
+/* Gradients are written in their slots, taken at the first write; all other values are in the arena. The loss is read
+ * when its operator has ended. */
 redco_status redcoi_values_plan(redco_schedule *s, redco_error *err)
 {
     const redco_graph *const graph = s->options.graph;
@@ -66,12 +66,12 @@ redco_status redcoi_values_plan(redco_schedule *s, redco_error *err)
     return st;
 }
 
-/* The most that values and workspaces of a compute task take, and the part that is left behind the compute task:
- * workspaces of its operators come one after the other. */
+/* Peak bytes of values and workspaces during a compute task, and bytes that stay after it: its operators use their
+ * workspaces one after the other. */
 static redco_status weigh_values(redco_schedule *s, redco_error *err)
 {
     const redco_lifetimes *const l = &s->memory.lifetimes;
-    /* Values that come with a step, and those that go behind it; at the end of a micro-batch everything does. */
+    /* Values that begin with an operator of the step, and those that end with it; all end with the micro-batch. */
     int64_t *const comes = calloc((size_t)l->step_count + 1, 2 * sizeof *comes), *const goes = comes + l->step_count;
     int64_t live = 0, most = 0;
     if (comes == NULL) { return redco_fail(err, REDCO_ENOMEM, "schedule", "out of memory"); }
@@ -122,13 +122,13 @@ static redco_status take(redco_schedule *s, uint64_t bytes, unsigned char **bloc
     redco_device_stream *const stream = s->threads[REDCOI_STREAM_COMPUTE].stream;
     redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &block, err);
     *block_out = block;
-    /* Gaps between tensors travel with them, so they must hold something; and all memory is there before the first
+    /* Collectives move the gaps between tensors, too, so these are initialised; all memory is touched before the first
      * step. */
     if (st == REDCO_OK) { st = backend->calls->fill_zero(backend, stream, block, bytes, err); }
     return st == REDCO_OK ? backend->calls->stream_finish(backend, stream, err) : st;
 }
 
-/* The weights that a compute task reads: gathered for it, or where the states have them. */
+/* The weights that a compute task reads: its gathered copy, or the states' own. */
 static void *weights_at(const redco_schedule *s, const redcoi_compute_task *compute_task, uint32_t tensor)
 {
     const redco_states *const states = s->options.states;
@@ -151,7 +151,7 @@ static void *fed_at(const redco_schedule *s, redco_value value)
     return NULL;
 }
 
-/* Where an operator of a compute task finds a value. */
+/* The address of a value for an operator of a compute task. */
 static void *data_of(const redco_schedule *s, const redcoi_compute_task *compute_task, redco_value value)
 {
     const redco_value_place place = s->memory.lifetimes.place[value];
@@ -181,8 +181,8 @@ static redco_status allocate_launches(redco_schedule *s, redco_error *err)
                : REDCO_OK;
 }
 
-/* Types and names; data of emulated operators, of which only collectives are run, stand behind one another.
- *  @return the memory of a collective */
+/* Sets types and names. Of emulated operators only collectives run; their data are contiguous. @return the memory of a
+ * collective */
 static uint64_t describe(redco_schedule *s, uint32_t at, redco_tensor *tensors)
 {
     const redco_graph *const graph = s->options.graph;
@@ -232,7 +232,7 @@ static void place_launch(redco_schedule *s, uint32_t at, redco_tensor *tensors)
     }
 }
 
-/* Gradients that could not be made where they belong. */
+/* Copies gradients that could not be written to their slots. */
 static redco_status list_copies(redco_schedule *s, redco_error *err)
 {
     const redco_graph *const graph = s->options.graph;

@@ -1,4 +1,4 @@
-/* Where the program and the device meet without waiting for each other: inputs that are fed, and losses. */
+/* Staging buffers between program and device, so that neither waits for the other: inputs and losses. */
 #include "executor/schedule/schedule_internal.h"
 
 #include <string.h>
@@ -53,8 +53,8 @@ void redcoi_exchange_free(redco_schedule *s)
     backend->calls->release(backend, REDCO_MEMORY_HOST, e->losses);
 }
 
-/* The program is at most two micro-batches ahead of the device: then it waits until the device has fetched the inputs
- * of the one before the last. */
+/* The program runs at most two micro-batches ahead of the device: it waits until the device has copied the inputs of
+ * the micro-batch before the last. */
 redco_status redcoi_feed(redcoi_thread *thread, uint32_t micro_batch, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
@@ -67,7 +67,7 @@ redco_status redcoi_feed(redcoi_thread *thread, uint32_t micro_batch, redco_erro
     if (st == REDCO_OK) { st = s->options.feed.next(s->options.feed.context, micro_batch, data, err); }
     for (uint32_t i = 0; i < s->options.input_count && st == REDCO_OK; i++) {
         if (s->memory.input_data[i] == NULL) { continue; }
-        memcpy(at, data[i], bytes_of(s, i)); /* the data may be others when feed() is called again */
+        memcpy(at, data[i], bytes_of(s, i)); /* the next call of feed() may overwrite the data */
         st = calls->copy(thread->backend, thread->stream, s->memory.input_data[i], at, bytes_of(s, i), err);
         at += bytes_of(s, i);
     }

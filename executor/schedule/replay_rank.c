@@ -1,10 +1,10 @@
-/* One rank of a plan whose other ranks are not there: what communicates takes the time that the simulator gives it. */
+/* Replays one rank of a plan without the others: communication takes the simulator's time. */
 #include "executor/comm/replay.h"
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdlib.h>
 
-/* Tensor-parallel collectives of a compute task of the graph: as a process group's calls count them (device_comm.h). */
+/* Counts the tensor-parallel collectives of a compute task as a process group does (device_comm.h). */
 static uint64_t elements_of_compute_task(const redco_schedule *s, const redcoi_compute_task *compute_task)
 {
     uint64_t elements = 0;
@@ -60,9 +60,9 @@ static redco_status occupy(redcoi_thread *thread, double seconds, redco_error *e
     return thread->backend->calls->occupy(thread->backend, thread->stream, &o, err);
 }
 
-/* A collective of the graph that the step has no operator for (layouts differ from the closed form's) takes no time in
- * the step, and none here: it only moves what it moves on this device. The step's operators that the graph has no
- * collective for take theirs, so that all together is as modelled. */
+/* A collective of the graph that the step lacks (layouts differ from the closed form's) takes no time in the step, and
+ * none here: it only copies on this device. Operators of the step that have no collective in the graph take their time,
+ * so that the sum is the modelled one. */
 redco_status redcoi_replay_expect(redcoi_thread *thread, uint32_t index, redco_error *err)
 {
     const redco_schedule *const s = thread->schedule;

@@ -1,11 +1,11 @@
-/* The work of each operator of the step. */
+/* Runs the operators of a step. */
 #include "executor/schedule/schedule_internal.h"
 
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
-static const double spin_s = 3e-5; /* by which a sleeper may wake up too late */
+static const double spin_s = 3e-5; /* a sleeping thread may wake up this much too late */
 
 double redcoi_clock_now_s(void)
 {
@@ -14,8 +14,8 @@ double redcoi_clock_now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* An emulated operator begins when the one before it on this thread would have ended and what it waits for was there,
- * not when this thread noticed: late awakenings do not add up. */
+/* An emulated operator begins at the later of the end of its predecessor on this thread and of its dependencies, not
+ * when this thread woke up: late awakenings do not add up. */
 static void pass_time(redcoi_thread *thread, uint32_t task)
 {
     const redco_schedule *const s = thread->schedule;
@@ -54,7 +54,7 @@ static redco_status launch(redcoi_thread *thread, uint32_t at, redco_error *err)
     return s->options.emulate ? REDCO_OK : thread->backend->calls->run(thread->backend, thread->stream, l, err);
 }
 
-/* Gradients that are not scattered go where they are kept. */
+/* Accumulates gradients that are not scattered. */
 static redco_status take(redcoi_thread *thread, const redcoi_task *task, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
@@ -101,7 +101,7 @@ static redco_status gather(redcoi_thread *thread, const redcoi_task *task, redco
     return st;
 }
 
-/* The part that is kept stays where it lies in the whole. */
+/* The shard stays at its offset in the whole gradient. */
 static redco_status scatter(redcoi_thread *thread, const redcoi_task *task, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
@@ -128,8 +128,8 @@ static redco_status norm(redcoi_thread *thread, uint32_t index, redco_error *err
     return REDCO_OK;
 }
 
-/* The one wait of a step: nothing is updated before loss and norm are known to be numbers, and both are of all ranks.
- * Losses ride along with the norm. */
+/* The only host wait of a step: no update before loss and norm of all ranks are known to be finite. One all-reduce
+ * carries both. */
 static redco_status sum(redcoi_thread *thread, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
@@ -171,7 +171,7 @@ redco_status redcoi_update(redcoi_thread *thread, uint32_t first, redco_error *e
     return st;
 }
 
-/* Updated weights of a layer of the step. */
+/* Synchronises the updated weights of a layer of the step. */
 static redco_status sync(redcoi_thread *thread, uint32_t layer, redco_error *err)
 {
     const redco_schedule *const s = thread->schedule;

@@ -1,4 +1,4 @@
-/* Threads of streams, what they wait for, and how a step ends. */
+/* Threads of streams, their dependencies, and the end of a step. */
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ redco_status redcoi_schedule_memory_short(redco_error *err)
     return redco_fail(err, REDCO_ENOMEM, "schedule", "no memory for the schedule of a step");
 }
 
-/* Under the lock, as all of what follows up to lane(). */
+/* With the lock held, as all functions up to lane(). */
 static void wake_all(redco_schedule *s)
 {
     for (int k = 0; k < REDCOI_STREAMS; k++) { (void)pthread_cond_signal(&s->threads[k].wake); }
@@ -24,7 +24,7 @@ static void sleep_until_woken(redcoi_thread *thread)
     thread->asleep = false;
 }
 
-/* The first failure of any thread ends the step of all. */
+/* The first failure of a thread ends the step of all threads. */
 static void fail(redco_schedule *s, redco_status status, const redco_error *err)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -34,7 +34,7 @@ static void fail(redco_schedule *s, redco_status status, const redco_error *err)
     }
     wake_all(s);
     (void)pthread_mutex_unlock(&s->lock);
-    if (status != REDCO_EINFEASIBLE) { redco_world_abort(s->options.world); } /* which all ranks meet by themselves */
+    if (status != REDCO_EINFEASIBLE) { redco_world_abort(s->options.world); } /* all ranks find it by themselves */
 }
 
 static bool is_done(const redcoi_thread *thread)
@@ -42,7 +42,7 @@ static bool is_done(const redcoi_thread *thread)
     return thread->done >= thread->task_count;
 }
 
-/* Its next task waits for nothing more. */
+/* All dependencies of the stream's next task have been queued. */
 static bool is_ready(const redcoi_thread *thread)
 {
     const redco_schedule *const s = thread->schedule;
@@ -62,15 +62,15 @@ static bool all_are_done(const redco_schedule *s)
     return done;
 }
 
-/* The thread ends its step. One that helps stays until nobody has anything to do. */
+/* Ends the thread's step. With help a thread stays until no stream has a task left. */
 static bool is_over(const redcoi_thread *thread)
 {
     const bool helps = thread->schedule->helps && thread->stream_kind == REDCOI_STREAM_COMPUTE;
     return helps ? all_are_done(thread->schedule) : is_done(thread);
 }
 
-/* The stream whose next task this thread does now: its own, or one of which a task is missing, as another stream's
- * might wait for ranks that wait for this thread. @return NULL: it has to wait */
+/* The stream whose next task this thread runs: its own, or one that its own waits for; a task of any other stream might
+ * wait for ranks that wait for this thread. @return NULL: the thread has to wait */
 static redcoi_thread *next_stream(redcoi_thread *thread)
 {
     redco_schedule *const s = thread->schedule;
@@ -88,7 +88,7 @@ static redcoi_thread *next_stream(redcoi_thread *thread)
     return NULL;
 }
 
-/* Whoever sleeps and could go on, but for the stream that this thread goes on with itself. */
+/* Wakes threads that can go on, except for the stream that this thread continues itself. */
 static void wake_others(redco_schedule *s, const redcoi_thread *taken)
 {
     for (int k = 0; k < REDCOI_STREAMS; k++) {
@@ -98,7 +98,7 @@ static void wake_others(redco_schedule *s, const redcoi_thread *taken)
     }
 }
 
-/* Behind what the streams of other streams hold of it, and behind the beginning of the step. */
+/* Waits for the events of other streams that the task depends on, and for the beginning of the step. */
 static redco_status order_stream(redcoi_thread *thread, const redcoi_task *task, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
@@ -119,7 +119,7 @@ static redco_status set_end(redcoi_thread *thread, uint32_t index, redco_error *
     return thread->backend->calls->event_set(thread->backend, thread->stream, s->end[index], err);
 }
 
-/* Others wait for the end of a segment, whose last task may do nothing and have the event of one before it, inside. */
+/* Other streams wait for the end of a segment. Its last task may do nothing and share the event of an earlier task. */
 static redco_status set_segment_end(redcoi_thread *thread, uint32_t first, uint32_t last, redco_error *err)
 {
     const redco_schedule *const s = thread->schedule;
@@ -133,7 +133,7 @@ static redco_status act(redcoi_thread *thread, uint32_t index, redco_error *err)
     return st == REDCO_OK ? redcoi_act(thread, index, err) : st;
 }
 
-/* In a segment, all but the last task's event: others may wait for that. */
+/* Runs a segment and sets all events but the last task's, which other streams may wait for. */
 static redco_status act_all(redcoi_thread *thread, uint32_t first, redco_error *err)
 {
     const redco_schedule *const s = thread->schedule;
@@ -146,7 +146,7 @@ static redco_status act_all(redcoi_thread *thread, uint32_t first, redco_error *
     return st;
 }
 
-/* Tasks that are queued at once: one, or a segment of the stream that computes. The update is one that waits inside. */
+/* The number of tasks in the segment that begins here; 0: one task by itself, as the update, which waits inside. */
 static uint32_t tasks_at(const redcoi_thread *thread, uint32_t first)
 {
     const redco_schedule *const s = thread->schedule;
@@ -154,8 +154,7 @@ static uint32_t tasks_at(const redcoi_thread *thread, uint32_t first)
     return s->tasks[thread->tasks[first]].action == REDCOI_OPTIMIZER ? 0 : s->segments[first].count;
 }
 
-/* Returns when all of the task, or of the segment that it begins, is queued, which on a device is long before it is
- * done.
+/* Queues a task, or the segment that it begins; on a device the work ends long after the return.
  * @param first  its number in the stream @param count_out  tasks that were queued */
 static redco_status do_task(redcoi_thread *thread, uint32_t first, uint32_t *count_out, redco_error *err)
 {
@@ -180,13 +179,13 @@ static redco_status do_task(redcoi_thread *thread, uint32_t first, uint32_t *cou
     if (st == REDCO_OK && s->options.emulate) {
         s->ended_s[index] = redcoi_clock_now_s();
         if (task->action != REDCOI_COMPUTE && task->action != REDCOI_NOTHING) {
-            thread->emulated_s = s->ended_s[index]; /* the next emulated operator follows something real */
+            thread->emulated_s = s->ended_s[index]; /* the next emulated operator follows real work */
         }
     }
     return st;
 }
 
-/* Tasks one after another, as what they wait for is done. */
+/* Queues tasks one after another, each when its dependencies have been queued. */
 static redco_status lane(redcoi_thread *thread, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
@@ -212,8 +211,7 @@ static redco_status lane(redcoi_thread *thread, redco_error *err)
     return st;
 }
 
-/* A stream's step: to the end of its stream, also after a failure, as what is queued may use memory that is then freed.
- */
+/* Runs a stream's step to its end, also after a failure: queued work may use memory that is freed afterwards. */
 static void run_stream_kind(redcoi_thread *thread)
 {
     redco_schedule *const s = thread->schedule;
@@ -242,7 +240,7 @@ static void *thread_main(void *context)
         round = s->round;
         (void)pthread_mutex_unlock(&s->lock);
         if (stop) { return NULL; }
-        if (!s->helps) { thread->emulated_s = 0.0; } /* with help another thread may be at work here */
+        if (!s->helps) { thread->emulated_s = 0.0; } /* with help another thread may run this stream */
         run_stream_kind(thread);
         (void)pthread_mutex_lock(&s->lock);
         s->idle++;
@@ -251,7 +249,7 @@ static void *thread_main(void *context)
     }
 }
 
-/* A failure leaves it to others to end what they have begun. */
+/* After a failure other threads end the tasks that they have begun. */
 static bool any_is_busy(const redco_schedule *s)
 {
     bool busy = false;
@@ -304,7 +302,7 @@ redco_status redco_schedule_settle(redco_schedule *s, redco_error *err)
     return st == REDCO_OK ? redco_states_worker_finish(worker, err) : st;
 }
 
-/* A thread's means; also of streams that have nothing to do, except the thread itself. */
+/* Makes the resources of a stream; without tasks, all but its thread. */
 static redco_status open_stream_kind(redco_schedule *s, redcoi_stream_kind stream_kind, redco_error *err)
 {
     redcoi_thread *const thread = &s->threads[stream_kind];

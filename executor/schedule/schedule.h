@@ -1,12 +1,11 @@
 /** @file schedule.h  A training step of one rank as a static schedule: the simulator's graph of operators on streams
- *  (costmodel/simulator/step.h), each bound to what it does with the rank's tensor graph and its sharded states. Names,
+ *  (costmodel/simulator/step.h), each bound to its work on the rank's tensor graph and its sharded states. Names,
  * streams, order and dependencies are the simulator's by construction.
  *
- *  What runs when is fixed when the schedule is made, and so is all memory: activations, gathered weights and whole
- *  gradients lie in one arena at places planned from their lifetimes. Each stream that the step uses has a
- * thread with a stream and communicators of its own; tensor-parallel collectives, which computation waits for, are
- * called by the thread that computes. A thread waits only for operators of others that the step says its next one
- * needs.
+ *  Order and memory are fixed when the schedule is made: activations, gathered weights and whole gradients lie in one
+ * arena at offsets planned from their lifetimes. Each stream that the step uses has a thread with a stream and
+ * communicators of its own; tensor-parallel collectives, which computation waits for, are called by the thread that
+ * computes. A thread waits only for operators of others that the step says its next one needs.
  *
  *  Reductions of gradients are those of the states' own buckets (whole modules), each where it becomes full; the
  * simulator cuts buckets anywhere. Where both have one bucket they are the same operator. */
@@ -37,7 +36,7 @@ typedef struct redco_schedule_options {
     const redco_graph *graph;
     redco_value loss;
     const redco_value *gradients; /**< one for each of the states' tensors; REDCO_NO_VALUE of frozen ones */
-    const redco_value *inputs;    /**< that are fed; a REDCO_NO_VALUE is one that the graph does not read */
+    const redco_value *inputs;    /**< inputs of a micro-batch; REDCO_NO_VALUE: the graph does not read it */
     uint32_t input_count;
     redco_feed feed;
     redco_world *world; /**< the states' world: it is aborted when a stream fails, so that the others end */
@@ -68,7 +67,7 @@ redco_status redco_schedule_create(const redco_schedule_options *options, redco_
                                    redco_error *err);
 void redco_schedule_free(redco_schedule *schedule); /**< NULL is accepted */
 
-/** Memory beside the states', all of it taken before the first step. */
+/** Memory in addition to the states', all allocated before the first step. */
 typedef struct redco_schedule_size {
     uint64_t arena_bytes; /**< values of the graph, what operators work with, gathered weights, whole gradients */
     uint64_t held_bytes[REDCO_ARENA_CATEGORIES],
@@ -90,7 +89,7 @@ typedef struct redco_schedule_step {
  * any other failure, the first of any stream, the schedule is of no more use */
 redco_status redco_schedule_run(redco_schedule *schedule, uint64_t number, double learning_rate, double gradient_scale,
                                 redco_schedule_step *step_out, redco_error *err);
-/** Spreads updated weights now: before they are looked at between steps. */
+/** Synchronises updated weights now: before the caller reads them between steps. */
 redco_status redco_schedule_settle(redco_schedule *schedule, redco_error *err);
 
 /** Memory that a device's driver and libraries hold beside the plan: timelines have it from then on as reserve. */

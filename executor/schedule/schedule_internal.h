@@ -9,7 +9,7 @@
 
 enum { REDCOI_OP_NAME_BYTES = 200 };
 
-/** A thread each; the first is the caller's. */
+/** Streams, one thread each; the first is the caller's. */
 typedef enum redcoi_stream_kind {
     REDCOI_STREAM_COMPUTE,
     REDCOI_STREAM_PARAMETERS,
@@ -42,7 +42,7 @@ typedef struct redcoi_task {
     uint32_t first_wait, wait_count;
 } redcoi_task;
 
-/** Another stream's task must have been done. */
+/** A dependency: a task of another stream. */
 typedef struct redcoi_wait {
     uint32_t task;
 } redcoi_wait_for;
@@ -52,7 +52,7 @@ typedef struct redcoi_range_of {
     uint32_t first, count;
 } redcoi_range_of;
 
-/** The work of one compute operator of a micro-batch: the same in all of them. */
+/** The work of one compute operator, the same in all micro-batches. */
 typedef struct redcoi_compute_task {
     uint32_t step_op; /**< in the first micro-batch */
     uint32_t layer;
@@ -118,7 +118,7 @@ typedef struct redcoi_memory {
     redco_schedule_size size;
 } redcoi_memory;
 
-/** Values that the program reads and writes, in memory that devices copy from and to while it runs on. */
+/** Staging buffers of the program, which a device copies from and to asynchronously. */
 typedef struct redcoi_exchange_memory {
     unsigned char *inputs[2]; /**< for the micro-batch under way and the next one */
     redco_event *fed[2];      /**< the device has them */
@@ -126,7 +126,7 @@ typedef struct redcoi_exchange_memory {
     unsigned char *losses;    /**< one of each micro-batch */
 } redcoi_exchange_memory;
 
-/** One thread's means. */
+/** The resources of one stream. */
 typedef struct redcoi_thread {
     redco_schedule *schedule;
     redcoi_stream_kind stream_kind;
@@ -144,8 +144,8 @@ typedef struct redcoi_thread {
     double emulated_s; /**< until when the emulated operators so far last */
 } redcoi_thread;
 
-/** Consecutive tasks of the stream that computes, that wait for nothing in between and that nobody waits for
- * but at the end: one recording queues them. By the first task's number in its stream. */
+/** Consecutive tasks of the compute stream without dependencies in between, in either direction: one recording queues
+ * them. By the first task's number in its stream. */
 typedef struct redcoi_segment {
     uint32_t count; /**< tasks; 0: another one has this task, or it is not recorded */
     bool failed;
@@ -205,7 +205,7 @@ redco_status redcoi_schedule_memory_short(redco_error *err);
 /** The module that a label of the step names in a layer. @return false if there is none */
 bool redcoi_module_of(const redco_schedule *s, const redco_step_op *op, uint32_t *module_out);
 
-/** Operators of a micro-batch that the thread that computes does with the graph. */
+/** Assigns the graph's operators to the compute operators of a micro-batch. */
 bool redcoi_is_compute_task(const redco_step_op *op);
 redco_status redcoi_bind_make(redco_schedule *s, redco_error *err);
 void redcoi_bind_free(redcoi_bind *bind);
@@ -213,24 +213,24 @@ void redcoi_bind_free(redcoi_bind *bind);
 redco_status redcoi_values_plan(redco_schedule *s, redco_error *err);
 /** Lifetimes of gathered weights and whole gradients. */
 redco_status redcoi_slots_plan(redco_schedule *s, redco_error *err);
-/** Places of both, and what must be waited for where memory is used again. */
+/** Offsets of both, and waits where memory is reused. */
 redco_status redcoi_places_plan(redco_schedule *s, redco_error *err);
-/** Tasks and what they wait for. */
+/** Tasks and their dependencies. */
 redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err);
-/** Takes memory and prepares the launches. */
+/** Allocates memory and prepares the launches. */
 redco_status redcoi_memory_take(redco_schedule *s, redco_error *err);
 void redcoi_memory_free(redco_schedule *s);
-/** Events of tasks, and memory in which the program meets the device. */
+/** Events of tasks, and staging buffers. */
 redco_status redcoi_events_make(redco_schedule *s, redco_error *err);
 void redcoi_events_free(redco_schedule *s);
 redco_status redcoi_exchange_take(redco_schedule *s, redco_error *err);
 void redcoi_exchange_free(redco_schedule *s);
 /** Queues the inputs of a micro-batch. */
 redco_status redcoi_feed(redcoi_thread *thread, uint32_t micro_batch, redco_error *err);
-/** Queues that the loss goes to where the program reads it. */
+/** Queues the copy of the loss to the program's memory. */
 redco_status redcoi_send_loss(redcoi_thread *thread, uint32_t micro_batch, redco_error *err);
 double redcoi_losses_sum(const redco_schedule *s); /**< when the device is through with them */
-/** Replay: how many elements the collectives of each task move. */
+/** Replay: counts the elements that the collectives of each task move. */
 redco_status redcoi_replay_make(redco_schedule *s, redco_error *err);
 /** The time of the task's collectives from here on; queues those that nothing here runs. */
 redco_status redcoi_replay_expect(redcoi_thread *thread, uint32_t index, redco_error *err);
@@ -238,14 +238,14 @@ double redcoi_clock_now_s(void); /**< the processor's, monotonic */
 /** Which tasks are recorded together. */
 redco_status redcoi_segments_make(redco_schedule *s, redco_error *err);
 void redcoi_segments_free(redco_schedule *s);
-/** Queues what @p body queues: by itself in the first step, recorded in the second, played from then on. What cannot be
- *  recorded is queued by itself. */
+/** Queues the work of @p body: directly in the first step, recorded in the second, played from then on. Work that
+ * cannot be recorded is queued directly. */
 redco_status redcoi_segment_run(redcoi_thread *thread, redcoi_segment *segment,
                                 redco_status (*body)(redcoi_thread *thread, uint32_t first, redco_error *err),
                                 uint32_t first, redco_error *err);
 /** All layers' updates: the optimizer's part that is recorded. @param first  not looked at */
 redco_status redcoi_update(redcoi_thread *thread, uint32_t first, redco_error *err);
-/** Does a task. */
+/** Runs a task. */
 redco_status redcoi_act(redcoi_thread *thread, uint32_t index, redco_error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* Chooses the parts of a step that are recorded: the device then gets it as a whole, as launches of small operators
- * take the program longer than the device. */
+/* Chooses the segments of a step that are recorded and launched as a whole: launching a small operator takes the host
+ * longer than running it takes the device. */
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ static bool communicates(const redco_schedule *s, const redcoi_task *task)
     return false;
 }
 
-/* Collectives are calls of a library that counts them, or of the processor. */
+/* Collectives are not recorded: a library counts its calls, or the processor runs them. */
 static bool can_be_recorded(const redco_schedule *s, const redcoi_task *task)
 {
     switch ((redcoi_action)task->action) {

@@ -1,7 +1,7 @@
-/* One arena for the graph's values, gathered weights and whole gradients, and what must be through before memory is
- * used again. Collectives start behind the computation issued before them, so that what computation has read is free
- * for them; whole gradients are free when they are scattered, which nothing in the step says: a wait is added wherever
- * their memory is used again. */
+/* Offsets in one arena for the graph's values, gathered weights and whole gradients, and the waits for memory that is
+ * reused. Collectives start behind the computation issued before them, so that memory which that computation has read
+ * is free. Whole gradients are free once scattered, which the step does not express: a wait is added wherever their
+ * memory is reused. */
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static uint32_t *first_steps(const redco_schedule *s)
     return first;
 }
 
-/* Odd places lie between compute tasks: what is born there may be written when the compute task before is through. */
+/* Odd positions lie between compute tasks: values that begin there may be written once the previous compute task has
+ * ended. */
 static redco_interval slot_interval(const redco_schedule *s, const redcoi_slot *slot, const uint32_t *first)
 {
     const uint32_t steps = s->memory.lifetimes.step_count, compute_tasks = s->bind.compute_task_count;
@@ -42,8 +43,8 @@ static bool later(uint32_t scatter, uint32_t than)
     return than == REDCO_STEP_NONE || scatter > than;
 }
 
-/* Scatters that must be through before memory that is needed from step @p first on is written: of the same micro-batch,
- * or of the one before. */
+/* The scatter that must end before memory needed from position @p first on is written: of this micro-batch or of the
+ * one before. */
 static void find_scatters(const redcoi_memory *memory, const redco_interval *slots, uint64_t at, uint64_t bytes,
                           uint32_t first, uint32_t *after_out, uint32_t *after_before_out)
 {

@@ -1,6 +1,4 @@
-/* Where gathered weights and whole gradients lie, and what must be through before they are written. Collectives start
- * behind the computation issued before them, so that what computation has read is free for them; whole gradients are
- * free when they are scattered, which nothing in the step says: a wait is added wherever their memory is used again. */
+/* Lifetimes of gathered weights and whole gradients (slot_offsets.c gives them memory). */
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdlib.h>
@@ -123,12 +121,12 @@ static uint32_t gathered_for(const redcoi_memory *memory, uint32_t module, uint3
     return at;
 }
 
-/* Weights live as long as compute tasks read them, or wait for them: also compute tasks of another layer than the one
- * that gathers them, for which nothing gathers them again (the norm behind an encoder). */
+/* Weights live as long as compute tasks read or wait for them, also tasks of another layer than the one that gathers
+ * them (the norm behind an encoder), since these gather nothing. */
 static redco_status keep_weights(redco_schedule *s, redco_error *err)
 {
     redcoi_memory *const memory = &s->memory;
-    uint32_t count = 0, waited[REDCO_STREAM_COUNT] = {0}; /* by stream: behind the last operator that was waited for */
+    uint32_t count = 0, waited[REDCO_STREAM_COUNT] = {0}; /* by stream: the operator after the last one waited for */
     const redco_step_op *const ops = redco_step_ops(s->options.step, &count);
     for (uint32_t p = 0; p < s->bind.compute_task_count; p++) {
         const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[p];
@@ -166,7 +164,7 @@ static redco_status keep_weights(redco_schedule *s, redco_error *err)
     return REDCO_OK;
 }
 
-/* Scattered gradients have as long as the next layer's backward takes before somebody waits for the scatter. */
+/* A scatter overlaps with the next layer's backward before a task waits for it. */
 static void keep_gradients(redco_schedule *s)
 {
     const uint32_t last = s->bind.compute_task_count - 1;

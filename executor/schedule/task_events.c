@@ -1,4 +1,4 @@
-/* Events of tasks: when each began and ended, and what other streams wait for. */
+/* Events of tasks: for timing their begin and end, and for other streams to wait for. */
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdlib.h>

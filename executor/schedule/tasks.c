@@ -1,5 +1,5 @@
-/* The step as it is run: the simulator's operators with the states' buckets in place of its own, and waits for memory
- * that is used again; for each operator, who does what and which other threads must have got how far. */
+/* The tasks of a step: the simulator's operators, with the states' gradient buckets in place of its own and waits for
+ * reused memory; for each task its stream, action and dependencies. */
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdlib.h>
@@ -9,14 +9,14 @@ struct maker {
     redco_schedule *s;
     const redco_step_op *ops;
     uint32_t count;
-    uint32_t *own;                       /* by operator of the step given: its number in ours; NONE: left out */
+    uint32_t *own;                       /* by operator of the simulator's step: its number here; NONE: left out */
     uint32_t bucket;                     /* issued last, or NONE */
     uint32_t pending;                    /* that the next computation must wait for, or NONE */
     uint32_t computed;                   /* compute task added last, of any micro-batch, or NONE */
     uint32_t *compute_tasks;             /* by compute task of the micro-batch: its task */
-    uint32_t *left;                      /* by bucket: modules that are missing in this micro-batch */
+    uint32_t *left;                      /* by bucket: modules still missing in this micro-batch */
     uint32_t *filled_by;                 /* by bucket: the operator that completed it */
-    uint32_t *full, full_count;          /* buckets that wait to be reduced, in order */
+    uint32_t *full, full_count;          /* full buckets to reduce, in order */
     uint32_t *room;                      /* by buffer of buckets: the reduction that empties it */
     uint32_t *scatters[2], *gathers;     /* operators of this micro-batch and the one before; by slot */
     uint32_t inputs[REDCO_STREAM_COUNT]; /* by stream: the last that the next task waits for, or NONE */
@@ -24,7 +24,7 @@ struct maker {
     uint32_t theirs[2], ours[2]; /* counts, likewise */
     const redco_step_op *like[2];
     uint32_t label[2];
-    uint32_t micro_batch, compute_task, transfer; /* where in the micro-batch */
+    uint32_t micro_batch, compute_task, transfer; /* position in the micro-batch */
 };
 
 static bool is_bucket(const redco_step_op *op)
@@ -121,7 +121,7 @@ static void reduce(struct maker *m, uint32_t bucket)
     if (!m->s->options.overlap_reduce) { m->pending = m->bucket; }
 }
 
-/* All that are full, with the inputs gathered so far: where the simulator reduces, or where memory is short. */
+/* Reduces all full buckets, with the inputs gathered so far: where the simulator reduces, or where memory is short. */
 static void reduce_full(struct maker *m)
 {
     uint32_t kept[REDCO_STREAM_COUNT];
@@ -135,15 +135,16 @@ static void reduce_full(struct maker *m)
     forget_inputs(m);
 }
 
-/* Where the states have other buckets than the simulator, none of them is one of its operators, and one that is full
- * goes at once: at the simulator's times several would go when backward is over, which nothing hides. */
+/* Where the states' buckets differ from the simulator's, a full bucket is reduced at once: at the simulator's times
+ * several would be reduced after backward, overlapped with nothing. */
 static void reduce_now(struct maker *m)
 {
     const int which = m->micro_batch + 1 == m->s->micro_batches ? 0 : 1;
     if (m->s->options.overlap_reduce && m->theirs[which] != m->ours[which]) { reduce_full(m); }
 }
 
-/* Before a task that writes a module's gradients into the buffer of a bucket: what fills it must be on its way out. */
+/* Before a task writes a module's gradients into a bucket's buffer, the reduction of its previous content must be
+ * queued. */
 static void make_room(struct maker *m, uint32_t module)
 {
     const redco_states *const states = m->s->options.states;
@@ -202,7 +203,7 @@ static void begin_micro_batch(struct maker *m, uint32_t micro_batch)
     }
 }
 
-/* Memory that scattered gradients lay in. */
+/* Waits for scatters whose gradients' memory a task reuses. */
 static void wait_for_scatters(struct maker *m, uint32_t after, uint32_t after_before)
 {
     if (after != REDCO_STEP_NONE) {
@@ -243,8 +244,8 @@ static void add_transfer(struct maker *m, uint32_t i)
     const redcoi_slot *const slot = &m->s->memory.slots[number];
     redcoi_task task = {.action = REDCOI_GATHER, .backward = slot->backward, .what = number};
     if (!slot->gradient) {
-        /* Its memory is free when the compute tasks before are through. The simulator waits for computation alone, not
-         * for a collective of tensor parallelism behind it, which is a compute task, too. */
+        /* Its memory is free when the compute tasks before have ended. The simulator waits for computation alone, not
+         * for a tensor-parallel collective behind it, which is a compute task here. */
         wait_for(m, m->computed);
         wait_for_scatters(m, slot->after, slot->after_before);
         m->gathers[number] = m->own[i] = add(m, &m->ops[i], task);
@@ -309,7 +310,7 @@ static void add_op(struct maker *m, uint32_t i)
     }
 }
 
-/* The time of the simulator's reductions, and the bytes of ours, so that each has its share of that time. */
+/* Distributes the time of the simulator's reductions over these by bytes. */
 static void weigh_buckets(struct maker *m)
 {
     const redco_states *const states = m->s->options.states;
@@ -334,7 +335,7 @@ static void weigh_buckets(struct maker *m)
     m->label[1] = redco_step_add_label(m->s->step, "bwd/gradients/shards");
 }
 
-/* The rank holds for good the memory of the states. */
+/* The states' memory is held throughout. */
 static void hold_states(const struct maker *m)
 {
     const redco_states_size size = redco_states_sizes(m->s->options.states);
@@ -347,7 +348,7 @@ static void hold_states(const struct maker *m)
                     0); /* the simulator's for whole parameters: slots come with tasks */
 }
 
-/* For each other stream, the last task that must have been done; those of its own stream come before it anyhow. */
+/* For each other stream, the last task that a task depends on; tasks of its own stream precede it anyway. */
 static redco_status make_waits(redco_schedule *s, redco_error *err)
 {
     uint32_t total = 0, ordinals[REDCOI_STREAMS] = {0};

@@ -1,4 +1,4 @@
-/* The measured step, in the words of the simulator. */
+/* The measured step as a timeline with the simulator's names. */
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdlib.h>
@@ -36,8 +36,8 @@ redco_status redco_schedule_timeline(const redco_schedule *s, redco_timeline **t
     return REDCO_OK;
 }
 
-/* From the end of one operator of the thread that computes to the start of the next, where that waits for other
- * threads; and what it does for tensor parallelism and launches. */
+/* Exposed communication of the compute thread: gaps in which it waits for other threads, its tensor-parallel
+ * collectives and launches. */
 redco_status redco_schedule_exposed(const redco_schedule *s, double *seconds_out, redco_error *err)
 {
     const redcoi_thread *const own = &s->threads[REDCOI_STREAM_COMPUTE];

@@ -1,9 +1,10 @@
 #include "planner/glpk/glpk_bounded.h"
 
-/* For what no count ends: a pivot that is refused again and again. A thousand times what one program takes. */
+/* A time limit for loops that no iteration count ends, such as a pivot that is refused again and again: a thousand
+ * times the time of one program. */
 enum { LAST_RESORT_MS = 10000 };
 
-/** The program of a node is solved on a copy, whose last basis GLPK then starts and ends with. */
+/** Solves the program of a node on a copy; GLPK then starts from the copy's last basis, and ends there. */
 struct guard {
     glp_prob *copy;
     const glp_iocp *options;

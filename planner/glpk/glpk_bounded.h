@@ -1,6 +1,6 @@
-/** @file glpk_bounded.h  Internal: GLPK's simplex method and its branch and bound, each with an end. The simplex method
- *  may turn round one vertex for ever, and branch and bound offers no limit of iterations for the linear programs of
- *  its nodes. The limits here are counts, so that the same input gives the same answer anywhere. */
+/** @file glpk_bounded.h  Internal: GLPK's simplex method and branch and bound with iteration limits. The simplex method
+ * may cycle at one vertex for ever, and GLPK's branch and bound has no iteration limit for the linear programs of its
+ * nodes. The limits are counts, so that the same input gives the same answer anywhere. */
 #ifndef REDCO_GLPK_BOUNDED_H
 #define REDCO_GLPK_BOUNDED_H
 

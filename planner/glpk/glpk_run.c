@@ -13,7 +13,7 @@ const char *redcoi_glpk_name(void)
     return "GLPK " VERSION_TEXT(GLP_MAJOR_VERSION, GLP_MINOR_VERSION);
 }
 
-/** Where a fatal error inside GLPK leads. */
+/** The jump target of a fatal error inside GLPK. */
 struct escape {
     jmp_buf point;
     char text[160]; /**< the last line that GLPK printed */

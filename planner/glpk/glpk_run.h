@@ -1,4 +1,4 @@
-/** @file glpk_run.h  Internal: GLPK without its output and its aborts. */
+/** @file glpk_run.h  Internal: runs GLPK without its output and its aborts. */
 #ifndef REDCO_GLPK_RUN_H
 #define REDCO_GLPK_RUN_H
 

@@ -141,7 +141,7 @@ static void drop_dominated(redcoi_problem *problem, double cutoff_s)
     problem->option_count = kept;
 }
 
-/* GLPK first; what it leaves open the dynamic program closes. */
+/* Runs GLPK, then closes the gap by dynamic programming. */
 redco_status redcoi_solve_leaf(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
                                redcoi_exact_result *result_out, redco_error *err)
 {

@@ -11,7 +11,7 @@
 redco_status redcoi_solve_group(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
                                 double limit_s, redcoi_point *point, bool *found_out, redco_error *err);
 
-/** A redcoi_leaf: GLPK first; what it leaves open the dynamic program closes. @param context  its effort */
+/** A redcoi_leaf: runs GLPK, then closes the gap by dynamic programming. @param context  its effort */
 redco_status redcoi_solve_leaf(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
                                redcoi_exact_result *result_out, redco_error *err);
 

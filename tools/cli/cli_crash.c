@@ -1,5 +1,5 @@
-/* A function of a pipeline that crashes: which one, for whoever wrote it. What is asked of the C library here is not
- * promised inside of a signal's handler; the process ends in any case. */
+/* Names the pipeline function that crashed. The C library does not promise these calls inside a signal handler; the
+ * process ends in any case. */
 #include "tools/cli/cli.h"
 
 #include <dlfcn.h>

@@ -114,7 +114,7 @@ static void close_rank(struct rank *r)
     redco_world_close(r->world);
 }
 
-/* One operator. A GPU that has no room for it, or lacks it in that type, goes on without: it is left out. */
+/* Measures one operator. Skips operators that do not fit or lack this type. */
 static redco_status one_case(struct rank *r, redco_measure_case *one)
 {
     redco_error err = {.status = REDCO_OK};
