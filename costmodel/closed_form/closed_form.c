@@ -19,7 +19,7 @@ static double class_flops(const redco_costs *costs, uint32_t class_index, uint32
     const double matrices = 6.0 * (double)class->params * class->layers;
     if (!redco_class_is_block(class->kind)) { return matrices; }
     const double seen =
-        fmin(1.0, (double)class->window / costs->workload.seq_len); /* of a window: twice its causal pairs */
+        fmin(1.0, (double)class->window / costs->workload.seq_len); /* a window: twice its causal pairs */
     const double keys = class->window > 0 ? seen * (2.0 - seen) * costs->workload.seq_len : costs->workload.seq_len;
     const double pair = 12.0 * costs->dims->heads * costs->dims->head_dim * keys;
     const bool encoder = class->kind == REDCO_CLASS_BLOCK && costs->dims->encoder_layers > 0;

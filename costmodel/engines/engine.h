@@ -5,6 +5,7 @@
 #ifndef REDCO_ENGINE_H
 #define REDCO_ENGINE_H
 
+#include "costmodel/schedules/parallelism.h"
 #include "costmodel/schedules/pipeline.h"
 #include "topology/base/json.h"
 #include "topology/base/sharding.h"
@@ -13,6 +14,7 @@
 #include "traces/measured.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -139,6 +141,19 @@ enum {
     REDCO_HAS_STAGES = 128, /**< stages may hold any numbers of layers */
     REDCO_HAS_DP = 32       /**< every engine has it: a file without others is not one without limits */
 };
+
+/** A degree that an engine may lack: a number of redco_parallelism. */
+typedef struct redco_degree {
+    const char *word; /**< in engine files and --dims */
+    const char *what; /**< for people */
+    uint32_t bit;     /**< REDCO_HAS_... */
+    size_t offset;    /**< in redco_parallelism */
+} redco_degree;
+
+/** All of them; the last has no word. */
+extern const redco_degree redco_degrees[];
+/** @return the member, of a layout or of what is given */
+uint32_t *redco_degree_in(redco_parallelism *parallelism, const redco_degree *degree);
 
 /** Triples of meshes that an engine can run, in redco_engine_file.states; bits. */
 enum {

@@ -107,11 +107,14 @@ static const char *cp_type_lacked(const redco_search_options *o)
 
 uint32_t redco_setting_dimensions(const redco_parallelism *parallelism)
 {
-    return (parallelism->tp > 1 ? REDCO_HAS_TP : 0U) | (parallelism->pp > 1 ? REDCO_HAS_PP : 0U) |
-           (parallelism->cp > 1 ? REDCO_HAS_CP : 0U) |
-           (redco_parallelism_chunks(parallelism) > 1 ? REDCO_HAS_CHUNKS : 0U) |
-           (redco_parallelism_pipeline(parallelism).group > parallelism->pp ? REDCO_HAS_GROUPS : 0U) |
-           (parallelism->sequence_parallel ? REDCO_HAS_SP : 0U);
+    redco_parallelism p = *parallelism;
+    uint32_t bits = (redco_parallelism_pipeline(&p).group > p.pp ? REDCO_HAS_GROUPS : 0U) |
+                    (p.sequence_parallel ? REDCO_HAS_SP : 0U);
+    p.chunks = redco_parallelism_chunks(&p);
+    for (const redco_degree *d = redco_degrees; d->word != NULL; d++) {
+        bits |= *redco_degree_in(&p, d) > 1 ? d->bit : 0;
+    }
+    return bits;
 }
 
 size_t redco_options_lack(const redco_search_options *options, const redco_inputs *inputs,
@@ -126,15 +129,10 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
         bool given;
         uint32_t bit, has;
     } limits[] = {
-        {"tensor parallelism", o->given.tp > 1, REDCO_HAS_TP, file->dimensions},
-        {"pipeline stages", o->given.pp > 1 && !redco_degree_is_free(o->given.pp), REDCO_HAS_PP, file->dimensions},
-        {"model chunks", o->given.chunks > 1 && o->given.chunks != REDCO_DEGREE_AUTO, REDCO_HAS_CHUNKS,
-         file->dimensions},
         {"such order of passes in its pipeline", may_have_stages(o) && given_schedule(o) != 0, given_schedule(o),
          file->schedules},
         {"groups of more micro-batches than stages", o->given.group > 0 && o->given.group != o->given.pp,
          REDCO_HAS_GROUPS, file->dimensions},
-        {"context parallelism", o->given.cp > 1 && !redco_degree_is_free(o->given.cp), REDCO_HAS_CP, file->dimensions},
         {cp_type_lacked(o), o->given.cp > 1 && o->cp_type_fixed, o->cp_types, file->cp_types},
         {"sequence parallelism", o->sequence_parallel == REDCO_ON, REDCO_HAS_SP, file->dimensions},
         {"recomputation of modules", o->modules && (file->recompute & REDCO_OFFERS_SELECTIVE) == 0, REDCO_OFFERS_MLP,
@@ -155,7 +153,13 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
          o->strategy != REDCO_STRATEGY_ANY && o->strategy != REDCO_STRATEGY_AMSP &&
              !redco_strategy_offered(file->states, o->strategy),
          0, 0}};
+    redco_parallelism given = o->given;
     size_t count = 0;
+    for (const redco_degree *d = redco_degrees; d->word != NULL; d++) {
+        const uint32_t degree = *redco_degree_in(&given, d);
+        const bool several = degree > 1 && !redco_degree_is_free(degree);
+        if (several && (file->dimensions & d->bit) == 0) { lacks_out[count++] = d->what; }
+    }
     _Static_assert(sizeof limits / sizeof limits[0] <= REDCO_MOST_LACKS, "room for all of them");
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         if (limits[i].given && (limits[i].has & limits[i].bit) == 0) { lacks_out[count++] = limits[i].what; }

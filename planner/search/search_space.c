@@ -94,11 +94,10 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
         if (o->given.cp == REDCO_DEGREE_MEASURED) { o->given.cp = 1; }
     }
     if (o->allows.dimensions != 0) { /* the search leaves out what the engine lacks */
-        if (o->given.tp == 0 && (o->allows.dimensions & REDCO_HAS_TP) == 0) { o->given.tp = 1; }
-        if (redco_degree_is_free(o->given.pp) && (o->allows.dimensions & REDCO_HAS_PP) == 0) { o->given.pp = 1; }
-        if (redco_degree_is_free(o->given.cp) && (o->allows.dimensions & REDCO_HAS_CP) == 0) { o->given.cp = 1; }
-        if (o->given.chunks == REDCO_DEGREE_AUTO && (o->allows.dimensions & REDCO_HAS_CHUNKS) == 0) {
-            o->given.chunks = 1;
+        for (const redco_degree *d = redco_degrees; d->word != NULL; d++) {
+            uint32_t *const given = redco_degree_in(&o->given, d);
+            const bool free = *given == 0 || redco_degree_is_free(*given);
+            if (free && (o->allows.dimensions & d->bit) == 0) { *given = 1; }
         }
         if (o->sequence_parallel == REDCO_EITHER && (o->allows.dimensions & REDCO_HAS_SP) == 0) {
             o->sequence_parallel = REDCO_OFF;

@@ -334,27 +334,30 @@ static redco_status write_files(struct shown *shown, redco_error *err)
     return st;
 }
 
+static void add_lacked(const redco_inputs *inputs, const char *what, uint32_t bit, char *list, size_t size,
+                       size_t *used)
+{
+    if ((inputs->engine.dimensions & bit) != 0 || *used >= size) { return; }
+    *used += (size_t)snprintf(list + *used, size - *used, "%s%s", *used > 0 ? ", " : "", what);
+}
+
 /* An engine that nobody named does not limit the search: the answer may use what it lacks, and says so. What was given
  * has been said already. */
 static void warn_of_engine(const struct plan_args *args, const redco_inputs *inputs,
                            const redco_parallelism *parallelism)
 {
     const redco_search_options *const o = &args->question.options;
-    const struct {
-        const char *what;
-        bool used;
-        uint32_t bit;
-    } dimensions[] = {
-        {"tensor parallelism", parallelism->tp > 1 && o->given.tp == 0, REDCO_HAS_TP},
-        {"pipeline stages", parallelism->pp > 1 && redco_degree_is_free(o->given.pp), REDCO_HAS_PP},
-        {"context parallelism", parallelism->cp > 1 && redco_degree_is_free(o->given.cp), REDCO_HAS_CP},
-        {"sequence parallelism", parallelism->sequence_parallel && o->sequence_parallel != REDCO_ON, REDCO_HAS_SP}};
+    redco_parallelism given = o->given, taken = *parallelism;
     char list[120] = "", text[400];
     size_t used = 0;
     if (inputs->engine_limits) { return; }
-    for (size_t i = 0; i < sizeof dimensions / sizeof dimensions[0] && used < sizeof list; i++) {
-        if (!dimensions[i].used || (inputs->engine.dimensions & dimensions[i].bit) != 0) { continue; }
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "", dimensions[i].what);
+    for (const redco_degree *d = redco_degrees; d->word != NULL; d++) {
+        const uint32_t asked = *redco_degree_in(&given, d);
+        if (*redco_degree_in(&taken, d) <= 1 || (asked != 0 && !redco_degree_is_free(asked))) { continue; }
+        add_lacked(inputs, d->what, d->bit, list, sizeof list, &used);
+    }
+    if (taken.sequence_parallel && o->sequence_parallel != REDCO_ON) {
+        add_lacked(inputs, "sequence parallelism", REDCO_HAS_SP, list, sizeof list, &used);
     }
     if (used == 0) { return; }
     (void)snprintf(text, sizeof text,
