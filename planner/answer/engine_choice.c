@@ -58,6 +58,7 @@ struct offer {
     double objective;     /* s; INFINITY: it has no plan, or none within the limit */
     uint64_t short_bytes; /* then: what a GPU lacks */
     size_t lacks;         /* choices that were given and that it does not have */
+    bool limited;         /* a search with a limit found it: one without may find a better one */
 };
 
 /* @param limit_s  0, or slower plans are of no interest */
@@ -70,7 +71,8 @@ static redco_status ask_engine(const redco_question *question, const redco_input
     redco_error why = {.status = REDCO_OK};
     const char *lacks[REDCO_MOST_LACKS];
     one.names.engine = name;
-    *offer = (struct offer){.name = name, .objective = (double)INFINITY, .short_bytes = UINT64_MAX};
+    *offer = (struct offer){
+        .name = name, .objective = (double)INFINITY, .short_bytes = UINT64_MAX, .limited = limit_s > 0.0};
     one.gpus = gpus_of(read);
     redco_status st = redco_question_read_like(&one, read, &inputs, err);
     if (st != REDCO_OK) { return st; }
@@ -126,16 +128,30 @@ static void give_reason(const struct offer *usual, const struct offer *best, boo
 
 /* One that may be about as fast as the best so far is asked in full. */
 static redco_status ask_rival(const redco_question *question, const redco_inputs *inputs, const char *name,
-                              struct offer *best, redco_error *err)
+                              struct offer *best, struct offer *offer, redco_error *err)
 {
-    struct offer offer;
     /* A plan that is priced as if its engine had what is asked for is no measure for one that has it. */
     const double limit_s = isinf(best->objective) || best->lacks > 0 ? 0.0 : best->objective * (1.0 + limit_ratio);
-    redco_status st = ask_engine(question, inputs, name, limit_s, &offer, err);
+    redco_status st = ask_engine(question, inputs, name, limit_s, offer, err);
     if (st != REDCO_OK) { return st; }
-    const bool close = limit_s > 0.0 && offer.objective >= best->objective * (1.0 - limit_ratio);
-    if (close && !isinf(offer.objective)) { st = ask_engine(question, inputs, name, 0.0, &offer, err); }
-    if (st == REDCO_OK && is_better(&offer, best)) { *best = offer; }
+    const bool close = limit_s > 0.0 && offer->objective >= best->objective * (1.0 - limit_ratio);
+    if (close && !isinf(offer->objective)) { st = ask_engine(question, inputs, name, 0.0, offer, err); }
+    if (st == REDCO_OK && is_better(offer, best)) { *best = *offer; }
+    return st;
+}
+
+/* Rivals that had a limit when they were asked and came about as close to the best as a limit may miss by. */
+static redco_status ask_close(const redco_question *question, const redco_inputs *inputs, const struct offer *offers,
+                              uint32_t count, struct offer *best, redco_error *err)
+{
+    const double close_s = best->objective * (1.0 + 2.0 * limit_ratio);
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        struct offer offer;
+        if (!offers[i].limited || !(offers[i].objective < close_s) || offers[i].name == best->name) { continue; }
+        st = ask_engine(question, inputs, offers[i].name, 0.0, &offer, err);
+        if (st == REDCO_OK && is_better(&offer, best)) { *best = offer; }
+    }
     return st;
 }
 
@@ -153,7 +169,7 @@ static redco_status choose_fastest(redco_question *question, redco_inputs *input
 {
     const char *rivals[REDCO_MOST_RIVALS], *all[REDCO_MOST_RIVALS];
     uint32_t count = 0, all_count = 0;
-    struct offer usual, best;
+    struct offer usual, best, offers[REDCO_MOST_RIVALS], offer;
     redco_status st = redco_engine_rivals(inputs, question->try_engines, rivals, &count, err);
     if (st == REDCO_OK) { st = redco_engine_rivals(inputs, true, all, &all_count, err); }
     const redco_preset *const preset = redco_preset_find("engines", inputs->engine.engine.name);
@@ -161,10 +177,13 @@ static redco_status choose_fastest(redco_question *question, redco_inputs *input
     usual = (struct offer){.name = preset->name, .objective = (double)INFINITY, .short_bytes = UINT64_MAX};
     if (all_count > 0 && (st = ask_engine(question, inputs, preset->name, 0.0, &usual, err)) != REDCO_OK) { return st; }
     best = usual;
-    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) { st = ask_rival(question, inputs, rivals[i], &best, err); }
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        st = ask_rival(question, inputs, rivals[i], &best, &offers[i], err);
+    }
+    if (st == REDCO_OK && !isinf(best.objective)) { st = ask_close(question, inputs, offers, count, &best, err); }
     struct offer other = best;
     for (uint32_t i = 0; i < all_count && isinf(best.objective) && st == REDCO_OK; i++) {
-        if (!is_among(all[i], rivals, count)) { st = ask_rival(question, inputs, all[i], &other, err); }
+        if (!is_among(all[i], rivals, count)) { st = ask_rival(question, inputs, all[i], &other, &offer, err); }
     }
     if (st != REDCO_OK) { return st; }
     if (!isinf(other.objective)) { best = other; }
