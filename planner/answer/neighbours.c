@@ -198,14 +198,19 @@ static bool is_policy_of_all(const redco_candidate *candidate, redco_recompute p
     return true;
 }
 
-static redco_status try_recompute(struct explorer *explorer, redco_recompute policy, const char *word)
+/* @param half  of whole layers, half of each: a word of its own */
+static redco_status try_recompute(struct explorer *explorer, redco_recompute policy, bool half, const char *word)
 {
     char what[48];
-    if (is_policy_of_all(explorer->best, policy) || !redco_search_offers(explorer->options, policy)) {
+    const bool layers = policy == REDCO_RECOMPUTE_FULL;
+    const uint32_t bit = half ? REDCO_OFFERS_HALF : REDCO_OFFERS_FULL, offers = explorer->options->allows.offers;
+    if (!redco_search_offers(explorer->options, policy) || (layers && (offers & bit) == 0 && (half || offers != 0)) ||
+        (is_policy_of_all(explorer->best, policy) && (!layers || explorer->best->half == half))) {
         return REDCO_OK;
     }
     redco_search_options options = as_asked(explorer);
     options.recompute = policy;
+    if (layers) { options.workload.engine.partial_recompute = half; }
     (void)snprintf(what, sizeof what, "recompute %s", word);
     const bool given = explorer->options->recompute != REDCO_RECOMPUTE_COUNT || explorer->options->modules;
     return try_one(explorer, &options, what, given);
@@ -230,10 +235,11 @@ redco_status redco_neighbours(const redco_question *question, const redco_inputs
         (st = try_meshes(&explorer, offsetof(redco_shards, optimizer), "optimizer")) == REDCO_OK &&
         (st = try_degrees(&explorer)) == REDCO_OK && (st = try_micro_batch(&explorer, -1)) == REDCO_OK &&
         (st = try_micro_batch(&explorer, 1)) == REDCO_OK &&
-        (st = try_recompute(&explorer, REDCO_RECOMPUTE_NONE, "none")) == REDCO_OK &&
-        (st = try_recompute(&explorer, REDCO_RECOMPUTE_SELECTIVE, "selective")) == REDCO_OK &&
-        (st = try_recompute(&explorer, REDCO_RECOMPUTE_MLP, "mlp")) == REDCO_OK) {
-        st = try_recompute(&explorer, REDCO_RECOMPUTE_FULL, "full");
+        (st = try_recompute(&explorer, REDCO_RECOMPUTE_NONE, false, "none")) == REDCO_OK &&
+        (st = try_recompute(&explorer, REDCO_RECOMPUTE_SELECTIVE, false, "selective")) == REDCO_OK &&
+        (st = try_recompute(&explorer, REDCO_RECOMPUTE_MLP, false, "mlp")) == REDCO_OK &&
+        (st = try_recompute(&explorer, REDCO_RECOMPUTE_FULL, true, "half")) == REDCO_OK) {
+        st = try_recompute(&explorer, REDCO_RECOMPUTE_FULL, false, "full");
     }
     const double ratio = redco_candidate_ratio(options, &answer->ranked[0], &first);
     for (size_t i = 0; i < explorer.count && isfinite(ratio); i++) { /* against the one that leads in the end */
