@@ -154,7 +154,10 @@ static redco_status add_leaner(redcoi_pricing *p, redco_search_options *leaner, 
                                redco_error *err)
 {
     redco_search_result *again = NULL;
-    leaner->pass.margin_bytes += own->prediction.total_bytes - own->prediction.capacity_bytes + least_margin_bytes;
+    const uint64_t bytes = own->prediction.total_bytes, closed_bytes = own->closed_form.total_bytes;
+    const uint64_t beyond = bytes > closed_bytes ? bytes - closed_bytes : 0;
+    leaner->pass.margin_bytes += least_margin_bytes;
+    if (beyond > leaner->pass.margin_bytes) { leaner->pass.margin_bytes = beyond; }
     redco_status st = redcoi_search_again(p, leaner, &again, err);
     if (st != REDCO_OK) { return st; }
     redcoi_counts_add(&p->result->counts, &again->counts);
