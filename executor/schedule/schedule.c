@@ -1,15 +1,9 @@
 /* Threads of streams, their dependencies, and the end of a step. */
 #include "executor/schedule/schedule_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-
-redco_status redcoi_schedule_memory_short(redco_error *err)
-{
-    return redco_fail(err, REDCO_ENOMEM, "schedule", "no memory for the schedule of a step");
-}
 
 /* With the lock held, as all functions up to lane(). */
 static void wake_all(redco_schedule *s)

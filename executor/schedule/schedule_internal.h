@@ -201,7 +201,11 @@ static inline uint32_t redcoi_layer_of(const redco_schedule *s, uint32_t module)
                                redco_layout_layer_of(redco_states_layout(s->options.states), module));
 }
 
-redco_status redcoi_schedule_memory_short(redco_error *err);
+static inline redco_status redcoi_schedule_memory_short(redco_error *err)
+{
+    return redco_fail(err, REDCO_ENOMEM, "schedule", "no memory for the schedule of a step");
+}
+
 /** The module that a label of the step names in a layer. @return false if there is none */
 bool redcoi_module_of(const redco_schedule *s, const redco_step_op *op, uint32_t *module_out);
 
