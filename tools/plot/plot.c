@@ -1,24 +1,12 @@
 #include "tools/plot/plot.h"
 
 #include "topology/base/file.h"
-#include "topology/base/text.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Generated from tools/gnuplot by tools/gnuplot/embed.cmake. */
 extern const char *const plot_scripts[][2];
-
-const char *const plot_kind_words[] = {"mfu-vs-gpus", "predicted-vs-measured",
-                                       "memory",      "time",
-                                       "timeline",    "pareto",
-                                       "collectives", "overlap",
-                                       "timelines",   "frontier",
-                                       "phases",      "famous",
-                                       NULL};
-
-enum { LONGEST_TEXT = 120 };
 
 static const char *script_of(const char *name)
 {
@@ -26,84 +14,6 @@ static const char *script_of(const char *name)
         if (strcmp(plot_scripts[i][0], name) == 0) { return plot_scripts[i][1]; }
     }
     return "";
-}
-
-/* A character is written by its meaning to gnuplot. */
-static const char *written(char character, const char *const escapes[][2])
-{
-    for (size_t i = 0; escapes[i][0] != NULL; i++) {
-        if (escapes[i][0][0] == character) { return escapes[i][1]; }
-    }
-    return NULL;
-}
-
-static void write_text(FILE *text, const char *string, const char *const escapes[][2])
-{
-    for (int count = 0; *string != '\0' && count < LONGEST_TEXT; count++) {
-        size_t size = 0;
-        const char *shown = redco_text_next(&string, &size);
-        const char *other = size == 1 ? written(*shown, escapes) : NULL;
-        if (other != NULL) {
-            (void)fputs(other, text);
-        } else {
-            (void)fwrite(shown, 1, size, text);
-        }
-    }
-}
-
-void plot_cell(FILE *text, const char *string)
-{
-    static const char *const escapes[][2] = {{"\"", "'"}, {NULL, NULL}};
-    write_text(text, string, escapes);
-}
-
-void plot_quote(FILE *text, const char *string)
-{
-    static const char *const escapes[][2] = {{"'", "''"}, {NULL, NULL}};
-    (void)fputc('\'', text);
-    write_text(text, string, escapes);
-    (void)fputc('\'', text);
-}
-
-void plot_tic(FILE *text, const char *string)
-{
-    static const char *const escapes[][2] = {{"'", "''"}, {"%", "%%"}, {NULL, NULL}};
-    (void)fputc('\'', text);
-    write_text(text, string, escapes);
-    (void)fputc('\'', text);
-}
-
-void plot_title(struct plot_sheet *sheet, const char *format, ...)
-{
-    char text[256];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    (void)fprintf(sheet->text, "title = ");
-    plot_quote(sheet->text, sheet->options->title != NULL ? sheet->options->title : text);
-    (void)fprintf(sheet->text, "\n");
-}
-
-static const struct {
-    const char *name, *label;
-} strategies[] = {/* index + 1 is the style in common.gp */
-                  {"ddp", "DDP"},         {"zero1", "ZeRO-1"},  {"zero2", "ZeRO-2"},     {"zero3", "ZeRO-3"},
-                  {"mics", "MiCS"},       {"zeropp", "ZeRO++"}, {"hsdp", "hybrid FSDP"}, {"amsp", "AMSP"},
-                  {"optimum", "optimum"}, {"fixed", "fixed"}};
-
-int plot_strategy_style(const char *name)
-{
-    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
-        if (strcmp(strategies[i].name, name) == 0) { return (int)i + 1; }
-    }
-    return 0;
-}
-
-const char *plot_strategy_label(const char *name)
-{
-    const int style = plot_strategy_style(name);
-    return style > 0 ? strategies[style - 1].label : name;
 }
 
 redco_status plot_input_read(const char *path, struct plot_input *input_out, redco_error *err)
