@@ -170,20 +170,6 @@ static void warn(const struct trace_report *report)
     }
 }
 
-bool trace_report_peaks(const redco_comparison *comparison, double *predicted_bytes, double *measured_bytes)
-{
-    const redco_compare_memory *const m = &comparison->memory;
-    const bool common = m->common_measured_bytes > 0.0;
-    *predicted_bytes = common ? m->common_predicted_bytes : m->predicted_bytes;
-    *measured_bytes = common ? m->common_measured_bytes : m->measured_bytes;
-    return m->known;
-}
-
-double trace_report_hidden(const redco_compare_time *time)
-{
-    return time->communication_s > 0.0 ? time->covered_s / time->communication_s : (double)NAN;
-}
-
 /* Bounds of the command line; what was not measured breaks them. */
 static bool passes(const struct validate_arguments *a, const redco_comparison *c)
 {

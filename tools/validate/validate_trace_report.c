@@ -13,6 +13,20 @@ enum { SHORT = 64, MOST_LISTED = 5 };
 /* A smaller share would be shown as 0.0 % of the step. */
 static const double least_ratio = 5e-4;
 
+bool trace_report_peaks(const redco_comparison *comparison, double *predicted_bytes, double *measured_bytes)
+{
+    const redco_compare_memory *const m = &comparison->memory;
+    const bool common = m->common_measured_bytes > 0.0;
+    *predicted_bytes = common ? m->common_predicted_bytes : m->predicted_bytes;
+    *measured_bytes = common ? m->common_measured_bytes : m->measured_bytes;
+    return m->known;
+}
+
+double trace_report_hidden(const redco_compare_time *time)
+{
+    return time->communication_s > 0.0 ? time->covered_s / time->communication_s : (double)NAN;
+}
+
 /* Four digits of a step, and its parts in the same unit. */
 static const char *format_seconds(double seconds, double step_s, char *buffer, size_t size)
 {
