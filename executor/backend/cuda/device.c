@@ -3,18 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-redco_status redcoi_cuda_check(const redcoi_device *device, CUresult result, const char *place, const char *what,
-                               redco_error *err)
-{
-    return result == CUDA_SUCCESS ? REDCO_OK : redcoi_driver_check(device->driver, result, place, what, err);
-}
-
-redco_status redcoi_cuda_enter(const redcoi_cuda *cuda, redco_error *err)
-{
-    const redcoi_device *const device = cuda->device;
-    return redcoi_cuda_check(device, device->driver->ctx_set_current(device->context), "cuda", "cuCtxSetCurrent", err);
-}
-
 static redco_status attribute(const redcoi_device *device, CUdevice_attribute which, uint64_t *out, redco_error *err)
 {
     int value = 0;
@@ -290,11 +278,6 @@ void redco_cuda_attention_used(const redco_backend *backend, redco_cuda_attentio
     (void)pthread_mutex_lock(&device->lock);
     *used_out = device->attention;
     (void)pthread_mutex_unlock(&device->lock);
-}
-
-void redcoi_cuda_count_call(const redcoi_cuda *cuda)
-{
-    (void)__atomic_fetch_add(&cuda->device->calls_made, 1, __ATOMIC_RELAXED);
 }
 
 uint64_t redco_cuda_calls_made(const redco_backend *backend)

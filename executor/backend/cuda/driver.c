@@ -1,7 +1,5 @@
 #include "executor/backend/cuda/driver.h"
 
-#include <string.h>
-
 #define NAME_OF(name) #name
 #define VERSIONED(name) NAME_OF(name) /* cuda.h renames by macros */
 
@@ -89,4 +87,21 @@ void redcoi_driver_close(redcoi_driver *driver)
 {
     redcoi_library_close(driver->library);
     driver->library = NULL;
+}
+
+redco_status redcoi_cuda_check(const redcoi_device *device, CUresult result, const char *place, const char *what,
+                               redco_error *err)
+{
+    return result == CUDA_SUCCESS ? REDCO_OK : redcoi_driver_check(device->driver, result, place, what, err);
+}
+
+redco_status redcoi_cuda_enter(const redcoi_cuda *cuda, redco_error *err)
+{
+    const redcoi_device *const device = cuda->device;
+    return redcoi_cuda_check(device, device->driver->ctx_set_current(device->context), "cuda", "cuCtxSetCurrent", err);
+}
+
+void redcoi_cuda_count_call(const redcoi_cuda *cuda)
+{
+    (void)__atomic_fetch_add(&cuda->device->calls_made, 1, __ATOMIC_RELAXED);
 }

@@ -1,15 +1,13 @@
 /* Gather, pick, unpick and scatter_add. */
 #include "executor/backend/cuda/kernels_internal.h"
 
-#include <string.h>
-
 static redcoi_index_args arguments_of(const redcoi_work *work, const redco_tensor *index, uint64_t rows)
 {
     const redco_launch *launch = work->launch;
     const redco_index_range range = redco_launch_indices(launch, rows);
     return (redcoi_index_args){.out = launch->outputs[0].data,
                                .index = index->data,
-                               .fault = redcoi_fault_of(work),
+                               .fault = work->cuda->device->fault,
                                .count = redco_type_elements(&index->type),
                                .rows = rows,
                                .offset = launch->attributes->offset,
@@ -75,7 +73,7 @@ redco_status redcoi_run_scatter(const redcoi_work *work)
     const redcoi_scatter_args args = {.out = out->data,
                                       .update = update->data,
                                       .index = index->data,
-                                      .fault = redcoi_fault_of(work),
+                                      .fault = work->cuda->device->fault,
                                       .order = launch->workspace,
                                       .start = (uint32_t *)((unsigned char *)launch->workspace + order_bytes(launch)),
                                       .count = redco_type_elements(&index->type),

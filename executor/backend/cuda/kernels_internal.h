@@ -40,8 +40,6 @@ void redcoi_dense_strides(const redco_tensor_type *type, bool repeat, uint64_t s
 /** Elements of @p element_bytes that are moved as one, at most 16 bytes: the most that divides all of @p numbers. */
 uint64_t redcoi_widest(uint64_t element_bytes, const uint64_t *numbers, uint32_t count);
 
-redcoi_fault *redcoi_fault_of(const redcoi_work *work);
-
 /* By topic */
 
 redco_status redcoi_run_elementwise(const redcoi_work *work); /**< and casts */

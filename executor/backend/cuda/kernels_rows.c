@@ -85,7 +85,7 @@ redco_status redcoi_run_cross_entropy(const redcoi_work *work)
                                             .target = in[1].data,
                                             .lse = gradient ? in[2].data : NULL,
                                             .dloss = gradient ? in[3].data : NULL,
-                                            .fault = redcoi_fault_of(work),
+                                            .fault = work->cuda->device->fault,
                                             .rows = row_count(&in[0].type),
                                             .length = row_length(&in[0].type),
                                             .offset = launch->attributes->offset,
