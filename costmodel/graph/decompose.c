@@ -2,9 +2,11 @@
 #include "costmodel/graph/decompose.h"
 
 #include "costmodel/graph/build_calls.h"
+#include "costmodel/graph/pointwise_program.h"
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #define UNUSED(x) ((void)(x))
 
@@ -309,4 +311,27 @@ REDCOI_DECOMPOSE(adamw)
     const redco_value kept = redco_mul(g, in[0], redco_shift(g, redco_neg(g, decay), 1));
     out[0] = redco_sub(g, kept, redco_mul(g, n[REDCO_ADAMW_RATE], step));
     out[3] = redco_cast(g, out[0], redco_value_type(g, in[3])->dtype);
+}
+
+REDCOI_DECOMPOSE(pointwise)
+{
+    redco_pointwise p;
+    redco_value values[REDCO_POINTWISE_OPERANDS_MAX], operands[3];
+    if (redcoi_graph_failed(graph) || !redco_pointwise_unpack(attributes, input_count, &p)) { return; }
+    memcpy(values, in, input_count * sizeof *values);
+    for (uint32_t i = 0; i < p.step_count && !redcoi_graph_failed(graph); i++) {
+        const redco_pointwise_step *const step = &p.steps[i];
+        const redco_op_kind kind = (redco_op_kind)step->kind;
+        if (kind == REDCO_OP_CONSTANT) {
+            const redco_tensor_type type =
+                redco_pointwise_constant_type((redco_dtype)step->in[1], redco_value_type(graph, in[0])->rank);
+            values[input_count + i] = redco_constant(graph, &type, p.constants[step->in[0]]);
+            continue;
+        }
+        const redco_attributes attributes_of = redco_pointwise_attributes(&p, step);
+        const uint32_t arity = redco_pointwise_arity(kind);
+        for (uint32_t k = 0; k < arity; k++) { operands[k] = values[step->in[k]]; }
+        redco_graph_apply(graph, kind, operands, arity, &attributes_of, &values[input_count + i]);
+    }
+    for (uint32_t i = 0; i < p.output_count && !redcoi_graph_failed(graph); i++) { out[i] = values[p.outputs[i]]; }
 }

@@ -1,4 +1,4 @@
-/** @file decompose.h  Fused operators written in basic ones, used by the table in operators.c. Half-precision tensors
+/** @file decompose.h  Fused operators written in basic ones, rows of operators.h. Half-precision tensors
  * are computed in f32 and rounded at the end, as the fused kernels do. */
 #ifndef REDCO_GRAPH_DECOMPOSE_H
 #define REDCO_GRAPH_DECOMPOSE_H

@@ -26,8 +26,8 @@ static redco_status sweep_values(redco_graph *g, const redco_value *outputs, con
 /** A gradient that meets a collective is an error, not zero. */
 static bool passes_gradient(const redco_op *op)
 {
-    return redco_op_kind_class(op->kind) == REDCO_CLASS_COLLECTIVE || redcoi_operators[op->kind].vjp != NULL ||
-           redcoi_operators[op->kind].decompose != NULL;
+    return redco_op_kind_class(op->kind) == REDCO_CLASS_COLLECTIVE || redcoi_gradient_rules[op->kind].vjp != NULL ||
+           redcoi_gradient_rules[op->kind].decompose != NULL;
 }
 
 /** Marks what depends on a value that is already marked. */
@@ -69,7 +69,7 @@ static void through_decomposition(redcoi_vjp *v)
     for (uint32_t i = 0; i < REDCO_OUTPUTS_MAX; i++) { out[i] = REDCO_NO_VALUE; }
     /* Simplification must not see through the inputs: their own operators are not part of this one. */
     g->label.opaque = true;
-    redcoi_operators[v->op->kind].decompose(g, &v->op->attributes, v->in, v->op->input_count, out);
+    redcoi_gradient_rules[v->op->kind].decompose(g, &v->op->attributes, v->in, v->op->input_count, out);
     g->label.opaque = false;
     if (redcoi_graph_failed(g)) { return; }
     for (uint32_t i = 0; i < v->op->output_count; i++) {
@@ -117,7 +117,7 @@ static void differentiate_op(const sweep *s, const redco_op *op)
     g->label.order = op->order + 1;
     g->label.origin = op->id;
     g->label.toward = REDCO_NO_VALUE;
-    const redcoi_operator *row = &redcoi_operators[op->kind];
+    const redcoi_gradient_rule *row = &redcoi_gradient_rules[op->kind];
     if (row->vjp == NULL || !row->vjp(&v)) { through_decomposition(&v); }
     g->label.toward = REDCO_NO_VALUE;
     for (uint32_t i = 0; i < op->input_count; i++) {

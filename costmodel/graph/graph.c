@@ -232,35 +232,6 @@ static redco_op *append_op(redco_graph *graph, const redco_op *made, const redco
     return op;
 }
 
-/* " (NAME)" of the i-th input, or of the operator that made it, for whoever looks for it in a source. */
-static const char *input_name(const redcoi_signature *s, uint32_t i, char text[64])
-{
-    text[0] = 0;
-    if (s->graph == NULL) { return text; }
-    const char *const name = redco_value_name(s->graph, s->inputs[i]);
-    (void)snprintf(text, 64, " (%.60s)",
-                   name != NULL ? name : redco_op_kind_name(redco_value_op(s->graph, s->inputs[i])->kind));
-    return text;
-}
-
-redco_status redcoi_mismatch(redcoi_signature *signature, const char *what, ...)
-{
-    char text[300], inputs[420], type[REDCO_TYPE_TEXT_BYTES], name[64];
-    size_t used = 0;
-    va_list args;
-    va_start(args, what);
-    (void)vsnprintf(text, sizeof text, what, args);
-    va_end(args);
-    inputs[0] = 0;
-    for (uint32_t i = 0; i < signature->input_count && used < sizeof inputs; i++) {
-        const char *between = i == 0 ? " of " : i + 1 == signature->input_count ? " and " : ", ";
-        used += (size_t)snprintf(inputs + used, sizeof inputs - used, "%s%s%s", between,
-                                 redco_type_text(&signature->in[i], type), input_name(signature, i, name));
-    }
-    return redco_fail(signature->err, REDCO_EVALUE, signature->place, "%s%s: %s", redco_op_kind_name(signature->kind),
-                      inputs, text);
-}
-
 /** No dimension is larger: sums with an offset cannot overflow. */
 #define OFFSET_MAX (INT64_C(1) << 48)
 
@@ -289,7 +260,7 @@ static redco_status infer(redco_graph *graph, redcoi_signature *s)
     if (s->attributes->offset > OFFSET_MAX || s->attributes->offset < -OFFSET_MAX) {
         return redcoi_mismatch(s, "offset %lld", (long long)s->attributes->offset);
     }
-    redco_status st = row->infer(s);
+    redco_status st = redcoi_infer_rules[s->kind](s);
     const uint32_t outputs = output_count(s->kind, s->attributes);
     for (uint32_t i = 0; i < outputs && st == REDCO_OK; i++) {
         st = redco_type_check(&s->out[i], s->place, &graph->error);
@@ -475,29 +446,4 @@ const char *redco_op_name(const redco_graph *graph, const redco_op *op, char *bu
     (void)graph;
     (void)snprintf(buffer, size, "%s%s%s%s%s", pass, op->layer, op->layer[0] != 0 ? "/" : "", what, side);
     return buffer;
-}
-
-const char *redco_op_kind_name(redco_op_kind kind)
-{
-    return (unsigned)kind < REDCO_OP_COUNT ? redcoi_operators[kind].name : "?";
-}
-
-redco_op_class redco_op_kind_class(redco_op_kind kind)
-{
-    return redcoi_operators[kind].class;
-}
-
-uint32_t redco_op_kind_outputs(redco_op_kind kind)
-{
-    return redcoi_operators[kind].outputs;
-}
-
-bool redco_op_is_view(redco_op_kind kind)
-{
-    return kind == REDCO_OP_RESHAPE || kind == REDCO_OP_STOP_GRADIENT;
-}
-
-bool redco_op_is_fused(redco_op_kind kind)
-{
-    return redcoi_operators[kind].decompose != NULL;
 }

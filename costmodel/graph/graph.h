@@ -28,7 +28,7 @@ enum { REDCO_LAYER_NONE, REDCO_LAYER_STEP };
 
 enum { REDCO_INPUTS_MAX = 64, REDCO_OUTPUTS_MAX = 4 };
 
-/** The kinds; what each one computes and its attributes: operators.c, build.h. */
+/** The kinds; what each one computes and its attributes: operators.h, build_calls.h. */
 typedef enum redco_op_kind {
     REDCO_OP_INPUT, /**< sources */
     REDCO_OP_CONSTANT,

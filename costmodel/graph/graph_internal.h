@@ -69,17 +69,21 @@ typedef bool (*redcoi_vjp_rule)(redcoi_vjp *vjp);
 typedef void (*redcoi_decompose_rule)(redco_graph *graph, const redco_attributes *attributes, const redco_value *in,
                                       uint32_t input_count, redco_value *out);
 
-/** A row per kind: the one place that lists what an operator is. */
+/** A row of operators.h. */
 typedef struct redcoi_operator {
     const char *name;
     redco_op_class class;
     uint32_t inputs_min, inputs_max, outputs;
-    redcoi_infer_rule infer;
+} redcoi_operator;
+extern const redcoi_operator redcoi_operators[REDCO_OP_COUNT];
+
+extern const redcoi_infer_rule redcoi_infer_rules[REDCO_OP_COUNT];
+
+typedef struct redcoi_gradient_rule {
     redcoi_vjp_rule vjp;             /**< NULL: no gradient passes, or only by decomposition */
     redcoi_decompose_rule decompose; /**< NULL: a basic operator */
-} redcoi_operator;
-
-extern const redcoi_operator redcoi_operators[REDCO_OP_COUNT];
+} redcoi_gradient_rule;
+extern const redcoi_gradient_rule redcoi_gradient_rules[REDCO_OP_COUNT];
 
 /** "bf16[2,3] and bf16[4]: what" as the graph's error. */
 __attribute__((format(printf, 2, 3))) redco_status redcoi_mismatch(redcoi_signature *signature, const char *what, ...);

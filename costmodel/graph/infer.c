@@ -1,7 +1,37 @@
 /* Types of the results of basic operators, and what their inputs must be. */
 #include "costmodel/graph/infer.h"
 
-#include <string.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* " (NAME)" of the i-th input, or of the operator that made it, for whoever looks for it in a source. */
+static const char *input_name(const redcoi_signature *s, uint32_t i, char text[64])
+{
+    text[0] = 0;
+    if (s->graph == NULL) { return text; }
+    const redcoi_value_entry *const input = s->graph->values[s->inputs[i]];
+    (void)snprintf(text, 64, " (%.60s)",
+                   input->name != NULL ? input->name : redco_op_kind_name(s->graph->ops[input->op]->kind));
+    return text;
+}
+
+redco_status redcoi_mismatch(redcoi_signature *signature, const char *what, ...)
+{
+    char text[300], inputs[420], type[REDCO_TYPE_TEXT_BYTES], name[64];
+    size_t used = 0;
+    va_list args;
+    va_start(args, what);
+    (void)vsnprintf(text, sizeof text, what, args);
+    va_end(args);
+    inputs[0] = 0;
+    for (uint32_t i = 0; i < signature->input_count && used < sizeof inputs; i++) {
+        const char *between = i == 0 ? " of " : i + 1 == signature->input_count ? " and " : ", ";
+        used += (size_t)snprintf(inputs + used, sizeof inputs - used, "%s%s%s", between,
+                                 redco_type_text(&signature->in[i], type), input_name(signature, i, name));
+    }
+    return redco_fail(signature->err, REDCO_EVALUE, signature->place, "%s%s: %s", redco_op_kind_name(signature->kind),
+                      inputs, text);
+}
 
 static redco_tensor_type wanted_type(const redcoi_signature *s)
 {

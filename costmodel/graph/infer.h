@@ -1,4 +1,4 @@
-/** @file infer.h  The rules of type inference, one per family of operators; used by the table in operators.c. */
+/** @file infer.h  The rules of type inference, one per family of operators; rows of operators.h. */
 #ifndef REDCO_GRAPH_INFER_H
 #define REDCO_GRAPH_INFER_H
 

@@ -1,93 +1,26 @@
-/* The one list of operators. */
-#include "costmodel/graph/decompose.h"
-#include "costmodel/graph/infer.h"
-#include "costmodel/graph/pointwise_program.h"
-#include "costmodel/graph/vjp.h"
+/* The kinds of operators: names, classes, counts of inputs and outputs. */
+#include "costmodel/graph/operators.h"
 
-/* clang-format off */
-#define UNARY(name, infer, vjp) {name, REDCO_CLASS_ELEMENTWISE, 1, 1, 1, infer, vjp, NULL}
-#define BINARY(name, infer, vjp) {name, REDCO_CLASS_ELEMENTWISE, 2, 2, 1, infer, vjp, NULL}
-#define MOVE(name, inputs, infer, vjp) {name, REDCO_CLASS_MOVE, 1, inputs, 1, infer, vjp, NULL}
-#define REDUCTION(name, vjp) {name, REDCO_CLASS_REDUCTION, 1, 1, 1, redcoi_infer_reduce, vjp, NULL}
+#define SHAPE(kind, name, class, inputs_min, inputs_max, outputs, infer, vjp, decompose)                               \
+    [REDCO_OP_##kind] = {name, REDCO_CLASS_##class, inputs_min, inputs_max, outputs},
+const redcoi_operator redcoi_operators[REDCO_OP_COUNT] = {REDCOI_OPERATORS(SHAPE)};
 
-const redcoi_operator redcoi_operators[REDCO_OP_COUNT] = {
-    [REDCO_OP_INPUT] = {"input", REDCO_CLASS_SOURCE, 0, 0, 1, redcoi_infer_source, NULL, NULL},
-    [REDCO_OP_CONSTANT] = {"constant", REDCO_CLASS_SOURCE, 0, 0, 1, redcoi_infer_source, NULL, NULL},
-    [REDCO_OP_IOTA] = {"iota", REDCO_CLASS_SOURCE, 0, 0, 1, redcoi_infer_iota, NULL, NULL},
-    [REDCO_OP_UNIFORM] = {"uniform", REDCO_CLASS_SOURCE, 1, 1, 1, redcoi_infer_random, NULL, NULL},
-    [REDCO_OP_NORMAL] = {"normal", REDCO_CLASS_SOURCE, 1, 1, 1, redcoi_infer_random, NULL, NULL},
-    [REDCO_OP_NEG] = UNARY("neg", redcoi_infer_float, redcoi_vjp_neg),
-    [REDCO_OP_EXP] = UNARY("exp", redcoi_infer_float, redcoi_vjp_exp),
-    [REDCO_OP_LOG] = UNARY("log", redcoi_infer_float, redcoi_vjp_log),
-    [REDCO_OP_SQRT] = UNARY("sqrt", redcoi_infer_float, redcoi_vjp_sqrt),
-    [REDCO_OP_RSQRT] = UNARY("rsqrt", redcoi_infer_float, redcoi_vjp_rsqrt),
-    [REDCO_OP_POW] = UNARY("pow", redcoi_infer_float, redcoi_vjp_pow),
-    [REDCO_OP_TANH] = UNARY("tanh", redcoi_infer_float, redcoi_vjp_tanh),
-    [REDCO_OP_ERF] = UNARY("erf", redcoi_infer_float, redcoi_vjp_erf),
-    [REDCO_OP_SIN] = UNARY("sin", redcoi_infer_float, redcoi_vjp_sin),
-    [REDCO_OP_COS] = UNARY("cos", redcoi_infer_float, redcoi_vjp_cos),
-    [REDCO_OP_SIGMOID] = UNARY("sigmoid", redcoi_infer_float, redcoi_vjp_sigmoid),
-    [REDCO_OP_RELU] = UNARY("relu", redcoi_infer_float, redcoi_vjp_relu),
-    [REDCO_OP_SILU] = {"silu", REDCO_CLASS_ELEMENTWISE, 1, 1, 1, redcoi_infer_float, redcoi_vjp_gated, redcoi_decompose_silu},
-    [REDCO_OP_GELU] = {"gelu", REDCO_CLASS_ELEMENTWISE, 1, 1, 1, redcoi_infer_float, redcoi_vjp_gated, redcoi_decompose_gelu},
-    [REDCO_OP_GELU_TANH] = {"gelu_tanh", REDCO_CLASS_ELEMENTWISE, 1, 1, 1, redcoi_infer_float, redcoi_vjp_gated, redcoi_decompose_gelu_tanh},
-    [REDCO_OP_NOT] = UNARY("not", redcoi_infer_not, NULL),
-    [REDCO_OP_CAST] = UNARY("cast", redcoi_infer_cast, redcoi_vjp_cast),
-    [REDCO_OP_STOP_GRADIENT] = UNARY("stop_gradient", redcoi_infer_same, NULL),
-    [REDCO_OP_SILU_GRAD] = {"silu_grad", REDCO_CLASS_ELEMENTWISE, 2, 2, 1, redcoi_infer_float_arithmetic, NULL, redcoi_decompose_silu_grad},
-    [REDCO_OP_GELU_GRAD] = {"gelu_grad", REDCO_CLASS_ELEMENTWISE, 2, 2, 1, redcoi_infer_float_arithmetic, NULL, redcoi_decompose_gelu_grad},
-    [REDCO_OP_GELU_TANH_GRAD] = {"gelu_tanh_grad", REDCO_CLASS_ELEMENTWISE, 2, 2, 1, redcoi_infer_float_arithmetic, NULL, redcoi_decompose_gelu_tanh_grad},
-    [REDCO_OP_ADD] = BINARY("add", redcoi_infer_arithmetic, redcoi_vjp_add),
-    [REDCO_OP_SUB] = BINARY("sub", redcoi_infer_arithmetic, redcoi_vjp_sub),
-    [REDCO_OP_MUL] = BINARY("mul", redcoi_infer_arithmetic, redcoi_vjp_mul),
-    [REDCO_OP_DIV] = BINARY("div", redcoi_infer_arithmetic, redcoi_vjp_div),
-    [REDCO_OP_MAX] = BINARY("max", redcoi_infer_arithmetic, redcoi_vjp_extreme),
-    [REDCO_OP_MIN] = BINARY("min", redcoi_infer_arithmetic, redcoi_vjp_extreme),
-    [REDCO_OP_EQ] = BINARY("equal", redcoi_infer_compare, NULL),
-    [REDCO_OP_LT] = BINARY("less", redcoi_infer_compare, NULL),
-    [REDCO_OP_LE] = BINARY("less_equal", redcoi_infer_compare, NULL),
-    [REDCO_OP_AND] = BINARY("and", redcoi_infer_logic, NULL),
-    [REDCO_OP_OR] = BINARY("or", redcoi_infer_logic, NULL),
-    [REDCO_OP_SELECT] = {"select", REDCO_CLASS_ELEMENTWISE, 3, 3, 1, redcoi_infer_select, redcoi_vjp_select, NULL},
-    [REDCO_OP_REDUCE_SUM] = REDUCTION("sum", redcoi_vjp_sum),
-    [REDCO_OP_REDUCE_MAX] = REDUCTION("reduce_max", redcoi_vjp_reduce_extreme),
-    [REDCO_OP_REDUCE_MIN] = REDUCTION("reduce_min", redcoi_vjp_reduce_extreme),
-    [REDCO_OP_RESHAPE] = MOVE("reshape", 1, redcoi_infer_reshape, redcoi_vjp_reshape),
-    [REDCO_OP_TRANSPOSE] = MOVE("transpose", 1, redcoi_infer_transpose, redcoi_vjp_transpose),
-    [REDCO_OP_BROADCAST] = MOVE("broadcast", 1, redcoi_infer_broadcast, redcoi_vjp_broadcast),
-    [REDCO_OP_SLICE] = MOVE("slice", 1, redcoi_infer_slice, redcoi_vjp_slice),
-    [REDCO_OP_PAD] = MOVE("pad", 1, redcoi_infer_pad, redcoi_vjp_pad),
-    [REDCO_OP_CONCAT] = MOVE("concat", REDCO_INPUTS_MAX, redcoi_infer_concat, redcoi_vjp_concat),
-    [REDCO_OP_GATHER] = {"gather", REDCO_CLASS_INDEX, 2, 2, 1, redcoi_infer_gather, redcoi_vjp_gather, NULL},
-    [REDCO_OP_SCATTER_ADD] = {"scatter_add", REDCO_CLASS_INDEX, 2, 2, 1, redcoi_infer_scatter, redcoi_vjp_scatter, NULL},
-    [REDCO_OP_PICK] = {"pick", REDCO_CLASS_INDEX, 2, 2, 1, redcoi_infer_pick, redcoi_vjp_pick, NULL},
-    [REDCO_OP_UNPICK] = {"unpick", REDCO_CLASS_INDEX, 2, 2, 1, redcoi_infer_unpick, redcoi_vjp_unpick, NULL},
-    [REDCO_OP_MATMUL] = {"matmul", REDCO_CLASS_MATMUL, 2, 2, 1, redcoi_infer_matmul, redcoi_vjp_matmul, NULL},
-    [REDCO_OP_MATMUL_ADD] = {"matmul_add", REDCO_CLASS_MATMUL, 3, 4, 1, redcoi_infer_matmul_add, NULL, redcoi_decompose_matmul_add},
-    [REDCO_OP_MATMUL_BIAS] = {"matmul_bias", REDCO_CLASS_MATMUL, 3, 3, 1, redcoi_infer_matmul_bias, NULL, redcoi_decompose_matmul_bias},
-    [REDCO_OP_MATMUL_GELU] = {"matmul_gelu", REDCO_CLASS_MATMUL, 2, 3, 2, redcoi_infer_matmul_gelu, NULL, redcoi_decompose_matmul_gelu},
-    [REDCO_OP_MATMUL_GELU_GRAD] = {"matmul_gelu_grad", REDCO_CLASS_MATMUL, 3, 3, 1, redcoi_infer_matmul_gelu_grad, NULL, redcoi_decompose_matmul_gelu_grad},
-    [REDCO_OP_MATMUL_BIAS_GRAD] = {"matmul_bias_grad", REDCO_CLASS_MATMUL, 2, 2, 2, redcoi_infer_matmul_bias_grad, NULL, redcoi_decompose_matmul_bias_grad},
-    [REDCO_OP_SOFTMAX] = {"softmax", REDCO_CLASS_ROWS, 1, 1, 1, redcoi_infer_rows, redcoi_vjp_softmax, redcoi_decompose_softmax},
-    [REDCO_OP_SOFTMAX_GRAD] = {"softmax_grad", REDCO_CLASS_ROWS, 2, 2, 1, redcoi_infer_rows, NULL, redcoi_decompose_softmax_grad},
-    [REDCO_OP_LOG_SOFTMAX] = {"log_softmax", REDCO_CLASS_ROWS, 1, 1, 1, redcoi_infer_rows, redcoi_vjp_softmax, redcoi_decompose_log_softmax},
-    [REDCO_OP_LOG_SOFTMAX_GRAD] = {"log_softmax_grad", REDCO_CLASS_ROWS, 2, 2, 1, redcoi_infer_rows, NULL, redcoi_decompose_log_softmax_grad},
-    [REDCO_OP_RMS_NORM] = {"rms_norm", REDCO_CLASS_ROWS, 2, 2, 2, redcoi_infer_norm, redcoi_vjp_rms_norm, redcoi_decompose_rms_norm},
-    [REDCO_OP_RMS_NORM_GRAD] = {"rms_norm_grad", REDCO_CLASS_ROWS, 4, 4, 2, redcoi_infer_norm_grad, NULL, redcoi_decompose_rms_norm_grad},
-    [REDCO_OP_LAYER_NORM] = {"layer_norm", REDCO_CLASS_ROWS, 3, 3, 3, redcoi_infer_norm, redcoi_vjp_layer_norm, redcoi_decompose_layer_norm},
-    [REDCO_OP_LAYER_NORM_GRAD] = {"layer_norm_grad", REDCO_CLASS_ROWS, 5, 5, 3, redcoi_infer_norm_grad, NULL, redcoi_decompose_layer_norm_grad},
-    [REDCO_OP_ROTARY] = {"rotary", REDCO_CLASS_ATTENTION, 3, 3, 1, redcoi_infer_rotary, redcoi_vjp_rotary, redcoi_decompose_rotary},
-    [REDCO_OP_ATTENTION] = {"attention", REDCO_CLASS_ATTENTION, 3, 4, 2, redcoi_infer_attention, redcoi_vjp_attention, redcoi_decompose_attention},
-    [REDCO_OP_ATTENTION_GRAD] = {"attention_grad", REDCO_CLASS_ATTENTION, 6, 7, 3, redcoi_infer_attention_grad, NULL, redcoi_decompose_attention_grad},
-    [REDCO_OP_ATTENTION_BIAS_GRAD] = {"attention_bias_grad", REDCO_CLASS_ATTENTION, 7, 7, 1, redcoi_infer_attention_bias_grad, NULL, redcoi_decompose_attention_bias_grad},
-    [REDCO_OP_CROSS_ENTROPY] = {"cross_entropy", REDCO_CLASS_ROWS, 2, 2, 2, redcoi_infer_cross_entropy, redcoi_vjp_cross_entropy, redcoi_decompose_cross_entropy},
-    [REDCO_OP_CROSS_ENTROPY_GRAD] = {"cross_entropy_grad", REDCO_CLASS_ROWS, 4, 4, 1, redcoi_infer_cross_entropy_grad, NULL, redcoi_decompose_cross_entropy_grad},
-    [REDCO_OP_SUM_SQUARES] = {"sum_squares", REDCO_CLASS_REDUCTION, 1, 1, 1, redcoi_infer_sum_squares, NULL, redcoi_decompose_sum_squares},
-    [REDCO_OP_ADAMW] = {"adamw", REDCO_CLASS_ELEMENTWISE, 5, 5, 3, redcoi_infer_adamw, NULL, redcoi_decompose_adamw},
-    [REDCO_OP_ADAMW_ROUNDED] = {"adamw_rounded", REDCO_CLASS_ELEMENTWISE, 5, 5, 4, redcoi_infer_adamw, NULL, redcoi_decompose_adamw},
-    [REDCO_OP_POINTWISE] = {"pointwise", REDCO_CLASS_ELEMENTWISE, 1, REDCO_POINTWISE_INPUTS_MAX, REDCO_POINTWISE_OUTPUTS_MAX, redcoi_infer_pointwise, NULL, redcoi_decompose_pointwise},
-    [REDCO_OP_ALL_REDUCE] = {"all_reduce", REDCO_CLASS_COLLECTIVE, 1, 1, 1, redcoi_infer_collective, NULL, NULL},
-    [REDCO_OP_ALL_GATHER] = {"all_gather", REDCO_CLASS_COLLECTIVE, 1, 1, 1, redcoi_infer_collective, NULL, NULL},
-    [REDCO_OP_REDUCE_SCATTER] = {"reduce_scatter", REDCO_CLASS_COLLECTIVE, 1, 1, 1, redcoi_infer_collective, NULL, NULL},
-};
-/* clang-format on */
+const char *redco_op_kind_name(redco_op_kind kind)
+{
+    return (unsigned)kind < REDCO_OP_COUNT ? redcoi_operators[kind].name : "?";
+}
+
+redco_op_class redco_op_kind_class(redco_op_kind kind)
+{
+    return redcoi_operators[kind].class;
+}
+
+uint32_t redco_op_kind_outputs(redco_op_kind kind)
+{
+    return redcoi_operators[kind].outputs;
+}
+
+bool redco_op_is_view(redco_op_kind kind)
+{
+    return kind == REDCO_OP_RESHAPE || kind == REDCO_OP_STOP_GRADIENT;
+}

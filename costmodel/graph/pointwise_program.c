@@ -1,10 +1,7 @@
 #include "costmodel/graph/pointwise_program.h"
 
-#include "costmodel/graph/build_calls.h"
-#include "costmodel/graph/decompose.h"
-#include "costmodel/graph/infer.h"
+#include "costmodel/graph/graph_internal.h"
 
-#include <assert.h>
 #include <string.h>
 
 bool redco_pointwise_has(redco_op_kind kind)
@@ -92,8 +89,7 @@ bool redco_pointwise_unpack(const redco_attributes *attributes, uint32_t input_c
     return true;
 }
 
-/** One element, of a rank. */
-static redco_tensor_type constant_type(redco_dtype dtype, uint32_t rank)
+redco_tensor_type redco_pointwise_constant_type(redco_dtype dtype, uint32_t rank)
 {
     redco_tensor_type type = redco_type(dtype, 0, NULL);
     type.rank = rank;
@@ -101,98 +97,13 @@ static redco_tensor_type constant_type(redco_dtype dtype, uint32_t rank)
     return type;
 }
 
-static redco_attributes step_attributes(const redco_pointwise *p, const redco_pointwise_step *step)
+redco_attributes redco_pointwise_attributes(const redco_pointwise *p, const redco_pointwise_step *step)
 {
     redco_attributes attributes;
     memset(&attributes, 0, sizeof attributes);
     if (step->kind == REDCO_OP_CAST) { attributes.dtype = step->in[1]; }
     if (step->kind == REDCO_OP_POW) { attributes.scalar = p->constants[step->in[1]]; }
     return attributes;
-}
-
-static redco_status step_type(const redco_pointwise *p, uint32_t at, const char *place, redco_tensor_type *types,
-                              redco_error *err)
-{
-    const redco_pointwise_step *const step = &p->steps[at];
-    const redco_op_kind kind = (redco_op_kind)step->kind;
-    redco_tensor_type in[3];
-    if (kind == REDCO_OP_CONSTANT) {
-        types[p->input_count + at] = constant_type((redco_dtype)step->in[1], types[0].rank);
-        return REDCO_OK;
-    }
-    const redco_attributes attributes = step_attributes(p, step);
-    redcoi_signature s = {.kind = kind,
-                          .input_count = redco_pointwise_arity(kind),
-                          .in = in,
-                          .attributes = &attributes,
-                          .err = err,
-                          .place = place};
-    for (uint32_t k = 0; k < s.input_count; k++) { in[k] = types[step->in[k]]; }
-    const redco_status st = redcoi_operators[kind].infer(&s);
-    types[p->input_count + at] = s.out[0];
-    return st;
-}
-
-redco_status redco_pointwise_types(const redco_pointwise *program, const redco_tensor_type *inputs, const char *place,
-                                   redco_tensor_type types_out[REDCO_POINTWISE_OPERANDS_MAX], redco_error *err)
-{
-    const redco_pointwise *const p = program;
-    redco_status st = REDCO_OK;
-    assert(p->input_count > 0);
-    for (uint32_t i = 0; i < p->input_count; i++) { types_out[i] = inputs[i]; }
-    for (uint32_t i = 0; i < p->step_count && st == REDCO_OK; i++) { st = step_type(p, i, place, types_out, err); }
-    if (st != REDCO_OK) { return st; }
-    const redco_tensor_type *const result = &types_out[p->outputs[0]];
-    for (uint32_t i = 1; i < p->output_count; i++) {
-        if (!redco_type_same_dims(result, &types_out[p->outputs[i]])) {
-            return redco_fail(err, REDCO_EVALUE, place, "pointwise: results 0 and %u differ in dimensions", i);
-        }
-    }
-    for (uint32_t i = 0; i < p->input_count + p->step_count; i++) {
-        bool fits = types_out[i].rank == result->rank;
-        for (uint32_t d = 0; d < result->rank && fits; d++) {
-            fits = types_out[i].dim[d] == result->dim[d] || types_out[i].dim[d] == 1;
-        }
-        if (!fits) {
-            return redco_fail(err, REDCO_EVALUE, place, "pointwise: operand %u is larger than the results", i);
-        }
-    }
-    return REDCO_OK;
-}
-
-redco_status redcoi_infer_pointwise(redcoi_signature *s)
-{
-    redco_pointwise program;
-    redco_tensor_type types[REDCO_POINTWISE_OPERANDS_MAX];
-    if (!redco_pointwise_unpack(s->attributes, s->input_count, &program)) {
-        return redcoi_mismatch(s, "the attributes are no program");
-    }
-    const redco_status st = redco_pointwise_types(&program, s->in, s->place, types, s->err);
-    for (uint32_t i = 0; i < program.output_count && st == REDCO_OK; i++) { s->out[i] = types[program.outputs[i]]; }
-    return st;
-}
-
-REDCOI_DECOMPOSE(pointwise)
-{
-    redco_pointwise p;
-    redco_value values[REDCO_POINTWISE_OPERANDS_MAX], operands[3];
-    if (redcoi_graph_failed(graph) || !redco_pointwise_unpack(attributes, input_count, &p)) { return; }
-    memcpy(values, in, input_count * sizeof *values);
-    for (uint32_t i = 0; i < p.step_count && !redcoi_graph_failed(graph); i++) {
-        const redco_pointwise_step *const step = &p.steps[i];
-        const redco_op_kind kind = (redco_op_kind)step->kind;
-        if (kind == REDCO_OP_CONSTANT) {
-            const redco_tensor_type type =
-                constant_type((redco_dtype)step->in[1], redco_value_type(graph, in[0])->rank);
-            values[input_count + i] = redco_constant(graph, &type, p.constants[step->in[0]]);
-            continue;
-        }
-        const redco_attributes attributes_of = step_attributes(&p, step);
-        const uint32_t arity = redco_pointwise_arity(kind);
-        for (uint32_t k = 0; k < arity; k++) { operands[k] = values[step->in[k]]; }
-        redco_graph_apply(graph, kind, operands, arity, &attributes_of, &values[input_count + i]);
-    }
-    for (uint32_t i = 0; i < p.output_count && !redcoi_graph_failed(graph); i++) { out[i] = values[p.outputs[i]]; }
 }
 
 /** By operand: the step that reads it last; the end of the program for results. */

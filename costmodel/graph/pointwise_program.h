@@ -52,6 +52,11 @@ void redco_pointwise_pack(const redco_pointwise *program, redco_attributes *attr
 /** @return false if it is no program of so many inputs: a kind that cannot stand in one, an operand that comes later */
 bool redco_pointwise_unpack(const redco_attributes *attributes, uint32_t input_count, redco_pointwise *program_out);
 
+/** The attributes of a step's operator. */
+redco_attributes redco_pointwise_attributes(const redco_pointwise *program, const redco_pointwise_step *step);
+/** The type of a constant: one element, of a rank. */
+redco_tensor_type redco_pointwise_constant_type(redco_dtype dtype, uint32_t rank);
+
 /** Types of all operands, inputs first.
  *  @param place  of an error
  *  @return REDCO_EVALUE if a step does not take its operands, or results have not all the same dimensions */

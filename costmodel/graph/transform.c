@@ -38,7 +38,7 @@ static void copy_op(redco_graph *to, const redco_graph *from, const redco_op *op
     }
     for (uint32_t i = 0; i < REDCO_OUTPUTS_MAX; i++) { outputs[i] = REDCO_NO_VALUE; }
     if (decompose) {
-        redcoi_operators[op->kind].decompose(to, &op->attributes, inputs, op->input_count, outputs);
+        redcoi_gradient_rules[op->kind].decompose(to, &op->attributes, inputs, op->input_count, outputs);
     } else {
         redco_graph_apply(to, op->kind, inputs, op->input_count, &op->attributes, outputs);
     }

@@ -1,4 +1,4 @@
-/** @file vjp.h  Gradient rules, used by the table in operators.c. Each writes vjp->gradient[i] for every needed input
+/** @file vjp.h  Gradient rules, rows of operators.h. Each writes vjp->gradient[i] for every needed input
  * i; an input's gradient has its type. What a rule returns false for is differentiated through its decomposition. */
 #ifndef REDCO_GRAPH_VJP_H
 #define REDCO_GRAPH_VJP_H

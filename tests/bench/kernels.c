@@ -164,7 +164,7 @@ static redco_status run_row(redco_backend *b, redco_device_stream *q, const row 
     double read = 0, written = 0, seconds = 0;
     memset(inputs, 0, sizeof inputs);
     memset(outputs, 0, sizeof outputs);
-    redco_status st = redcoi_operators[r->kind].infer(&s);
+    redco_status st = redcoi_infer_rules[r->kind](&s);
     for (uint32_t i = 0; i < r->input_count && st == REDCO_OK; i++) {
         inputs[i].type = r->in[i];
         st = allocate(b, q, &inputs[i], &read, err);

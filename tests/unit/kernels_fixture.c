@@ -95,7 +95,7 @@ static void lay_out(const kernel_case *c, const redco_backend *backend, layout *
     uint64_t at = ZONE_BYTES;
     memset(l, 0, sizeof *l);
     s.err = &err;
-    if (redcoi_operators[c->kind].infer(&s) != REDCO_OK) { fail_msg("%s: %s", redco_op_kind_name(c->kind), err.text); }
+    if (redcoi_infer_rules[c->kind](&s) != REDCO_OK) { fail_msg("%s: %s", redco_op_kind_name(c->kind), err.text); }
     l->output_count = redco_op_kind_outputs(c->kind);
     for (uint32_t i = 0; i < c->input_count; i++) { l->in_at[i] = put(&at, redco_type_bytes(&c->in[i]), c->shifted); }
     for (uint32_t i = 0; i < l->output_count; i++) {
