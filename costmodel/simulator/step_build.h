@@ -171,14 +171,14 @@ void redcoi_wait(redcoi_unit *unit, uint32_t op); /**< the next computation wait
 /** The host launches collectives, which takes @p seconds before scaling. */
 void redcoi_launch(redcoi_builder *b, redcoi_unit *unit, uint32_t label, redco_step_pass pass, uint32_t layer,
                    uint32_t micro_batch, double seconds);
+/** @return whether no later micro-batch goes through its model chunks. */
+bool redcoi_is_last(const redcoi_builder *b, uint32_t micro_batch);
 
 /** Layers [first, last) of one micro-batch. */
 void redcoi_forward(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32_t last, uint32_t micro_batch);
 /** @param kind  all of backward, or one of its halves */
 void redcoi_backward(redcoi_builder *b, redcoi_unit *unit, redco_turn_kind kind, uint32_t first, uint32_t last,
                      uint32_t micro_batch);
-/** @return whether no later micro-batch goes through its model chunks. */
-bool redcoi_is_last(const redcoi_builder *b, uint32_t micro_batch);
 
 /** Updated parameters of all layers of a unit, at the beginning of a step. */
 void redcoi_sync_parameters(redcoi_builder *b, redcoi_unit *unit);

@@ -35,12 +35,6 @@ static uint32_t send(redcoi_builder *b, redcoi_unit *unit, redco_step_pass pass,
     return redcoi_behind_waits(b, unit, op);
 }
 
-bool redcoi_is_last(const redcoi_builder *b, uint32_t micro_batch)
-{
-    return micro_batch == redco_pipeline_last_batch(&b->schedule, 0) ||
-           micro_batch == redco_pipeline_last_batch(&b->schedule, b->chunks - 1);
-}
-
 static void pass(redcoi_builder *b, redcoi_unit *unit, const redco_turn *turn)
 {
     const redcoi_span span = b->spans[turn->chunk * b->parallelism->pp + unit->rank];
