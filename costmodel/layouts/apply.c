@@ -3,66 +3,6 @@
 
 #include <string.h>
 
-redco_attributes redcoi_no_attributes(void)
-{
-    redco_attributes attributes;
-    memset(&attributes, 0, sizeof attributes);
-    return attributes;
-}
-
-void redcoi_insert_all(redcoi_builder *b, const redco_op *like, redco_op_kind kind, const redco_attributes *attributes,
-                       const redco_value *inputs, uint32_t count, redco_value *outputs_out)
-{
-    redco_op op = *like;
-    op.kind = kind;
-    op.input_count = count;
-    op.attributes = attributes == NULL ? redcoi_no_attributes() : *attributes;
-    op.origin = like->origin == REDCO_NO_OP ? REDCO_NO_OP : b->op_of[like->origin];
-    if (kind != like->kind) {
-        op.toward = REDCO_NO_VALUE;
-    } /* both sides of a product read what one of them asked for */
-    redco_graph_insert(b->local, &op, inputs, outputs_out);
-}
-
-redco_value redcoi_insert(redcoi_builder *b, const redco_op *like, redco_op_kind kind,
-                          const redco_attributes *attributes, const redco_value *inputs, uint32_t count)
-{
-    redco_value out[REDCO_OUTPUTS_MAX];
-    redcoi_insert_all(b, like, kind, attributes, inputs, count, out);
-    return out[0];
-}
-
-static redco_attributes sized(const redco_tensor_type *type)
-{
-    redco_attributes a = redcoi_no_attributes();
-    a.rank = type->rank;
-    memcpy(a.size, type->dim, sizeof a.size);
-    return a;
-}
-
-redco_value redcoi_reshape(redcoi_builder *b, const redco_op *like, redco_value value, const redco_tensor_type *type)
-{
-    const redco_attributes a = sized(type);
-    return redcoi_insert(b, like, REDCO_OP_RESHAPE, &a, &value, 1);
-}
-
-static void mark(const redcoi_builder *b, redco_attributes *attributes)
-{
-    attributes->group = b->options->group.id;
-    attributes->ranks = b->ranks;
-}
-
-redco_value redcoi_own_slice(redcoi_builder *b, const redco_op *like, redco_value value, uint32_t dim, uint64_t begin,
-                             uint64_t size)
-{
-    if (value == REDCO_NO_VALUE) { return value; }
-    redco_attributes a = sized(redco_value_type(b->local, value));
-    a.begin[dim] = begin;
-    a.size[dim] = size;
-    mark(b, &a);
-    return redcoi_insert(b, like, REDCO_OP_SLICE, &a, &value, 1);
-}
-
 static bool is_split(redco_tp_layout layout)
 {
     return layout.kind == REDCO_TP_SPLIT;
@@ -109,7 +49,7 @@ static void apply_rows(redcoi_builder *b, const redco_op *op, const redcoi_choic
     skip_others(&a, redco_value_type(b->global, table)->dim[layout.dim]);
     a.offset += (int64_t)(b->rank * rows);
     if (!reads) { a.size[0] = rows; }
-    mark(b, &a);
+    redcoi_mark_group(b, &a);
     redcoi_insert_all(b, op, op->kind, &a, in, op->input_count, out);
 }
 
@@ -117,7 +57,7 @@ static redco_value scalar_like(redcoi_builder *b, const redco_op *op, redco_valu
 {
     redco_tensor_type type = *redco_value_type(b->local, like);
     for (uint32_t d = 0; d < type.rank; d++) { type.dim[d] = 1; }
-    redco_attributes a = sized(&type);
+    redco_attributes a = redcoi_sized(&type);
     a.dtype = (uint32_t)type.dtype;
     a.scalar = number;
     return redcoi_insert(b, op, REDCO_OP_CONSTANT, &a, NULL, 0);
@@ -150,7 +90,7 @@ static void apply_vocabulary(redcoi_builder *b, const redco_op *op, const redcoi
     const uint64_t words = type->dim[type->rank - 1];
     skip_others(&a, words);
     a.offset += (int64_t)(b->rank * (words / b->ranks));
-    mark(b, &a);
+    redcoi_mark_group(b, &a);
     (void)c;
     redcoi_insert_all(b, op, REDCO_OP_CROSS_ENTROPY, &a, in, 2, local);
     if (local[1] == REDCO_NO_VALUE) { return; }
@@ -178,7 +118,7 @@ static redco_tensor_type grouped_type(const redco_tensor_type *type, uint64_t re
 static redco_value resized(redcoi_builder *b, const redco_op *op, redco_op_kind kind, redco_value value,
                            const redco_tensor_type *type)
 {
-    const redco_attributes a = sized(type);
+    const redco_attributes a = redcoi_sized(type);
     return redcoi_insert(b, op, kind, &a, &value, 1);
 }
 
@@ -203,9 +143,9 @@ static redco_value own_keys_gradient(redcoi_builder *b, const redco_op *op, redc
     const bool shared = repeats % own == 0;
     redco_tensor_type whole = *keys;
     if (!shared) { whole.dim[2] = heads; }
-    redco_attributes a = sized(&whole);
+    redco_attributes a = redcoi_sized(&whole);
     a.begin[2] = shared ? b->rank * own / repeats : b->rank * own;
-    mark(b, &a);
+    redcoi_mark_group(b, &a);
     gradient = redcoi_insert(b, op, REDCO_OP_PAD, &a, &gradient, 1);
     if (shared) { return gradient; }
     const redco_tensor_type repeated = grouped_type(keys, repeats);

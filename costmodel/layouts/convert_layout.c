@@ -15,11 +15,6 @@ static bool is_split(redco_tp_layout layout)
     return layout.kind == REDCO_TP_SPLIT;
 }
 
-bool redcoi_is_source(redco_op_kind kind)
-{
-    return kind == REDCO_OP_CONSTANT || kind == REDCO_OP_IOTA || kind == REDCO_OP_UNIFORM || kind == REDCO_OP_NORMAL;
-}
-
 void redcoi_hold(redcoi_builder *b, redco_value value, redco_tp_layout layout, redco_value local)
 {
     redcoi_slot *slot = &b->slots[value];

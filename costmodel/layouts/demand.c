@@ -162,6 +162,11 @@ static void demand_of(redcoi_builder *b, const redco_op *op)
     demand_whole(b, op);
 }
 
+bool redcoi_is_source(redco_op_kind kind)
+{
+    return kind == REDCO_OP_CONSTANT || kind == REDCO_OP_IOTA || kind == REDCO_OP_UNIFORM || kind == REDCO_OP_NORMAL;
+}
+
 void redcoi_find_demands(redcoi_builder *b, const redco_partition_output *outputs, const redco_tp_layout *layouts,
                          uint32_t count)
 {

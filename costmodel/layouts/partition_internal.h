@@ -91,9 +91,9 @@ void redcoi_find_weights(redcoi_builder *b);
 /** Where nothing is demanded: replicated, or split along the sequence. */
 redco_tp_layout redcoi_default_layout(const redcoi_builder *b, redco_value value);
 redco_tp_layout redcoi_target_layout(const redcoi_builder *b, redco_value value); /**< the demand, or the default */
+bool redcoi_is_source(redco_op_kind kind);                                        /**< made on demand, in any layout */
 
-/* convert.c */
-bool redcoi_is_source(redco_op_kind kind); /**< made on demand, in any layout */
+/* convert_layout.c */
 void redcoi_hold(redcoi_builder *b, redco_value value, redco_tp_layout layout, redco_value local);
 /** The value in a layout; what that takes is added to the rank's graph under the names of @p reader. */
 redco_value redcoi_obtain(redcoi_builder *b, redco_value value, redco_tp_layout layout, const redco_op *reader);
@@ -109,12 +109,16 @@ void redcoi_choose(const redcoi_builder *b, const redco_op *op, redcoi_choice *c
 
 /* apply.c */
 void redcoi_apply(redcoi_builder *b, const redco_op *op, const redcoi_choice *choice);
+
+/* insert.c */
 /** Adds an operator under @p like's names. */
 redco_value redcoi_insert(redcoi_builder *b, const redco_op *like, redco_op_kind kind,
                           const redco_attributes *attributes, const redco_value *inputs, uint32_t count);
 void redcoi_insert_all(redcoi_builder *b, const redco_op *like, redco_op_kind kind, const redco_attributes *attributes,
                        const redco_value *inputs, uint32_t count, redco_value *outputs_out);
 redco_attributes redcoi_no_attributes(void);
+redco_attributes redcoi_sized(const redco_tensor_type *type); /**< that name these dimensions */
+void redcoi_mark_group(const redcoi_builder *b, redco_attributes *attributes);
 redco_value redcoi_reshape(redcoi_builder *b, const redco_op *like, redco_value value, const redco_tensor_type *type);
 /** A part whose place depends on the rank: marked by the group, so that it is no other slice of the same numbers. */
 redco_value redcoi_own_slice(redcoi_builder *b, const redco_op *like, redco_value value, uint32_t dim, uint64_t begin,
