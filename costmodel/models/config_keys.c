@@ -1,179 +1,14 @@
-/* Keys of a config.json that no reader asks for. Those of the tables change no number of redco's; all others are named.
- * Source: configuration_*.py and configuration_utils.py of HuggingFace transformers 4.48 and 5. */
+/* Keys of a config.json that no reader asks for: those that are not harmless are named. */
 #include "costmodel/models/family.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A key that is harmless, for one family or, with NULL, for all; with @p only as long as its value is that JSON. */
-struct harmless {
-    const char *family, *key, *only;
-};
-
-/* Names and versions; what is asked of a generation or of another head than the language model's; other frameworks. */
-static const struct harmless table[] = {
-    {NULL, "architectures", NULL},
-    {NULL, "auto_map", NULL},
-    {NULL, "model_type", NULL},
-    {NULL, "torch_dtype", NULL},
-    {NULL, "dtype", NULL},
-    {NULL, "transformers_version", NULL},
-    {NULL, "use_cache", NULL},
-    {NULL, "return_dict", NULL},
-    {NULL, "output_hidden_states", NULL},
-    {NULL, "output_attentions", NULL},
-    {NULL, "output_past", NULL},
-    {NULL, "torchscript", NULL},
-    {NULL, "use_bfloat16", NULL},
-    {NULL, "tf_legacy_loss", NULL},
-    {NULL, "attn_implementation", NULL},
-    {NULL, "gradient_checkpointing", NULL},
-    {NULL, "chunk_size_feed_forward", NULL},
-    {NULL, "pretraining_tp", NULL}, /* cuts products: another rounding */
-    {NULL, "bos_token_id", NULL},
-    {NULL, "eos_token_id", NULL},
-    {NULL, "pad_token_id", NULL},
-    {NULL, "sep_token_id", NULL},
-    {NULL, "unk_token_id", NULL},
-    {NULL, "decoder_start_token_id", NULL},
-    {NULL, "tokenizer_class", NULL},
-    {NULL, "max_position_embeddings", NULL}, /* the tables' rows are asked for by families that have some */
-    {NULL, "initializer_range", NULL},
-    {NULL, "finetuning_task", NULL},
-    {NULL, "problem_type", NULL},
-    {NULL, "task_specific_params", NULL},
-    {NULL, "id2label", NULL},
-    {NULL, "label2id", NULL},
-    {NULL, "num_labels", NULL},
-    {NULL, "classifier_dropout", NULL},
-    {NULL, "classif_dropout", NULL},
-    {NULL, "hidden_dropout_prob", NULL},
-    {NULL, "is_encoder_decoder", NULL},
-    {NULL, "is_decoder", NULL},
-    {NULL, "cross_attention_hidden_size", "null"},
-    {NULL, "add_cross_attention", "false"},
-    {NULL, "tie_encoder_decoder", "false"},
-    {NULL, "pruned_heads", "{}"},
-    /* settings of generations */
-    {NULL, "prefix", NULL},
-    {NULL, "max_length", NULL},
-    {NULL, "min_length", NULL},
-    {NULL, "do_sample", NULL},
-    {NULL, "early_stopping", NULL},
-    {NULL, "num_beams", NULL},
-    {NULL, "num_beam_groups", NULL},
-    {NULL, "diversity_penalty", NULL},
-    {NULL, "temperature", NULL},
-    {NULL, "top_k", NULL},
-    {NULL, "top_p", NULL},
-    {NULL, "typical_p", NULL},
-    {NULL, "length_penalty", NULL},
-    {NULL, "num_return_sequences", NULL},
-    {NULL, "output_scores", NULL},
-    {NULL, "return_dict_in_generate", NULL},
-    {NULL, "remove_invalid_values", NULL},
-    {NULL, "repetition_penalty", NULL},
-    {NULL, "no_repeat_ngram_size", NULL},
-    {NULL, "encoder_no_repeat_ngram_size", NULL},
-    {NULL, "bad_words_ids", NULL},
-    {NULL, "forced_bos_token_id", NULL},
-    {NULL, "forced_eos_token_id", NULL},
-    {NULL, "suppress_tokens", NULL},
-    {NULL, "begin_suppress_tokens", NULL},
-    {NULL, "exponential_decay_length_penalty", NULL},
-    /* dropouts, which redco-exec does not apply and says so: redco_model_dropouts() */
-    {NULL, "attention_dropout", NULL},
-    {NULL, "attn_pdrop", NULL},
-    {NULL, "embd_pdrop", NULL},
-    {NULL, "emb_pdrop", NULL},
-    {NULL, "resid_pdrop", NULL},
-    {NULL, "hidden_dropout", NULL},
-    {NULL, "dropout", NULL},
-    {NULL, "dropout_rate", NULL},
-    {NULL, "activation_dropout", NULL},
-    {NULL, "layerdrop", NULL},
-    {NULL, "encoder_layerdrop", NULL},
-    {NULL, "decoder_layerdrop", NULL},
-    /* by family */
-    {"gpt2", "n_ctx", NULL},
-    {"gpt2", "reorder_and_upcast_attn", NULL}, /* another precision of the same numbers */
-    {"gpt2", "summary_type", NULL},
-    {"gpt2", "summary_use_proj", NULL},
-    {"gpt2", "summary_activation", NULL},
-    {"gpt2", "summary_proj_to_labels", NULL},
-    {"gpt2", "summary_first_dropout", NULL},
-    {"gptj", "n_ctx", NULL},
-    {"gptj", "n_positions", NULL},
-    {"gptj", "summary_type", NULL},
-    {"gptj", "summary_use_proj", NULL},
-    {"gptj", "summary_activation", NULL},
-    {"gptj", "summary_proj_to_labels", NULL},
-    {"gptj", "summary_first_dropout", NULL},
-    {"gptj", "scale_attn_weights", "true"},
-    {"gptj", "rotary", "true"},
-    {"gptj", "gradient_checkpointing", NULL},
-    {"gpt_neox", "classifier_dropout", NULL},
-    {"bloom", "slow_but_exact", NULL},
-    {"bloom", "masked_softmax_fusion", NULL},
-    {"bloom", "attention_softmax_in_fp32", NULL},
-    {"bloom", "bias_dropout_fusion", NULL},
-    {"bloom", "skip_bias_add", NULL},
-    {"bloom", "skip_bias_add_qkv", NULL},
-    {"bloom", "seq_length", NULL},
-    {"bloom", "unk_token_id", NULL},
-    {"mpt", "max_seq_len", NULL},
-    {"mpt", "verbose", NULL},
-    {"mpt", "init_device", NULL},
-    {"mpt", "init_config", NULL},
-    {"mpt", "ffn_config", NULL},
-    {"mpt", "norm_type", NULL}, /* one norm, whatever it says */
-    {"mpt", "logit_scale", "null"},
-    {"mpt", "embedding_fraction", NULL}, /* another code scales the gradient by it; transformers ignores it */
-    {"opt", "init_std", NULL},
-    {"opt", "activation_function", NULL},
-    {"bart", "init_std", NULL},
-    {"bart", "normalize_before", "false"},
-    {"bart", "normalize_embedding", "true"},
-    {"bart", "add_bias_logits", "false"},
-    {"bart", "add_final_layer_norm", "false"},
-    {"bart", "static_position_embeddings", "false"},
-    {"bart", "extra_pos_embeddings", NULL},
-    {"bart", "force_bos_token_to_be_generated", NULL},
-    {"bart", "num_hidden_layers", NULL}, /* the encoder's again */
-    {"t5", "n_positions", NULL},
-    {"t5", "is_gated_act", NULL}, /* by feed_forward_proj */
-    {"t5", "dense_act_fn", NULL},
-    {"mt5", "n_positions", NULL},
-    {"mt5", "is_gated_act", NULL},
-    {"mt5", "dense_act_fn", NULL},
-    {"phi3", "original_max_position_embeddings", NULL}, /* scalings that are refused have it */
-    {"llama", "rope_interleaved", "false"},
-};
-
 /* Keys whose value is a probability that numbers are dropped. */
 static const char *const dropouts[] = {
     "attention_dropout", "attn_pdrop",   "embd_pdrop",         "emb_pdrop", "resid_pdrop",       "hidden_dropout",
     "dropout",           "dropout_rate", "activation_dropout", "layerdrop", "encoder_layerdrop", "decoder_layerdrop"};
-
-static bool is_only(const json_t *value, const char *only)
-{
-    json_t *const wanted = json_loads(only, JSON_DECODE_ANY, NULL);
-    const bool same = wanted != NULL && json_equal(value, wanted) != 0;
-    json_decref(wanted);
-    return same;
-}
-
-static bool is_harmless(const char *family, const char *key, const json_t *value)
-{
-    if (key[0] == '_' || json_is_null(value)) { return true; }
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        const struct harmless *const h = &table[i];
-        if (strcmp(h->key, key) != 0 || (h->family != NULL && strcmp(h->family, family) != 0)) { continue; }
-        if (h->only == NULL || is_only(value, h->only)) { return true; }
-    }
-    return false;
-}
 
 static bool is_asked(const redcoi_build *build, const char *key)
 {
@@ -181,21 +16,6 @@ static bool is_asked(const redcoi_build *build, const char *key)
         if (strcmp(key, build->asked[i]) == 0) { return true; }
     }
     return false;
-}
-
-void redcoi_config_inner(redcoi_build *build, const char *key, const char *const *known)
-{
-    const char *name = NULL;
-    json_t *value = NULL;
-    json_object_foreach(json_object_get(build->config.json, key), name, value)
-    {
-        bool found = is_harmless("", name, value) || build->inner_count == REDCOI_INNER_KEYS;
-        for (size_t i = 0; known[i] != NULL && !found; i++) { found = strcmp(known[i], name) == 0; }
-        for (size_t i = 0; i < build->inner_count && !found; i++) { found = build->inner[i].key == name; }
-        if (found) { continue; }
-        build->inner[build->inner_count].outer = key;
-        build->inner[build->inner_count++].key = name;
-    }
 }
 
 /* A list of names, as far as there is room. */
@@ -234,7 +54,7 @@ void redcoi_config_unknown(redcoi_build *build)
     if (!redcoi_building(&reader)) { return; } /* the executor refuses it */
     json_object_foreach((json_t *)(uintptr_t)build->config.json, key, value)
     {
-        if (!is_asked(build, key) && !is_asked(&reader, key) && !is_harmless(family->type, key, value)) {
+        if (!is_asked(build, key) && !is_asked(&reader, key) && !redcoi_key_is_harmless(family->type, key, value)) {
             add(&list, "", key, value);
         }
     }

@@ -340,6 +340,8 @@ void redcoi_config_spelling(redcoi_build *build);
 /** Keeps a warning that names the keys of the config that no reader asked for and that are not known to change no
  * number. To be called when all readers have asked. */
 void redcoi_config_unknown(redcoi_build *build);
+/** @return whether the key changes no number of the family's. */
+bool redcoi_key_is_harmless(const char *family, const char *key, const json_t *value);
 /** Notes the keys of an inner object that are not in a list that NULL ends. */
 void redcoi_config_inner(redcoi_build *build, const char *key, const char *const *known);
 /** Keeps a warning. Takes the text; NULL is a want of memory. */
