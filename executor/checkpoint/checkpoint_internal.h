@@ -104,6 +104,9 @@ char *redcoi_manifest_text(const redco_checkpoint *checkpoint, size_t *size_out)
 redco_status redcoi_manifest_open(const char *folder, const char *name, uint64_t step,
                                   redco_checkpoint **checkpoint_out, redco_error *err);
 
+/** NULL: there is no such tensor in a checkpoint that was read. */
+const redcoi_entry *redcoi_entry_find(const redco_checkpoint *checkpoint, const char *name);
+
 /* save.c */
 
 /** Writes this rank's part of all files to the disk. @param kinds  tensors of each parameter: its weights, then its
@@ -134,19 +137,12 @@ redco_status redcoi_means_match(const redco_checkpoint *checkpoint, const redco_
 redco_status redcoi_means_load(const redco_checkpoint *checkpoint, const redco_checkpoint_states *states,
                                const int *descriptors, redco_error *err);
 
-/* load.c */
-
-/** NULL: there is no such tensor in a checkpoint that was read. */
-const redcoi_entry *redcoi_entry_find(const redco_checkpoint *checkpoint, const char *name);
-
 /* store.c: folders and files, by rank 0 alone */
 
 /** @return REDCO_EVALUE if another run has the folder. @param lock_out  to be closed */
 redco_status redcoi_store_lock(const char *folder, bool make, int *lock_out, redco_error *err);
 /** Lists the steps that have a checkpoint, newest first. @param steps_out  to be freed */
 redco_status redcoi_store_list(const char *folder, uint64_t **steps_out, size_t *count_out, redco_error *err);
-void redcoi_store_path(const char *folder, uint64_t step, bool finished, char path[REDCOI_PATH_SIZE]);
-void redcoi_store_name(const char *folder, const char *prefix, uint64_t step, char path[REDCOI_PATH_SIZE]);
 /** Removes unfinished checkpoints of redco. @param aside  whether foreign files of such names are renamed, or left
  * alone */
 void redcoi_store_clean(const redco_checkpoints_options *options, bool aside);
@@ -179,6 +175,8 @@ void redcoi_remove_made(const char *path, const redco_checkpoint *made);
 
 /* files.c */
 
+void redcoi_store_path(const char *folder, uint64_t step, bool finished, char path[REDCOI_PATH_SIZE]);
+void redcoi_store_name(const char *folder, const char *prefix, uint64_t step, char path[REDCOI_PATH_SIZE]);
 /** Opens the files of a checkpoint. @param descriptors_out  for redcoi_files_close() */
 redco_status redcoi_files_open(const redco_checkpoint *checkpoint, const char *folder, bool write,
                                int **descriptors_out, redco_error *err);

@@ -2,11 +2,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+void redcoi_store_name(const char *folder, const char *prefix, uint64_t step, char path[REDCOI_PATH_SIZE])
+{
+    (void)snprintf(path, REDCOI_PATH_SIZE, "%.4000s/%s%010" PRIu64, folder, prefix, step);
+}
+
+void redcoi_store_path(const char *folder, uint64_t step, bool finished, char path[REDCOI_PATH_SIZE])
+{
+    redcoi_store_name(folder, finished ? REDCOI_STEP_PREFIX : REDCOI_UNFINISHED_PREFIX, step, path);
+}
 
 static redco_status file_fail(redco_status status, const char *path, const redcoi_file *file, const char *what,
                               redco_error *err)

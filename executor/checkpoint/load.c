@@ -216,16 +216,6 @@ static redco_status read_run(void *context, const redcoi_run *run, redco_error *
     return st;
 }
 
-static int compare_name(const void *name, const void *entry)
-{
-    return strcmp(name, ((const redcoi_entry *)entry)->name);
-}
-
-const redcoi_entry *redcoi_entry_find(const redco_checkpoint *c, const char *name)
-{
-    return bsearch(name, c->entries, c->entry_count, sizeof *c->entries, compare_name);
-}
-
 static const redcoi_entry *entry_of(const redco_checkpoint *c, const redco_checkpoint_states *states,
                                     uint32_t parameter, int which)
 {

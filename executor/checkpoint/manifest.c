@@ -304,6 +304,16 @@ static redco_status check_digest(const redco_json_value *root, const redco_json_
     return redco_json_fail(root, "content", err, "is not what was written: its SHA-256 is another");
 }
 
+static int compare_name(const void *name, const void *entry)
+{
+    return strcmp(name, ((const redcoi_entry *)entry)->name);
+}
+
+const redcoi_entry *redcoi_entry_find(const redco_checkpoint *c, const char *name)
+{
+    return bsearch(name, c->entries, c->entry_count, sizeof *c->entries, compare_name);
+}
+
 redco_status redco_checkpoint_parse(const char *text, size_t size, const char *name, redco_checkpoint **checkpoint_out,
                                     redco_error *err)
 {

@@ -17,16 +17,6 @@ static redco_status system_fail(const char *path, const char *doing, redco_error
     return redco_fail(err, REDCO_ESYSTEM, path, "cannot %s: %s", doing, strerror(errno));
 }
 
-void redcoi_store_name(const char *folder, const char *prefix, uint64_t step, char path[REDCOI_PATH_SIZE])
-{
-    (void)snprintf(path, REDCOI_PATH_SIZE, "%.4000s/%s%010" PRIu64, folder, prefix, step);
-}
-
-void redcoi_store_path(const char *folder, uint64_t step, bool finished, char path[REDCOI_PATH_SIZE])
-{
-    redcoi_store_name(folder, finished ? REDCOI_STEP_PREFIX : REDCOI_UNFINISHED_PREFIX, step, path);
-}
-
 redco_status redcoi_store_lock(const char *folder, bool make, int *lock_out, redco_error *err)
 {
     if (make && mkdir(folder, 0777) != 0 && errno != EEXIST) {
