@@ -1,10 +1,8 @@
 /* Facts that must be the same on all ranks before they begin. */
 #include "executor/comm/transport.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct told {
     uint32_t count, failed; /* failed: rank 0 cannot start */
@@ -13,14 +11,6 @@ struct told {
 
 _Static_assert(sizeof(struct told) % sizeof(int32_t) == 0, "facts are sent as whole numbers of 32 bits");
 _Static_assert(sizeof(redco_error) % sizeof(int32_t) == 0, "an error is sent as whole numbers of 32 bits");
-
-void redco_rank_place(uint32_t rank, const char *place, char *text, size_t size)
-{
-    char host[65] = "";
-    (void)gethostname(host, sizeof host - 1);
-    (void)snprintf(text, size, "rank %u on %s%s%.380s", rank, host[0] != '\0' ? host : "?",
-                   place[0] != '\0' ? ": " : "", place);
-}
 
 static redco_status compare(const struct told *theirs, const struct told *own, redco_error *err)
 {

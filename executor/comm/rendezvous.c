@@ -32,6 +32,14 @@ struct welcome {
     char place[256], text[384]; /* place and text of an error */
 };
 
+void redco_rank_place(uint32_t rank, const char *place, char *text, size_t size)
+{
+    char host[65] = "";
+    (void)gethostname(host, sizeof host - 1);
+    (void)snprintf(text, size, "rank %u on %s%s%.380s", rank, host[0] != '\0' ? host : "?",
+                   place[0] != '\0' ? ": " : "", place);
+}
+
 static redco_status trouble(const char *doing, int error, redco_error *err)
 {
     return redco_fail(err, REDCO_ESYSTEM, doing, "%s", redcoi_socket_reason(error));
