@@ -83,8 +83,13 @@ struct redcoi_nccl_device_comm {
     redcoi_nccl_comm *abandoned; /**< used by the closing thread alone */
 };
 
-/* open.c */
+/* nccl_comm.c */
 
+/** An error of what NCCL returned for a process group; REDCO_OK for success. */
+redco_status redcoi_nccl_check(const redcoi_nccl_process_group *process_group, ncclResult_t result, const char *what,
+                               redco_error *err);
+
+ncclConfig_t redcoi_nccl_config(const redcoi_nccl_device_comm *device_comm, redco_traffic traffic);
 /** Makes a communicator and waits for it, at most for the time-out.
  *  @param begun  what NCCL returned when it was begun
  *  @param comm   where NCCL puts it; of a given-up one, NULL */
@@ -101,13 +106,10 @@ typedef struct redcoi_nccl_split {
 redco_status redcoi_nccl_split_comm(redcoi_nccl_process_group *parent, const redcoi_nccl_split *split,
                                     redcoi_nccl_comm *comm, redco_error *err);
 
-/* run.c */
+/* run_nccl.c */
 
 redco_status redcoi_nccl_run(redco_process_group *base, redco_stream_handle on, const redco_process_group_call *call,
                              redco_error *err);
-/** An error of what NCCL returned for a process group; REDCO_OK for success. */
-redco_status redcoi_nccl_check(const redcoi_nccl_process_group *process_group, ncclResult_t result, const char *what,
-                               redco_error *err);
 
 /* watch.c */
 

@@ -5,19 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-redco_status redcoi_nccl_check(const redcoi_nccl_process_group *process_group, ncclResult_t result, const char *what,
-                               redco_error *err)
-{
-    const redcoi_nccl_library *const nccl = &process_group->device_comm->nccl;
-    if (result == ncclSuccess) { return REDCO_OK; }
-    const char *const text = nccl->error_string(result);
-    const char *last = nccl->last_error(NULL);
-    if (last == NULL || *last == '\0') { last = "NCCL_DEBUG=WARN makes NCCL say more"; }
-    return redco_fail(err, REDCO_ESYSTEM, what, "NCCL, rank %u of %u of \"%s\": %s (%s)", process_group->base.rank,
-                      process_group->base.size, process_group->base.name,
-                      text != NULL ? text : "an error without a name", last);
-}
-
 static ncclDataType_t type_of(redco_dtype dtype)
 {
     switch (dtype) {
