@@ -6,13 +6,15 @@
 #include "executor/measure/suite.h"
 #include "executor/measure/sustained.h"
 
+enum { REDCOI_PATTERN_BYTES = 1 << 20 };
+
 struct redco_measurer {
     redco_backend *backend;
     redco_measure_options options;
     redco_device_stream *stream;
     redco_event **events; /* two at least; queued: one more than operators */
     uint32_t event_count;
-    void *arena, *staging;     /* device memory, host memory of PATTERN_BYTES */
+    void *arena, *staging;     /* device memory, host memory of REDCOI_PATTERN_BYTES */
     redco_dtype pattern_dtype; /* type of the numbers in staging memory; REDCO_DTYPE_COUNT: nothing yet */
     uint64_t pattern_bound;
     redco_measure_numbers numbers, pattern_numbers; /* wanted; what staging memory holds */
