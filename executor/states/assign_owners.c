@@ -17,6 +17,16 @@ static int larger_first(const void *a, const void *b)
     return x->tensor < y->tensor ? -1 : x->tensor > y->tensor ? 1 : 0;
 }
 
+uint64_t redcoi_part_of(const redco_layout *layout, uint32_t tensor, uint32_t position, uint64_t *begin_out)
+{
+    const uint64_t size = layout->modules[layout->module_of[tensor]].shard;
+    const uint64_t from = layout->tensor_at[tensor], to = from + layout->model->tensors[tensor].elements;
+    const uint64_t low = size * position, high = low + size;
+    *begin_out = from > low ? from : low;
+    const uint64_t end = to < high ? to : high;
+    return end > *begin_out ? end - *begin_out : 0;
+}
+
 /* The member of the group of @p place with the least load; the first of equals. */
 static uint32_t emptiest(redco_rank_mesh replicas, redco_between owners, redco_place place, const uint64_t *load)
 {

@@ -172,16 +172,6 @@ static void lay_layer(redco_layout *layout, uint32_t layer)
     out->shard = has_frozen(layout->model, l) ? end : out->trained;
 }
 
-uint64_t redcoi_part_of(const redco_layout *layout, uint32_t tensor, uint32_t position, uint64_t *begin_out)
-{
-    const uint64_t size = layout->modules[layout->module_of[tensor]].shard;
-    const uint64_t from = layout->tensor_at[tensor], to = from + layout->model->tensors[tensor].elements;
-    const uint64_t low = size * position, high = low + size;
-    *begin_out = from > low ? from : low;
-    const uint64_t end = to < high ? to : high;
-    return end > *begin_out ? end - *begin_out : 0;
-}
-
 static redco_status add_slice(redco_layout *layout, const redco_shard_slice *slice, redco_error *err)
 {
     if (layout->slice_count == layout->slice_room) {

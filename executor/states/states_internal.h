@@ -130,14 +130,17 @@ redco_status redcoi_programs_make(redco_states *states, redco_error *err);
 void redcoi_programs_free(redco_states *states);
 uint64_t redcoi_programs_bytes(const redco_states *states);
 
-/* optimize.c */
+/* gradient_norm.c */
 /** @return whether the slice counts here: several blocks of ranks may own the same states, and tensor-parallel ranks
  * the same tensors. */
 bool redcoi_counts(const redco_states *states, uint32_t layer, const redco_shard_slice *slice);
+/** Walks over what this rank owns of a layer. @return false at the end */
+bool redcoi_next_run(const redco_states *states, const redco_shard_slice *slices, uint32_t count, uint32_t *at,
+                     redco_shard_slice *run_out);
 /** Sums of squares that a norm of this rank consists of. */
 uint32_t redcoi_sums_count(const redco_states *states);
 
-/* Shared by all. */
+/* worker.c */
 /** Where a thread's collectives go. */
 redco_stream_handle redcoi_worker_stream(const redco_states_worker *worker);
 redco_status redcoi_copy(const redco_states_worker *worker, void *to, const void *from, uint64_t size_bytes,
