@@ -345,13 +345,6 @@ out:
     return st;
 }
 
-redco_status redcoi_trainer_real(const redco_trainer *t, const char *what, redco_error *err)
-{
-    if (!t->replay) { return REDCO_OK; }
-    return redco_fail(err, REDCO_EVALUE, t->place, "%s of rank %u alone: its communication is emulated", what,
-                      t->device_comm->rank);
-}
-
 void redco_trainer_free(redco_trainer *t)
 {
     if (t == NULL) { return; }

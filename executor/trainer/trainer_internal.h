@@ -112,7 +112,12 @@ struct redco_trainer {
 };
 
 /** @return REDCO_EVALUE in a replay: @p what ("a checkpoint") would say nothing */
-redco_status redcoi_trainer_real(const redco_trainer *trainer, const char *what, redco_error *err);
+static inline redco_status redcoi_trainer_real(const redco_trainer *t, const char *what, redco_error *err)
+{
+    if (!t->replay) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, t->place, "%s of rank %u alone: its communication is emulated", what,
+                      t->device_comm->rank);
+}
 
 /** Lays, by the plan's rules, the task's parameters onto tensor-parallel ranks. @param layouts_out  of parameters */
 redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place, const redco_model *model,
