@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-/** @p kind of one or two tensors into @p out, which may be one of them. */
-static redco_status apply(const redco_launch *launch, redco_op_kind kind, const redco_tensor *x, const redco_tensor *y,
-                          const redco_tensor *out, redco_error *err)
+/** @p kind by its kernel, of one or two tensors into @p out, which may be one of them. */
+static redco_status apply(const redco_launch *launch, redcoi_kernel kernel, redco_op_kind kind, const redco_tensor *x,
+                          const redco_tensor *y, const redco_tensor *out, redco_error *err)
 {
     const redco_tensor in[2] = {*x, y == NULL ? *x : *y};
     redco_launch part = *launch;
@@ -15,7 +15,7 @@ static redco_status apply(const redco_launch *launch, redco_op_kind kind, const 
     part.output_count = 1;
     part.inputs = in;
     part.outputs = out;
-    return REAL_NAME(kernels)[kind](&part, err);
+    return kernel(&part, err);
 }
 
 /** a b + beta out, of two neighbouring inputs. */
@@ -43,7 +43,7 @@ static redco_status add_bias(const redco_launch *launch, const redco_tensor *bia
 {
     const redco_tensor *const out = &launch->outputs[0];
     const redco_tensor row = {redco_type(bias->type.dtype, 2, (const uint64_t[]){1, bias->type.dim[0]}), bias->data};
-    return apply(launch, REDCO_OP_ADD, out, &row, out, err);
+    return apply(launch, REAL_NAME(binary), REDCO_OP_ADD, out, &row, out, err);
 }
 
 redco_status REAL_NAME(matmul_add)(const redco_launch *launch, redco_error *err)
@@ -61,7 +61,8 @@ redco_status REAL_NAME(matmul_bias)(const redco_launch *launch, redco_error *err
     redco_status st = multiply(launch, launch->inputs, 0, err);
     if (st == REDCO_OK) { st = add_bias(launch, &launch->inputs[2], err); }
     if (st != REDCO_OK || (flags & (REDCO_FLAG_RELU | REDCO_FLAG_GELU)) == 0) { return st; }
-    return apply(launch, (flags & REDCO_FLAG_RELU) != 0 ? REDCO_OP_RELU : REDCO_OP_GELU_TANH, out, NULL, out, err);
+    return apply(launch, REAL_NAME(unary), (flags & REDCO_FLAG_RELU) != 0 ? REDCO_OP_RELU : REDCO_OP_GELU_TANH, out,
+                 NULL, out, err);
 }
 
 redco_status REAL_NAME(matmul_gelu)(const redco_launch *launch, redco_error *err)
@@ -71,14 +72,15 @@ redco_status REAL_NAME(matmul_gelu)(const redco_launch *launch, redco_error *err
     if (st == REDCO_OK && launch->input_count > 2) { st = add_bias(launch, &launch->inputs[2], err); }
     if (st != REDCO_OK) { return st; }
     memcpy(before->data, out->data, redco_type_elements(&out->type) * sizeof(real));
-    return apply(launch, REDCO_OP_GELU_TANH, before, NULL, out, err);
+    return apply(launch, REAL_NAME(unary), REDCO_OP_GELU_TANH, before, NULL, out, err);
 }
 
 redco_status REAL_NAME(matmul_gelu_grad)(const redco_launch *launch, redco_error *err)
 {
     const redco_tensor *const out = &launch->outputs[0];
     const redco_status st = multiply(launch, launch->inputs, 0, err);
-    return st == REDCO_OK ? apply(launch, REDCO_OP_GELU_TANH_GRAD, &launch->inputs[2], out, out, err) : st;
+    return st == REDCO_OK ? apply(launch, REAL_NAME(binary), REDCO_OP_GELU_TANH_GRAD, &launch->inputs[2], out, out, err)
+                          : st;
 }
 
 redco_status REAL_NAME(matmul_bias_grad)(const redco_launch *launch, redco_error *err)
@@ -93,5 +95,5 @@ redco_status REAL_NAME(matmul_bias_grad)(const redco_launch *launch, redco_error
     sum.type.dim[axis] = 1;
     sum.type.dim[1 - axis] = factor->type.dim[1 - axis];
     const redco_status st = multiply(launch, launch->inputs, 0, err);
-    return st == REDCO_OK ? apply(launch, REDCO_OP_REDUCE_SUM, factor, NULL, &sum, err) : st;
+    return st == REDCO_OK ? apply(launch, REAL_NAME(reduce), REDCO_OP_REDUCE_SUM, factor, NULL, &sum, err) : st;
 }
