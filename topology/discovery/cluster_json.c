@@ -1,28 +1,14 @@
 /* A cluster from a description that is complete in itself. What reads machines (hwloc) is not needed for it. */
-#include "topology/base/file.h"
 #include "topology/discovery/cluster_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-static const size_t max_slurm_bytes = (size_t)64 << 20;
 
 redco_cluster *redcoi_cluster_new(void)
 {
     redco_cluster *cluster = calloc(1, sizeof *cluster);
     if (cluster != NULL) { cluster->oversubscription_ratio = 1.0; }
     return cluster;
-}
-
-redco_status redcoi_cluster_read_slurm(const char *path, redco_cluster *cluster, redco_error *err)
-{
-    char *text = NULL;
-    size_t size = 0;
-    redco_status st = redco_file_read(path, max_slurm_bytes, &text, &size, err);
-    if (st == REDCO_OK) { st = redcoi_tree_from_slurm(text, size, path, &cluster->tree, err); }
-    if (st == REDCO_OK) { st = redcoi_cluster_cut_leaves(cluster, err); }
-    free(text);
-    return st;
 }
 
 redco_status redco_cluster_from_json(const redco_json_value *value, redco_cluster **cluster_out, redco_error *err)

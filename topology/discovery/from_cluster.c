@@ -1,4 +1,5 @@
 /* The cluster file: node type, number of nodes and network. */
+#include "topology/base/file.h"
 #include "topology/base/preset.h"
 #include "topology/discovery/cluster_internal.h"
 #include "topology/discovery/node_internal.h"
@@ -12,6 +13,19 @@ struct field {
     redco_json_value object;
     const char *key;
 };
+
+static const size_t max_slurm_bytes = (size_t)64 << 20;
+
+redco_status redcoi_cluster_read_slurm(const char *path, redco_cluster *cluster, redco_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    redco_status st = redco_file_read(path, max_slurm_bytes, &text, &size, err);
+    if (st == REDCO_OK) { st = redcoi_tree_from_slurm(text, size, path, &cluster->tree, err); }
+    if (st == REDCO_OK) { st = redcoi_cluster_cut_leaves(cluster, err); }
+    free(text);
+    return st;
+}
 
 static redco_status find_field(const redco_json_value *object, const char *key, struct field *field_out,
                                redco_error *err)

@@ -87,6 +87,11 @@ static const char *attribute(const XML_Char **attributes, const char *key)
     return "";
 }
 
+redco_status redcoi_one_host(const char *name, uint32_t host, redco_error *err)
+{
+    return redco_fail(err, REDCO_EVALUE, name, "describes one host, number 0; there is no host %u", host);
+}
+
 /* A whole number in [0, max]; absent is 0. */
 static uint32_t number(struct reader *reader, const XML_Char **attributes, const char *key, uint32_t max)
 {

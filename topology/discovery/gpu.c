@@ -4,6 +4,7 @@
 #include "topology/discovery/pci_ids.h"
 #include "topology/discovery/topology.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,13 @@ static const struct field fields[] = {
 };
 #undef AT
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
+
+json_t *redcoi_json_rate(double value)
+{
+    /* At most 9 significant digits in a real, so that writers with 10 digits print what reads back the same. */
+    const double kept = value < 1000.0 ? round(value * 1e6) / 1e6 : round(value);
+    return kept == floor(kept) && kept < 9e18 ? json_integer((json_int_t)kept) : json_real(kept);
+}
 
 static redco_status out_of_range(const redco_json_value *at, const char *key, const struct field *field, double value,
                                  redco_error *err)
@@ -204,35 +212,6 @@ static redco_status read_fields(const redco_json_value *value, bool written, red
     gpu.bridged = strstr(gpu.link, "bridge") != NULL;
     const redco_status st = check(value, &gpu, err);
     if (st == REDCO_OK) { *gpu_out = gpu; }
-    return st;
-}
-
-redco_status redcoi_gpu_pci_read(const redco_json_value *gpu, const char *id, char *name, size_t size, redco_error *err)
-{
-    static const char *const keys[] = {"value", "source", NULL}, *const part_keys[] = {"id", "name", NULL};
-    redco_json_value holder, list;
-    size_t count = 0;
-    const char *source = NULL;
-    redco_status st = redco_json_object(gpu, "pci", &holder, err);
-    if (st == REDCO_OK) { st = redco_json_only(&holder, keys, err); }
-    if (st == REDCO_OK) { st = redco_json_string(&holder, "source", &source, err); }
-    if (st == REDCO_OK) { st = redco_json_array(&holder, "value", &list, &count, err); }
-    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-        redco_json_value part;
-        const char *its_id = NULL, *its_name = NULL;
-        if ((st = redco_json_element(&list, i, &part, err)) != REDCO_OK ||
-            (st = redco_json_only(&part, part_keys, err)) != REDCO_OK ||
-            (st = redco_json_string(&part, "id", &its_id, err)) != REDCO_OK ||
-            (st = redco_json_string(&part, "name", &its_name, err)) != REDCO_OK) {
-            return st;
-        }
-        const size_t hex = strspn(its_id, "0123456789abcdef");
-        if (hex != 4 || its_id[4] != ':' || strspn(its_id + 5, "0123456789abcdef") != 4 || its_id[9] != '\0') {
-            return redco_json_fail(&part, "id", err, "is \"%.20s\"; vendor and device such as \"10de:2330\" are needed",
-                                   its_id);
-        }
-        if (id != NULL && strcmp(its_id, id) == 0) { (void)snprintf(name, size, "%s", its_name); }
-    }
     return st;
 }
 

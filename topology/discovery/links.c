@@ -202,3 +202,30 @@ void redcoi_links_settle(redco_node *node, const redcoi_links *recorded)
     }
     node->fabric = recorded->switched ? REDCO_FABRIC_SWITCH : REDCO_FABRIC_DIRECT;
 }
+
+redco_status redco_node_set_gpu(redco_node *node, const redco_gpu *gpu, redco_error *err)
+{
+    bool linked = false;
+    if (node->gpu_count == 0) {
+        return redco_fail(err, REDCO_EVALUE, node->name, "has no GPU that could be a %s", gpu->name);
+    }
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const redco_node_gpu *known = &node->gpus[i];
+        if (known->preset[0] != '\0' && strcmp(known->preset, gpu->name) != 0) {
+            return redco_fail(err, REDCO_EVALUE, node->name, "GPU %zu is of type %s, not %s", i, known->preset,
+                              gpu->name);
+        }
+        for (size_t j = 0; j < node->gpu_count; j++) { linked = linked || redco_node_link(node, i, j) > 0.0; }
+    }
+    const redco_status st = redcoi_node_add_type(node, gpu, err);
+    if (st != REDCO_OK) { return st; }
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        redco_node_gpu *unknown = &node->gpus[i];
+        memcpy(unknown->preset, gpu->name, sizeof unknown->preset);
+        if (unknown->memory_bytes == 0) { unknown->memory_bytes = gpu->memory_bytes; }
+        if (!(unknown->pcie_bytes_per_s > 0.0)) { unknown->pcie_bytes_per_s = gpu->pcie_bytes_per_s; }
+    }
+    redcoi_node_drop_warnings(node, REDCOI_UNKNOWN_GPUS);
+    if (!linked) { redcoi_links_settle(node, &(redcoi_links){0}); }
+    return REDCO_OK;
+}

@@ -152,7 +152,7 @@ redco_status redco_node_uniform(const char *name, const redco_gpu *gpu, uint32_t
     return REDCO_OK;
 }
 
-static void drop_warnings(redco_node *node, const char *beginning)
+void redcoi_node_drop_warnings(redco_node *node, const char *beginning)
 {
     size_t kept = 0;
     for (size_t i = 0; i < node->warning_count; i++) {
@@ -179,34 +179,7 @@ redco_status redco_node_set_nic_rate(redco_node *node, double bytes_per_s, redco
     if (unknown == 0) {
         return redco_fail(err, REDCO_EVALUE, node->name, "the rates of all its %zu NICs are known", node->nic_count);
     }
-    drop_warnings(node, REDCOI_UNKNOWN_NICS);
-    return REDCO_OK;
-}
-
-redco_status redco_node_set_gpu(redco_node *node, const redco_gpu *gpu, redco_error *err)
-{
-    bool linked = false;
-    if (node->gpu_count == 0) {
-        return redco_fail(err, REDCO_EVALUE, node->name, "has no GPU that could be a %s", gpu->name);
-    }
-    for (size_t i = 0; i < node->gpu_count; i++) {
-        const redco_node_gpu *known = &node->gpus[i];
-        if (known->preset[0] != '\0' && strcmp(known->preset, gpu->name) != 0) {
-            return redco_fail(err, REDCO_EVALUE, node->name, "GPU %zu is of type %s, not %s", i, known->preset,
-                              gpu->name);
-        }
-        for (size_t j = 0; j < node->gpu_count; j++) { linked = linked || redco_node_link(node, i, j) > 0.0; }
-    }
-    const redco_status st = redcoi_node_add_type(node, gpu, err);
-    if (st != REDCO_OK) { return st; }
-    for (size_t i = 0; i < node->gpu_count; i++) {
-        redco_node_gpu *unknown = &node->gpus[i];
-        memcpy(unknown->preset, gpu->name, sizeof unknown->preset);
-        if (unknown->memory_bytes == 0) { unknown->memory_bytes = gpu->memory_bytes; }
-        if (!(unknown->pcie_bytes_per_s > 0.0)) { unknown->pcie_bytes_per_s = gpu->pcie_bytes_per_s; }
-    }
-    drop_warnings(node, REDCOI_UNKNOWN_GPUS);
-    if (!linked) { redcoi_links_settle(node, &(redcoi_links){0}); }
+    redcoi_node_drop_warnings(node, REDCOI_UNKNOWN_NICS);
     return REDCO_OK;
 }
 

@@ -41,6 +41,7 @@ redco_status redcoi_node_add_type(redco_node *node, const redco_gpu *gpu, redco_
 const redco_gpu *redcoi_node_type(const redco_node *node, const char *name);
 /** Beyond REDCOI_WARNINGS_MAX, or out of memory, a warning is dropped. */
 __attribute__((format(printf, 2, 3))) void redcoi_node_warn(redco_node *node, const char *format, ...);
+void redcoi_node_drop_warnings(redco_node *node, const char *beginning);
 /** Sets both directions. */
 void redcoi_node_set_link(redco_node *node, size_t a, size_t b, double bytes_per_s);
 

@@ -2,7 +2,6 @@
  * that a node reads back as it was. */
 #include "topology/discovery/node_internal.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { NODE_VERSION = 1 };
@@ -10,13 +9,6 @@ static const double rate_max = 1e15; /* bytes/s: a thousand times the fastest li
 
 static const char *const cpu_names[] = {"unknown", "intel", "amd", "arm", "power", NULL};
 static const char *const fabric_names[] = {"pcie", "direct", "switch", NULL};
-
-json_t *redcoi_json_rate(double value)
-{
-    /* At most 9 significant digits in a real, so that writers with 10 digits print what reads back the same. */
-    const double kept = value < 1000.0 ? round(value * 1e6) / 1e6 : round(value);
-    return kept == floor(kept) && kept < 9e18 ? json_integer((json_int_t)kept) : json_real(kept);
-}
 
 /* ---- writer ---- */
 

@@ -81,6 +81,35 @@ static const redcoi_part parts[] = {
     {0x17db, 0x0501, REDCOI_PART_NIC, "Slingshot (Cassini)", NULL, 200.0, false, true},
 };
 
+redco_status redcoi_gpu_pci_read(const redco_json_value *gpu, const char *id, char *name, size_t size, redco_error *err)
+{
+    static const char *const keys[] = {"value", "source", NULL}, *const part_keys[] = {"id", "name", NULL};
+    redco_json_value holder, list;
+    size_t count = 0;
+    const char *source = NULL;
+    redco_status st = redco_json_object(gpu, "pci", &holder, err);
+    if (st == REDCO_OK) { st = redco_json_only(&holder, keys, err); }
+    if (st == REDCO_OK) { st = redco_json_string(&holder, "source", &source, err); }
+    if (st == REDCO_OK) { st = redco_json_array(&holder, "value", &list, &count, err); }
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        redco_json_value part;
+        const char *its_id = NULL, *its_name = NULL;
+        if ((st = redco_json_element(&list, i, &part, err)) != REDCO_OK ||
+            (st = redco_json_only(&part, part_keys, err)) != REDCO_OK ||
+            (st = redco_json_string(&part, "id", &its_id, err)) != REDCO_OK ||
+            (st = redco_json_string(&part, "name", &its_name, err)) != REDCO_OK) {
+            return st;
+        }
+        const size_t hex = strspn(its_id, "0123456789abcdef");
+        if (hex != 4 || its_id[4] != ':' || strspn(its_id + 5, "0123456789abcdef") != 4 || its_id[9] != '\0') {
+            return redco_json_fail(&part, "id", err, "is \"%.20s\"; vendor and device such as \"10de:2330\" are needed",
+                                   its_id);
+        }
+        if (id != NULL && strcmp(its_id, id) == 0) { (void)snprintf(name, size, "%s", its_name); }
+    }
+    return st;
+}
+
 /* GPUs by their files; only a file whose text has the id is parsed. */
 static bool find_gpu_file(uint32_t vendor, uint32_t device, redcoi_part *part_out)
 {

@@ -375,11 +375,6 @@ static redco_status parse_xml(const char *text, size_t size, const char *name, u
     return st;
 }
 
-redco_status redcoi_one_host(const char *name, uint32_t host, redco_error *err)
-{
-    return redco_fail(err, REDCO_EVALUE, name, "describes one host, number 0; there is no host %u", host);
-}
-
 redco_status redco_node_parse(const char *text, size_t size, const char *name, uint32_t host, redco_node **node_out,
                               redco_error *err)
 {
