@@ -387,7 +387,7 @@ static redco_status keep_row(struct log *log, const struct redcoi_word *words, s
     struct redcoi_nccl_row row;
     struct redcoi_word bad = {"", 0};
     const char *what = "";
-    if (!redcoi_nccl_row(words, count, half, &row, &what, &bad)) {
+    if (!redcoi_nccl_row_read(words, count, half, &row, &what, &bad)) {
         return redcoi_profile_fail(log->profile, log->line, log->err, "\"%.*s\" %s",
                                    (int)(bad.length < 40 ? bad.length : 40), bad.text, what);
     }
@@ -461,7 +461,7 @@ static redco_status times_line(struct log *log, const struct redcoi_line *line)
     memcpy(joined, log->pending, log->pending_length);
     joined[log->pending_length] = ' ';
     memcpy(joined + log->pending_length + 1, line->text, line->length);
-    redcoi_nccl_split(joined, log->pending_length + 1 + line->length, &whole);
+    redcoi_nccl_split_line(joined, log->pending_length + 1 + line->length, &whole);
     size_t count = whole.word_count;
     const size_t half = redcoi_nccl_layout(whole.words, &count, log->half_words);
     if (half == 0) { return REDCO_OK; }
@@ -480,7 +480,7 @@ redco_status redco_nccl_log_parse(const char *text, size_t size, const char *nam
     redco_status st = redcoi_profile_create(name, "nccl-tests log", &log.profile, err);
     while (st == REDCO_OK && redcoi_next_line(text, size, &at, &start, &length)) {
         log.line++;
-        redcoi_nccl_split(start, length, &line);
+        redcoi_nccl_split_line(start, length, &line);
         if (line.word_count == 0) { continue; }
         if (redcoi_nccl_is_row(&line)) {
             st = row_line(&log, &line, at >= size);

@@ -36,7 +36,7 @@ static size_t label_length(const char *text, size_t length)
     return digits || memchr(text, '-', end) != NULL || isdigit((unsigned char)text[end - 2]) ? end : 0;
 }
 
-void redcoi_nccl_split(const char *text, size_t length, struct redcoi_line *line_out)
+void redcoi_nccl_split_line(const char *text, size_t length, struct redcoi_line *line_out)
 {
     enum { MAX_LABELS = 3 };
     line_out->comment = false;
@@ -155,8 +155,8 @@ static bool read_half(const struct redcoi_word *words, uint64_t size, struct red
     return true;
 }
 
-bool redcoi_nccl_row(const struct redcoi_word *words, size_t word_count, size_t half_words,
-                     struct redcoi_nccl_row *row_out, const char **what_out, struct redcoi_word *bad_out)
+bool redcoi_nccl_row_read(const struct redcoi_word *words, size_t word_count, size_t half_words,
+                          struct redcoi_nccl_row *row_out, const char **what_out, struct redcoi_word *bad_out)
 {
     struct redcoi_nccl_row row = {0};
     const size_t lead = word_count - 2 * half_words;

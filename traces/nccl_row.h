@@ -35,14 +35,14 @@ struct redcoi_nccl_row {
 };
 
 /* Cuts off labels of launchers and log collectors, then '#'. */
-void redcoi_nccl_split(const char *text, size_t length, struct redcoi_line *line_out);
+void redcoi_nccl_split_line(const char *text, size_t length, struct redcoi_line *line_out);
 /* The words could begin a row: size, count and type. */
 bool redcoi_nccl_is_row(const struct redcoi_line *line);
 /* Words of a whole row? @p half_words 4, 8 or 0 = not known from the header. @return words per half, 0 if it fits no
  * layout */
 size_t redcoi_nccl_layout(const struct redcoi_word *words, size_t *word_count, size_t half_words);
 /* @p what_out names what is wrong in @p bad_out on failure. */
-bool redcoi_nccl_row(const struct redcoi_word *words, size_t word_count, size_t half_words,
-                     struct redcoi_nccl_row *row_out, const char **what_out, struct redcoi_word *bad_out);
+bool redcoi_nccl_row_read(const struct redcoi_word *words, size_t word_count, size_t half_words,
+                          struct redcoi_nccl_row *row_out, const char **what_out, struct redcoi_word *bad_out);
 
 #endif

@@ -281,7 +281,7 @@ static double clamp_ratio(double ratio)
     return fmin(fmax(ratio, least_ratio), largest_ratio);
 }
 
-void redcoi_curves_compare(redcoi_curves *curves, const redco_comm *comm, redcoi_model model)
+void redcoi_curves_compare(redcoi_curves *curves, const redco_comm *comm, redcoi_time_model model)
 {
     for (size_t c = 0; c < curves->count; c++) {
         redcoi_curve *curve = &curves->curves[c];

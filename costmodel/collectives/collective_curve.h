@@ -15,8 +15,8 @@
 typedef struct redcoi_model_time {
     double latency_s, wire_s;
 } redcoi_model_time;
-typedef redcoi_model_time (*redcoi_model)(const redco_comm *comm, redco_collective op, double size_bytes,
-                                          redco_group group);
+typedef redcoi_model_time (*redcoi_time_model)(const redco_comm *comm, redco_collective op, double size_bytes,
+                                               redco_group group);
 
 typedef struct redcoi_curve {
     redco_collective op;
@@ -46,7 +46,7 @@ redco_group redcoi_group_normal(const redco_machine *machine, redco_group group)
 redco_status redcoi_curves_read(const redco_machine *machine, const char *const *paths, uint32_t path_count,
                                 redcoi_curves *curves_out, char *sha256_out, redco_error *err);
 /** Second step, once the model can be asked: ratios of measured to modelled time at every point. */
-void redcoi_curves_compare(redcoi_curves *curves, const redco_comm *comm, redcoi_model model);
+void redcoi_curves_compare(redcoi_curves *curves, const redco_comm *comm, redcoi_time_model model);
 void redcoi_curves_free(redcoi_curves *curves);
 
 /** The curve of exactly this group, or the nearest that may be transferred; NULL if there is none. */

@@ -175,10 +175,10 @@ void redcoi_launch(redcoi_builder *b, redcoi_unit *unit, uint32_t label, redco_s
 bool redcoi_is_last(const redcoi_builder *b, uint32_t micro_batch);
 
 /** Layers [first, last) of one micro-batch. */
-void redcoi_forward(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32_t last, uint32_t micro_batch);
+void redcoi_forward_pass(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32_t last, uint32_t micro_batch);
 /** @param kind  all of backward, or one of its halves */
-void redcoi_backward(redcoi_builder *b, redcoi_unit *unit, redco_turn_kind kind, uint32_t first, uint32_t last,
-                     uint32_t micro_batch);
+void redcoi_backward_pass(redcoi_builder *b, redcoi_unit *unit, redco_turn_kind kind, uint32_t first, uint32_t last,
+                          uint32_t micro_batch);
 
 /** Updated parameters of all layers of a unit, at the beginning of a step. */
 void redcoi_sync_parameters(redcoi_builder *b, redcoi_unit *unit);

@@ -171,7 +171,7 @@ static void forward_layer(const struct place *at, bool fetch_each)
     }
 }
 
-void redcoi_forward(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32_t last, uint32_t micro_batch)
+void redcoi_forward_pass(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32_t last, uint32_t micro_batch)
 {
     for (uint32_t l = first; l < last; l++) {
         const struct place at = place_at(b, unit, l, micro_batch, REDCO_PASS_NAME_FWD);
@@ -421,8 +421,8 @@ static void weights_of_layer(const struct place *at)
     give_back(at);
 }
 
-void redcoi_backward(redcoi_builder *b, redcoi_unit *unit, redco_turn_kind kind, uint32_t first, uint32_t last,
-                     uint32_t micro_batch)
+void redcoi_backward_pass(redcoi_builder *b, redcoi_unit *unit, redco_turn_kind kind, uint32_t first, uint32_t last,
+                          uint32_t micro_batch)
 {
     for (uint32_t l = last; l-- > first;) {
         struct place at = place_at(b, unit, l, micro_batch, REDCO_PASS_NAME_BWD);

@@ -42,9 +42,9 @@ static void pass(redcoi_builder *b, redcoi_unit *unit, const redco_turn *turn)
     const bool folds = redcoi_fold_ready(b, unit, turn);
     if (folds && redcoi_fold_repeat(b, unit, turn)) { return; }
     if (turn->kind == REDCO_TURN_FORWARD) {
-        redcoi_forward(b, unit, span.first, span.end, turn->micro_batch);
+        redcoi_forward_pass(b, unit, span.first, span.end, turn->micro_batch);
     } else {
-        redcoi_backward(b, unit, turn->kind, span.first, span.end, turn->micro_batch);
+        redcoi_backward_pass(b, unit, turn->kind, span.first, span.end, turn->micro_batch);
     }
     if (folds) { redcoi_fold_learn(b, unit, turn, first); }
 }

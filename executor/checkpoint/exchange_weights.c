@@ -47,7 +47,7 @@ static redco_status import_slice(struct importing *in, const redco_checkpoint_st
     in->parameter = slice->tensor;
     for (uint64_t at = slice->begin; at < end && st == REDCO_OK; at += chunk_elements) {
         const uint64_t count = end - at < chunk_elements ? end - at : chunk_elements;
-        st = redcoi_walk(&placing, at, count, read_run, in, err);
+        st = redcoi_runs_walk(&placing, at, count, read_run, in, err);
         if (st == REDCO_OK) {
             st = redco_states_set_range(s->states, s->worker, slice->tensor, REDCO_STATES_WEIGHTS, at, count, in->chunk,
                                         err);

@@ -259,7 +259,7 @@ static redco_status load_range(struct loading *l, const redco_shard_slice *slice
     l->entry = entry_of(l->checkpoint, l->states, slice->tensor, which);
     for (uint64_t at = slice->begin; at < end && st == REDCO_OK; at += chunk_elements) {
         const uint64_t count = end - at < chunk_elements ? end - at : chunk_elements;
-        st = redcoi_walk(&placing, at, count, read_run, l, err);
+        st = redcoi_runs_walk(&placing, at, count, read_run, l, err);
         if (st == REDCO_OK) {
             st = redco_states_set_range(l->states->states, l->states->worker, slice->tensor, which, at, count, l->chunk,
                                         err);

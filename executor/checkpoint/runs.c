@@ -72,8 +72,8 @@ static redco_status walk_columns(const redcoi_placing *p, uint64_t begin, uint64
     return st;
 }
 
-redco_status redcoi_walk(const redcoi_placing *p, uint64_t begin, uint64_t count, redcoi_run_visit visit, void *context,
-                         redco_error *err)
+redco_status redcoi_runs_walk(const redcoi_placing *p, uint64_t begin, uint64_t count, redcoi_run_visit visit,
+                              void *context, redco_error *err)
 {
     return (p->transposed && p->whole.rank == 2 ? walk_columns : walk_rows)(p, begin, count, visit, context, err);
 }

@@ -24,8 +24,8 @@ typedef struct redcoi_run {
 typedef redco_status (*redcoi_run_visit)(void *context, const redcoi_run *run, redco_error *err);
 
 /** All runs of elements @p begin to @p begin + @p count of this rank's part. Stops at the first failure. */
-redco_status redcoi_walk(const redcoi_placing *placing, uint64_t begin, uint64_t count, redcoi_run_visit visit,
-                         void *context, redco_error *err);
+redco_status redcoi_runs_walk(const redcoi_placing *placing, uint64_t begin, uint64_t count, redcoi_run_visit visit,
+                              void *context, redco_error *err);
 
 /** The sum over elements, modulo 2^64, of a number that depends on the element's bits and its place in the file's
  *  tensor. So parts can be summed in any order by anybody, and one element that is another is always seen:

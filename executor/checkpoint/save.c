@@ -93,7 +93,7 @@ static redco_status save_range(struct saving *s, const redco_shard_slice *slice,
         st = redco_states_get_range(s->states->states, s->states->worker, slice->tensor, which, at, count, s->chunk,
                                     err);
         if (st == REDCO_OK) { st = check_finite(s, count, err); }
-        if (st == REDCO_OK) { st = redcoi_walk(placing, at, count, write_run, s, err); }
+        if (st == REDCO_OK) { st = redcoi_runs_walk(placing, at, count, write_run, s, err); }
     }
     return st;
 }

@@ -186,7 +186,7 @@ static redco_status read_numbers(source *s, uint64_t begin, uint64_t count, doub
     }
     const uint64_t bytes = redco_dtype_bytes(dtype);
     const redco_status st = fetch(s, s->tensor->offset_bytes + begin * bytes, count * bytes, raw, err);
-    if (st == REDCO_OK) { redcoi_load(dtype, raw, count, out); }
+    if (st == REDCO_OK) { redcoi_load_f64(dtype, raw, count, out); }
     return st;
 }
 
@@ -511,12 +511,12 @@ static void place_block(const rows *r, const block *b, uint64_t first, uint64_t 
 {
     const uint64_t element_bytes = redco_dtype_bytes(dtype);
     if (!r->transposed) {
-        redcoi_store(dtype, b->wide, count * r->width, out + first * r->width * element_bytes);
+        redcoi_store_f64(dtype, b->wide, count * r->width, out + first * r->width * element_bytes);
         return;
     }
     for (uint64_t c = 0; c < r->width; c++) {
         for (uint64_t i = 0; i < count; i++) { b->column[i] = b->wide[i * r->width + c]; }
-        redcoi_store(dtype, b->column, count, out + (c * r->count + first) * element_bytes);
+        redcoi_store_f64(dtype, b->column, count, out + (c * r->count + first) * element_bytes);
     }
 }
 
@@ -536,7 +536,7 @@ static redco_status read_rows(const source *s, const rows *r, redco_dtype dtype,
         for (uint64_t i = 0; i < count; i++) {
             const uint64_t at_bytes = s->tensor->offset_bytes + row_begin(r, first + i) * element_bytes;
             if ((st = fetch(s, at_bytes, r->width * element_bytes, b.raw, err)) != REDCO_OK) { goto out; }
-            redcoi_load(file_dtype, b.raw, r->width, b.wide + i * r->width);
+            redcoi_load_f64(file_dtype, b.raw, r->width, b.wide + i * r->width);
         }
         if (!all_finite(b.wide, count * r->width)) {
             st = redco_fail(err, REDCO_EVALUE, s->path, "%s holds what is not a finite number", s->tensor->name);
@@ -600,11 +600,11 @@ redco_status redco_weights_read_run(redco_weights *w, size_t parameter, uint64_t
         const uint64_t here = count - at < RUN_ELEMENTS ? count - at : RUN_ELEMENTS;
         st = fetch(w->last, tensor->offset_bytes + (begin + at) * file_bytes, here * file_bytes, raw, err);
         if (st != REDCO_OK) { break; }
-        redcoi_load(file_dtype, raw, here, wide);
+        redcoi_load_f64(file_dtype, raw, here, wide);
         if (!all_finite(wide, here)) {
             st = redco_fail(err, REDCO_EVALUE, w->last->path, "%s holds what is not a finite number", tensor->name);
         }
-        redcoi_store(dtype, wide, here, (char *)out + at * out_bytes);
+        redcoi_store_f64(dtype, wide, here, (char *)out + at * out_bytes);
     }
     return st;
 }
@@ -615,7 +615,7 @@ void redco_weights_cast(redco_dtype from, const void *data, uint64_t count, redc
     const uint64_t from_bytes = redco_dtype_bytes(from), to_bytes = redco_dtype_bytes(to);
     for (uint64_t at = 0; at < count; at += RUN_ELEMENTS) {
         const uint64_t here = count - at < RUN_ELEMENTS ? count - at : RUN_ELEMENTS;
-        redcoi_load(from, (const char *)data + at * from_bytes, here, wide);
-        redcoi_store(to, wide, here, (char *)out + at * to_bytes);
+        redcoi_load_f64(from, (const char *)data + at * from_bytes, here, wide);
+        redcoi_store_f64(to, wide, here, (char *)out + at * to_bytes);
     }
 }

@@ -43,7 +43,7 @@ typedef struct redcoi_task {
 } redcoi_task;
 
 /** A dependency: a task of another stream. */
-typedef struct redcoi_wait {
+typedef struct redcoi_wait_for {
     uint32_t task;
 } redcoi_wait_for;
 
@@ -91,7 +91,7 @@ typedef struct redcoi_slot {
     uint32_t after, after_before;
 } redcoi_slot;
 
-typedef struct redcoi_copy {
+typedef struct redcoi_copy_of {
     uint32_t compute_task;
     const void *from;
     void *to;

@@ -116,7 +116,7 @@ static unsigned char *master_of(const redco_states *states, uint32_t layer, cons
 static void load_gradients(const redco_states *states, uint32_t layer, const redco_shard_slice *run, uint64_t skip,
                            uint64_t count, double *to)
 {
-    redcoi_load(states->options.dtype, redcoi_gradient(states, layer, run->gradient_at + skip), count, to);
+    redcoi_load_f64(states->options.dtype, redcoi_gradient(states, layer, run->gradient_at + skip), count, to);
     for (uint64_t i = 0; i < count; i++) { to[i] *= states->adafactor->gradient_factor; }
 }
 
@@ -132,7 +132,7 @@ static void add_sums(redco_states *states, uint32_t layer, const redco_shard_sli
         const struct span s = span_at(a, m, run->tensor, run->begin + at, run->count - at);
         double row = 0.0, squares = 0.0;
         load_gradients(states, layer, run, at, s.count, block);
-        redcoi_load(states->master, master_of(states, layer, run) + (size_t)at * bytes, s.count, weight);
+        redcoi_load_f64(states->master, master_of(states, layer, run) + (size_t)at * bytes, s.count, weight);
         for (uint64_t i = 0; i < s.count; i++) {
             const double square = block[i] * block[i];
             row += square;
@@ -266,15 +266,16 @@ void redcoi_adafactor_run(redco_states *states, uint32_t layer, const redco_shar
                 : states->owned[1] + (size_t)(states->owned_at[layer] + run->owned_at + at) * bytes;
         for (uint64_t i = 0; i < s.count; i++) { block[i] *= a->scale[run->tensor]; }
         if (momentum != NULL) {
-            redcoi_load(states->master, momentum, s.count, mean);
+            redcoi_load_f64(states->master, momentum, s.count, mean);
             for (uint64_t i = 0; i < s.count; i++) { block[i] = keep * mean[i] + (1.0 - keep) * block[i]; }
-            redcoi_store(states->master, block, s.count, momentum);
+            redcoi_store_f64(states->master, block, s.count, momentum);
         }
-        redcoi_load(states->master, master, s.count, weight);
+        redcoi_load_f64(states->master, master, s.count, weight);
         for (uint64_t i = 0; i < s.count; i++) { weight[i] = a->decay[run->tensor] * weight[i] - block[i]; }
-        redcoi_store(states->master, weight, s.count, master);
+        redcoi_store_f64(states->master, weight, s.count, master);
         if (states->has_master) {
-            redcoi_store(states->options.dtype, weight, s.count, redcoi_parameter(states, layer, run->shard_at + at));
+            redcoi_store_f64(states->options.dtype, weight, s.count,
+                             redcoi_parameter(states, layer, run->shard_at + at));
         }
         at += s.count;
     }

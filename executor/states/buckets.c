@@ -93,7 +93,7 @@ static void add_layer(struct walk *w, uint32_t layer)
 {
     redco_states *const s = w->states;
     const redco_state_layer *const l = &redcoi_model(s)->layers[layer];
-    const uint64_t trained = redcoi_layer(s, layer)->trained;
+    const uint64_t trained = redcoi_layer_layout(s, layer)->trained;
     const uint32_t end = l->first_module + l->module_count;
     uint32_t first = l->first_module;
     while (first < end && redco_module_frozen(redcoi_model(s), first)) { first++; }
@@ -131,7 +131,7 @@ static redco_status sort_bucket(redco_states *states, redcoi_bucket *bucket, red
     for (int pass = 0; pass < 2; pass++) { /* first sizes, then places */
         for (uint32_t r = 0; r < bucket->range_count; r++) {
             const redcoi_range *const range = &states->ranges[bucket->first_range + r];
-            const uint32_t first = redcoi_layer(states, range->layer)->first_slice;
+            const uint32_t first = redcoi_layer_layout(states, range->layer)->first_slice;
             uint32_t count = 0;
             const redco_shard_slice *const slices = redco_layout_slices(states->layout, range->layer, &count);
             for (uint32_t i = 0; i < count; i++) {

@@ -15,7 +15,7 @@ static uint64_t place_of(const redco_states *states, const redcoi_bucket *bucket
                          const redco_shard_slice *slice)
 {
     if (states->bucket_groups[bucket->bucket_group].sorted) {
-        return states->slice_at[redcoi_layer(states, layer)->first_slice + index];
+        return states->slice_at[redcoi_layer_layout(states, layer)->first_slice + index];
     }
     const uint32_t module = redco_layout_module_of(states->layout, slice->tensor);
     return states->range_at[module] + slice->shard_at - redco_layout_module(states->layout, module)->shard_at;
@@ -95,7 +95,7 @@ static redco_status move_part(redco_states *states, redco_states_worker *worker,
                               const redcoi_range *range, enum flow flow, bool owned_only, const char *name,
                               redco_error *err)
 {
-    const redco_layer_layout *const l = redcoi_layer(states, range->layer);
+    const redco_layer_layout *const l = redcoi_layer_layout(states, range->layer);
     const redco_shards *const s = redcoi_shards(states, range->layer);
     const uint32_t position =
         redco_between_position((redco_between){s->gradients, s->optimizer}, redco_layout_place(states->layout));
@@ -127,7 +127,7 @@ static redco_status scatter_parts(redco_states *states, const redco_states_worke
     redco_status st = REDCO_OK;
     for (uint32_t r = 0; r < bucket->range_count && st == REDCO_OK; r++) {
         const redcoi_range *const range = &states->ranges[bucket->first_range + r];
-        const uint64_t count = redcoi_layer(states, range->layer)->trained / redco_process_group_size(group);
+        const uint64_t count = redcoi_layer_layout(states, range->layer)->trained / redco_process_group_size(group);
         unsigned char *const data =
             bucket_group->buffered ? buffer_at(states, bucket, range->at) : redcoi_gradient(states, range->layer, 0);
         st = redco_process_group_reduce_scatter_ordered(group, redcoi_worker_stream(worker), states->options.dtype,

@@ -98,7 +98,7 @@ static redco_status broadcast(redco_states *states, const redco_states_worker *w
     const redco_shard_slice *const slices = redco_layout_slices(states->layout, layer, &count);
     redco_process_group_part parts[BROADCASTS];
     redco_status st = REDCO_OK;
-    count = redcoi_layer(states, layer)->trained_pieces;
+    count = redcoi_layer_layout(states, layer)->trained_pieces;
     for (uint32_t at = 0; at < count && st == REDCO_OK;) {
         at = next_part(slices, count, at, &parts[part_count++]);
         if (part_count < BROADCASTS && at < count) { continue; }
@@ -114,7 +114,7 @@ uint64_t redco_states_sync_elements(const redco_states *states, uint32_t layer)
     uint32_t count = 0;
     uint64_t elements = 0;
     const redco_shard_slice *const slices = redco_layout_slices(states->layout, layer, &count);
-    count = redcoi_layer(states, layer)->trained_pieces;
+    count = redcoi_layer_layout(states, layer)->trained_pieces;
     for (uint32_t at = 0; at < count;) {
         redco_process_group_part part;
         at = next_part(slices, count, at, &part);
@@ -136,5 +136,5 @@ redco_status redco_states_sync(redco_states *states, redco_states_worker *worker
     }
     return redco_process_group_all_gather_ordered(group, redcoi_worker_stream(worker), states->options.dtype,
                                                   redcoi_parameter(states, layer, 0), bucket_group->part_of,
-                                                  redcoi_layer(states, layer)->part, name, err);
+                                                  redcoi_layer_layout(states, layer)->part, name, err);
 }

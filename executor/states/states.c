@@ -29,7 +29,7 @@ static redco_status lay_memory(redco_states *states, redco_error *err)
         return redco_fail(err, REDCO_ENOMEM, "states", "places of %u layers", layers);
     }
     for (uint32_t l = 0; l < layers; l++) {
-        const redco_layer_layout *const layer = redcoi_layer(states, l);
+        const redco_layer_layout *const layer = redcoi_layer_layout(states, l);
         states->parameters_at[l] = parameters;
         states->secondary_at[l] = secondary;
         parameters += aligned(layer->shard);
@@ -40,14 +40,14 @@ static redco_status lay_memory(redco_states *states, redco_error *err)
         for (uint32_t l = 0; l < layers; l++) {
             if (redcoi_model(states)->layers[l].assigned != (assigned == 1)) { continue; }
             states->owned_at[l] = owned;
-            owned += aligned(redcoi_layer(states, l)->owned);
+            owned += aligned(redcoi_layer_layout(states, l)->owned);
         }
     }
     for (uint32_t p = 0; p < states->bucket_group_count; p++) {
         for (uint32_t l = layers; l-- > 0;) {
             if (states->bucket_group_of[l] != p) { continue; }
             states->gradients_at[l] = gradients;
-            gradients += aligned(redcoi_layer(states, l)->gradients);
+            gradients += aligned(redcoi_layer_layout(states, l)->gradients);
         }
     }
     states->primary_bytes = parameters * element_bytes;

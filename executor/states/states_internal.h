@@ -167,7 +167,7 @@ static inline const redco_shards *redcoi_shards(const redco_states *states, uint
 {
     return &redcoi_model(states)->layers[layer].shards;
 }
-static inline const redco_layer_layout *redcoi_layer(const redco_states *states, uint32_t layer)
+static inline const redco_layer_layout *redcoi_layer_layout(const redco_states *states, uint32_t layer)
 {
     return redco_layout_layer(states->layout, layer);
 }

@@ -156,7 +156,7 @@ redco_status redcoi_policy_predict(void *context, uint32_t count, void *const *i
     }
     void *const raw = calloc(1, redco_type_bytes(&s->type));
     st = raw == NULL ? no_memory(p, err) : run(p, s, inputs, key, raw, err);
-    if (st == REDCO_OK) { redcoi_load(s->type.dtype, raw, elements, values_out); }
+    if (st == REDCO_OK) { redcoi_load_f64(s->type.dtype, raw, elements, values_out); }
     free(raw);
     for (uint64_t i = 0; i < elements && st == REDCO_OK; i++) {
         if (isfinite(values_out[i])) { continue; }
@@ -182,8 +182,8 @@ static redco_status put_tensor(redco_trainer *t, uint32_t tensor, const unsigned
                         ranks + (r * stride + at) * redco_dtype_bytes(t->options.dtype), whole);
     }
     if (st == REDCO_OK) {
-        redcoi_load(t->options.dtype, whole, count, wide);
-        redcoi_store(t->policy->dtype, wide, count, redcoi_policy_weights(t->policy, tensor));
+        redcoi_load_f64(t->options.dtype, whole, count, wide);
+        redcoi_store_f64(t->policy->dtype, wide, count, redcoi_policy_weights(t->policy, tensor));
     }
     free(whole);
     free(wide);

@@ -138,7 +138,7 @@ static redco_status choose(struct generation *g, const struct step *s, uint64_t 
             g->chosen[row] = -1;
             continue;
         }
-        redcoi_load(dtype, (const char *)g->raw + (size_t)row * words * redco_dtype_bytes(dtype), words, g->logits);
+        redcoi_load_f64(dtype, (const char *)g->raw + (size_t)row * words * redco_dtype_bytes(dtype), words, g->logits);
         const int32_t token = redco_sample(&g->o->sampling, g->logits, words, g->order, example, place);
         if (token < 0) {
             st = redco_fail(err, REDCO_EINFEASIBLE, "prediction", "example %llu: a logit is not a number",

@@ -187,8 +187,8 @@ static redco_status run_batch(struct judging *j, uint64_t first, uint32_t count,
     }
     if (st == REDCO_OK && j->raw != NULL) {
         st = redcoi_forward_read(j->forward, j->with_loss ? 1 : 0, j->raw, err);
-        redcoi_load(j->predicted_type.dtype, j->raw, (uint64_t)count * j->out->values,
-                    j->out->predictions + first * j->out->values);
+        redcoi_load_f64(j->predicted_type.dtype, j->raw, (uint64_t)count * j->out->values,
+                        j->out->predictions + first * j->out->values);
     }
     return st;
 }

@@ -135,7 +135,7 @@ static unsigned char *make_image(fixture *r, const kernel_case *c, const layout 
         }
         for (uint64_t e = 0; e < count; e++) {
             const double x = number(r, c, c->in[i].dtype);
-            redcoi_store(c->in[i].dtype, &x, 1, image + l->in_at[i] + e * bytes);
+            redcoi_store_f64(c->in[i].dtype, &x, 1, image + l->in_at[i] + e * bytes);
         }
     }
     return image;
@@ -210,14 +210,14 @@ static void compare(const kernel_case *c, const redco_tensor_type *type, uint32_
     double largest = 0;
     for (uint64_t i = 0; i < count; i++) {
         double x;
-        redcoi_load(type->dtype, want + i * bytes, 1, &x);
+        redcoi_load_f64(type->dtype, want + i * bytes, 1, &x);
         if (isfinite(x)) { largest = fmax(largest, fabs(x)); }
     }
     for (uint64_t i = 0; i < count; i++) {
         double x, y;
         char text[600];
-        redcoi_load(type->dtype, want + i * bytes, 1, &x);
-        redcoi_load(type->dtype, have + i * bytes, 1, &y);
+        redcoi_load_f64(type->dtype, want + i * bytes, 1, &x);
+        redcoi_load_f64(type->dtype, have + i * bytes, 1, &y);
         /* below 2^-14 f16 has steps of 2^-24, and float functions may be off by their own last place near 0 */
         const double small = c->units == 0 ? 0 : type->dtype == REDCO_F16 ? 0x1p-24 : 0x1p-126;
         const double size = c->whole ? largest : fabs(x);

@@ -71,7 +71,7 @@ static void check_walk(const redcoi_placing *p, uint64_t begin, uint64_t count)
     static struct walked w;
     w.count = count;
     for (uint64_t i = 0; i < count; i++) { w.file_of[i] = MOST; }
-    assert_int_equal(redcoi_walk(p, begin, count, note, &w, NULL), REDCO_OK);
+    assert_int_equal(redcoi_runs_walk(p, begin, count, note, &w, NULL), REDCO_OK);
     for (uint64_t i = 0; i < count; i++) { assert_int_equal(w.file_of[i], file_place(p, begin + i)); }
 }
 

@@ -47,7 +47,7 @@ static void check_rounding(redco_dtype dtype, uint16_t limit)
         /* From double in one rounding: just off the middle, by less than float can tell. */
         const double fine[2] = {nextafter((double)middle, 0), nextafter((double)middle, 1e300)};
         uint16_t have[2];
-        redcoi_store(dtype, fine, 2, have);
+        redcoi_store_f64(dtype, fine, 2, have);
         assert_int_equal(have[0], low);
         assert_int_equal(have[1], low + 1);
     }

@@ -163,7 +163,7 @@ static redco_status write_inputs(enum plot_kind kind, const struct plot_input *i
 struct source {
     const char *trace; /* path */
     const struct plot_plans *plans;
-    const struct plot_timelines *timelines;
+    const struct plot_comparison *timelines;
     const redco_json_value *document;
     const struct plot_input *inputs;
     size_t input_count;
@@ -224,7 +224,7 @@ redco_status plot_compose_plans(enum plot_kind kind, const struct plot_plans *pl
     return compose(kind, &source, options, format, text_out, size_out, err);
 }
 
-redco_status plot_compose_timelines(const struct plot_timelines *timelines, const struct plot_options *options,
+redco_status plot_compose_timelines(const struct plot_comparison *timelines, const struct plot_options *options,
                                     enum plot_format format, char **text_out, size_t *size_out, redco_error *err)
 {
     const struct source source = {.timelines = timelines};

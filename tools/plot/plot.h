@@ -106,11 +106,11 @@ redco_status plot_compose_document(enum plot_kind kind, const redco_json_value *
 redco_status plot_compose_plans(enum plot_kind kind, const struct plot_plans *plans, const struct plot_options *options,
                                 enum plot_format format, char **text_out, size_t *size_out, redco_error *err);
 /** A step as predicted above the same step as measured. */
-struct plot_timelines {
+struct plot_comparison {
     const redco_trace *predicted, *measured; /**< measured: the trace that the comparison shows */
     const redco_comparison *comparison;
 };
-redco_status plot_compose_timelines(const struct plot_timelines *timelines, const struct plot_options *options,
+redco_status plot_compose_timelines(const struct plot_comparison *timelines, const struct plot_options *options,
                                     enum plot_format format, char **text_out, size_t *size_out, redco_error *err);
 /** Lets gnuplot draw. REDCO_ESYSTEM when it is not installed or fails. @param image_out  to be freed with free() */
 redco_status plot_render(const char *script, size_t script_size, char **image_out, size_t *size_out, redco_error *err);
@@ -133,7 +133,7 @@ redco_status plot_overlap(const struct plot_plans *plans, const struct plot_inpu
                           struct plot_sheet *sheet, redco_error *err);
 /** @param path  a trace of any size, read event by event */
 redco_status plot_timeline(const char *path, struct plot_sheet *sheet, redco_error *err);
-redco_status plot_timelines(const struct plot_timelines *timelines, struct plot_sheet *sheet, redco_error *err);
+redco_status plot_timelines(const struct plot_comparison *timelines, struct plot_sheet *sheet, redco_error *err);
 /** The same from documents: the prediction, then what was measured. */
 redco_status plot_timelines_documents(const redco_json_value *roots, size_t count, struct plot_sheet *sheet,
                                       redco_error *err);

@@ -128,7 +128,7 @@ static struct part predicted_part(const redco_trace *trace, uint32_t index)
     return part;
 }
 
-static void write_heading(const struct plot_timelines *timelines, char *buffer, size_t size)
+static void write_heading(const struct plot_comparison *timelines, char *buffer, size_t size)
 {
     const redco_comparison *const c = timelines->comparison;
     const char *const source = redco_trace_note(timelines->measured, "source");
@@ -137,7 +137,7 @@ static void write_heading(const struct plot_timelines *timelines, char *buffer, 
                    100.0 * redco_compare_error(c->predicted.step_s, c->measured.step_s));
 }
 
-redco_status plot_timelines(const struct plot_timelines *timelines, struct plot_sheet *sheet, redco_error *err)
+redco_status plot_timelines(const struct plot_comparison *timelines, struct plot_sheet *sheet, redco_error *err)
 {
     const redco_comparison *const c = timelines->comparison;
     const struct part parts[2] = {predicted_part(timelines->predicted, c->shown_stage),
@@ -183,7 +183,7 @@ redco_status plot_timelines_documents(const redco_json_value *roots, size_t coun
     }
     st = redco_trace_compare(&sources[0], &sources[1], (uint32_t)count - 1, kinds, NULL, &comparison, err);
     if (st != REDCO_OK) { goto out; }
-    const struct plot_timelines timelines = {traces[0], traces[1 + comparison->shown_file], comparison};
+    const struct plot_comparison timelines = {traces[0], traces[1 + comparison->shown_file], comparison};
     st = plot_timelines(&timelines, sheet, err);
 out:
     for (size_t i = 0; traces != NULL && i < count; i++) { redco_trace_free(traces[i]); }

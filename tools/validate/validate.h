@@ -37,7 +37,7 @@ struct validate_arguments {
 struct validate_outcome {
     const json_t *json;  /* its document; NULL: out of memory */
     enum plot_kind kind; /* kind of its picture, drawn from the document or, not NULL, from traces */
-    const struct plot_timelines *traces;
+    const struct plot_comparison *traces;
     void (*print)(const void *report); /* the tables for people */
     const void *report;
     int code; /* when all goes well */

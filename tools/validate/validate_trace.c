@@ -195,7 +195,7 @@ static int finish(struct trace_report *report, const struct prediction *p, const
     report->passed = passes(a, c);
     warn(report);
     json_t *const json = trace_report_json(report);
-    const struct plot_timelines traces = {p->trace, r->traces[c->shown_file], c};
+    const struct plot_comparison traces = {p->trace, r->traces[c->shown_file], c};
     const struct validate_outcome outcome = {.json = json,
                                              .kind = PLOT_TIMELINES,
                                              .traces = &traces,

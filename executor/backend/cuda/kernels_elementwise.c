@@ -109,7 +109,7 @@ redco_status redcoi_run_constant(const redcoi_work *work)
     const uint32_t bytes = redco_dtype_bytes(out->type.dtype);
     redcoi_fill_args args = {.out = out->data, .bytes = redco_type_bytes(&out->type)};
     double one; /* room for an element of any type */
-    redcoi_store(out->type.dtype, &work->launch->attributes->scalar, 1, &one);
+    redcoi_store_f64(out->type.dtype, &work->launch->attributes->scalar, 1, &one);
     for (uint32_t i = 0; i < 16; i += bytes) { memcpy((unsigned char *)args.pattern + i, &one, bytes); }
     return redcoi_work_launch(work, redcoi_pieces(args.bytes, (uint64_t)16 * REDCOI_KERNEL_THREADS),
                               REDCOI_KERNEL_THREADS, 0, &args, "redco_k_fill");

@@ -73,7 +73,7 @@ static float scalar_of(redco_dtype dtype, double scalar)
     float value = (float)scalar;
     if (dtype == REDCO_BOOL) { return scalar != 0 ? 1 : 0; }
     if (!is_half(dtype)) { return value; }
-    redcoi_store(dtype, &scalar, 1, &half);
+    redcoi_store_f64(dtype, &scalar, 1, &half);
     redcoi_widen(dtype, &half, 1, &value);
     return value;
 }

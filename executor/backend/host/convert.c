@@ -85,7 +85,7 @@ void redcoi_narrow(redco_dtype dtype, const float *from, uint64_t count, uint16_
     for (uint64_t i = 0; i < count; i++) { to[i] = (double)convert(((const type *)from)[i]); }                         \
     break;
 
-void redcoi_load(redco_dtype dtype, const void *from, uint64_t count, double *to)
+void redcoi_load_f64(redco_dtype dtype, const void *from, uint64_t count, double *to)
 {
     switch (dtype) {
     case REDCO_F32: LOAD(float, )
@@ -108,7 +108,7 @@ static int32_t to_i32(double value)
     for (uint64_t i = 0; i < count; i++) { ((type *)to)[i] = (expression); }                                           \
     break;
 
-void redcoi_store(redco_dtype dtype, const double *from, uint64_t count, void *to)
+void redcoi_store_f64(redco_dtype dtype, const double *from, uint64_t count, void *to)
 {
     switch (dtype) {
     case REDCO_F32: STORE(float, (float)from[i])
@@ -130,8 +130,8 @@ redco_status redcoi_host_cast(const redco_launch *launch, redco_error *err)
     (void)err;
     for (uint64_t i = 0; i < count; i += CHUNK) {
         const uint64_t n = count - i < CHUNK ? count - i : CHUNK;
-        redcoi_load(in->type.dtype, (const unsigned char *)in->data + i * from_bytes, n, chunk);
-        redcoi_store(out->type.dtype, chunk, n, (unsigned char *)out->data + i * to_bytes);
+        redcoi_load_f64(in->type.dtype, (const unsigned char *)in->data + i * from_bytes, n, chunk);
+        redcoi_store_f64(out->type.dtype, chunk, n, (unsigned char *)out->data + i * to_bytes);
     }
     return REDCO_OK;
 }

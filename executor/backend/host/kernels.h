@@ -38,8 +38,8 @@ void redcoi_binary_row_f64(redco_op_kind kind, uint64_t n, const double *a, cons
 int32_t redcoi_integer_result(redco_op_kind kind, int32_t a, int32_t b);
 
 /** Elements as double and back, rounding to nearest even; integers saturate, not-a-number becomes 0. */
-void redcoi_load(redco_dtype dtype, const void *from, uint64_t count, double *to);
-void redcoi_store(redco_dtype dtype, const double *from, uint64_t count, void *to);
+void redcoi_load_f64(redco_dtype dtype, const void *from, uint64_t count, double *to);
+void redcoi_store_f64(redco_dtype dtype, const double *from, uint64_t count, void *to);
 /** BF16 or F16 to float and back. */
 void redcoi_widen(redco_dtype dtype, const uint16_t *from, uint64_t count, float *to);
 void redcoi_narrow(redco_dtype dtype, const float *from, uint64_t count, uint16_t *to);

@@ -41,7 +41,7 @@ redco_status redcoi_host_constant(const redco_launch *launch, redco_error *err)
     const redco_tensor *out = &launch->outputs[0];
     double one; /* room for an element of any type */
     (void)err;
-    redcoi_store(out->type.dtype, &launch->attributes->scalar, 1, &one);
+    redcoi_store_f64(out->type.dtype, &launch->attributes->scalar, 1, &one);
     copy_row(out->data, (const unsigned char *)&one, redco_type_elements(&out->type), 0,
              redco_dtype_bytes(out->type.dtype));
     return REDCO_OK;

@@ -69,13 +69,13 @@ static void cast(redco_dtype from, redco_dtype to, uint64_t n, const void *in, v
         if (is_half(to) && from != to) { round_half(to, out, n); }
         return;
     }
-    redcoi_load(held_as(from), in, n, chunk);
+    redcoi_load_f64(held_as(from), in, n, chunk);
     if (!is_half(to)) {
-        redcoi_store(to, chunk, n, out);
+        redcoi_store_f64(to, chunk, n, out);
         return;
     }
     uint16_t half[BLOCK]; /* rounded once */
-    redcoi_store(to, chunk, n, half);
+    redcoi_store_f64(to, chunk, n, half);
     redcoi_widen(to, half, n, out);
 }
 
