@@ -19,6 +19,7 @@
 #include "tools/launch/cuda_folders.h"
 #include "tools/launch/launched.h"
 #include "tools/launch/share_gpu.h"
+#include "topology/base/clock.h"
 #include "topology/base/number.h"
 
 #include <errno.h>
@@ -202,7 +203,7 @@ static redco_status run_steps(struct rank_run *r, redco_error *err)
     const bool leads = redco_world_rank(r->world) == 0;
     struct exec_joules joules = {.nvml = NULL};
     redco_status st = REDCO_OK;
-    r->run.start.total_s = exec_now_s() - r->run.start.began_s;
+    r->run.start.total_s = redco_now_s() - r->run.start.began_s;
     for (uint64_t step = r->run.first; step < r->args->steps && st == REDCO_OK; step++) {
         redco_trainer_step *const done = &r->steps[r->run.count];
         const uint64_t launched = redco_cuda_calls_made(r->backend);
@@ -358,7 +359,7 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
     if (st == REDCO_OK && args->folder != NULL && args->data != NULL) {
         st = exec_digest_data(args->data, args->data_sha256, err);
     }
-    args->start.plan_s = exec_now_s() - args->start.began_s;
+    args->start.plan_s = redco_now_s() - args->start.began_s;
     return st == REDCO_OK && args->timeline != NULL ? cli_writable(args->timeline, err) : st;
 }
 
@@ -369,14 +370,14 @@ static redco_status open_devices(struct rank_run *r, redco_error *err)
     const redco_nccl_options options = {.timeout_s = (double)r->args->timeout_s, .share = share};
     const char **const folders = cuda_folders();
     const redco_cuda_options device = {.library_folders = folders};
-    const double begin_s = exec_now_s();
+    const double begin_s = redco_now_s();
     redco_status st = redco_devices_open(r->world, &device, share, &r->backend, err);
     cuda_folders_free(folders);
-    r->run.start.device_s = exec_now_s() - begin_s;
+    r->run.start.device_s = redco_now_s() - begin_s;
     if (st != REDCO_OK || r->args->replay) { return st; }
     if (share && redco_world_rank(r->world) == 0) { exec_device_shared(&r->args->cli, r->backend); }
     st = redco_nccl_open(r->world, r->backend, &options, &r->device_comm, err);
-    r->run.start.device_comm_s = exec_now_s() - begin_s - r->run.start.device_s;
+    r->run.start.device_comm_s = redco_now_s() - begin_s - r->run.start.device_s;
     return st;
 }
 
@@ -579,7 +580,7 @@ static int run(int argc, char **argv, bool rate_is_given, struct apart *apart, F
                              .top_p = 1.0,
                              .save_dtype = -1,
                              .timeline_steps = 3,
-                             .start = {.began_s = exec_now_s()},
+                             .start = {.began_s = redco_now_s()},
                              .every = 100,
                              .keep = 2,
                              .timeout_s = 60};

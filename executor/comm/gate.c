@@ -1,6 +1,7 @@
 #include "executor/comm/gate.h"
 
 #include "executor/comm/socket.h"
+#include "topology/base/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -299,7 +300,7 @@ int redcoi_gate_turn(redcoi_gate *gate, redcoi_caller *caller, double deadline_s
 {
     struct pollfd fds[REDCOI_STRANGERS_MAX + 2];
     const uint32_t strangers = gate != NULL ? gate->count : 0;
-    double now_s = redcoi_clock_s(), until_s = earlier(deadline_s, now_s + 1.0); /* old strangers leave */
+    double now_s = redco_now_s(), until_s = earlier(deadline_s, now_s + 1.0); /* old strangers leave */
     if (now_s >= deadline_s) { return 0; }
     if (caller != NULL && caller->stage == WAITING && now_s >= caller->again_s) { begin(caller, now_s); }
     if (caller != NULL && (caller->stage == DONE || caller->stage == FAILED)) { return 1; }
@@ -315,7 +316,7 @@ int redcoi_gate_turn(redcoi_gate *gate, redcoi_caller *caller, double deadline_s
                         .events = caller != NULL && caller->stage == CONNECTING ? POLLOUT : POLLIN};
     const int ready = poll(fds, strangers + 2, until_s > now_s ? (int)((until_s - now_s) * 1e3) + 1 : 0);
     if (ready < 0) { return errno == EINTR ? 1 : -1; }
-    now_s = redcoi_clock_s();
+    now_s = redco_now_s();
     if (caller != NULL && fds[strangers + 1].revents != 0) {
         if (caller->stage == CONNECTING) {
             connected(caller, now_s);

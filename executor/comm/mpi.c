@@ -1,4 +1,5 @@
 #include "executor/comm/transport.h"
+#include "topology/base/clock.h"
 
 #include <mpi.h>
 #include <stdatomic.h>
@@ -33,13 +34,6 @@ static redco_status failed(int code, const char *what, redco_error *err)
     return redco_fail(err, REDCO_ESYSTEM, what, "MPI: %s", text);
 }
 
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Both messages of a step, without blocking, so that a rank may wait for a peer that died only as long as it wants to.
  */
 static redco_status step(const struct ring *ring, const redcoi_exchange *x, size_t at, redco_error *err)
@@ -48,7 +42,7 @@ static redco_status step(const struct ring *ring, const redcoi_exchange *x, size
     const size_t in = x->receive_bytes > at ? x->receive_bytes - at : 0,
                  out = x->send_bytes > at ? x->send_bytes - at : 0;
     const struct timespec nap = {.tv_nsec = nap_ns};
-    const double start_s = now_s();
+    const double start_s = redco_now_s();
     int done = 0, code = MPI_SUCCESS;
     if (in > 0) {
         code = MPI_Irecv((char *)x->receive + at, (int)(in < message_bytes ? in : message_bytes), MPI_BYTE,
@@ -64,7 +58,7 @@ static redco_status step(const struct ring *ring, const redcoi_exchange *x, size
         if (atomic_load(&ring->mpi->aborted)) {
             return redco_fail(err, REDCO_ESYSTEM, x->what, "rank %d has given up", ring->mpi->rank);
         }
-        if (now_s() - start_s > ring->mpi->timeout_s) {
+        if (redco_now_s() - start_s > ring->mpi->timeout_s) {
             return redco_fail(err, REDCO_ESYSTEM, x->what,
                               "rank %d: nothing from rank %d or to rank %d of its group for %g s", ring->mpi->rank,
                               ring->previous, ring->next, ring->mpi->timeout_s);
@@ -149,7 +143,7 @@ static void mpi_part(void *transport, redco_farewell *farewell)
 {
     struct mpi *const mpi = transport;
     const struct timespec nap = {.tv_nsec = nap_ns};
-    const double start_s = now_s();
+    const double start_s = redco_now_s();
     unsigned char *const said = calloc((size_t)mpi->size, 1);
     MPI_Request *const sent = malloc((size_t)mpi->size * sizeof(MPI_Request));
     if (said == NULL || sent == NULL) { /* then this one speaks, too */
@@ -163,7 +157,7 @@ static void mpi_part(void *transport, redco_farewell *farewell)
         if (rank != mpi->rank) { (void)MPI_Isend(&mpi->note, 1, MPI_BYTE, rank, 0, mpi->notes, &sent[rank]); }
     }
     int come = 1, gone = 0, code = MPI_SUCCESS;
-    while ((come < mpi->size || !gone) && now_s() - start_s < farewell_s && code == MPI_SUCCESS) {
+    while ((come < mpi->size || !gone) && redco_now_s() - start_s < farewell_s && code == MPI_SUCCESS) {
         come += take_notes(mpi, said);
         code = MPI_Testall(mpi->size, sent, &gone, MPI_STATUSES_IGNORE);
         (void)nanosleep(&nap, NULL);

@@ -1,4 +1,5 @@
 #include "executor/comm/socket.h"
+#include "topology/base/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -248,7 +249,7 @@ static void take_in(void *context, const redcoi_guest *guest)
         return;
     }
     if (hall->wrong.status != REDCO_OK || judge(hall, wish) != REDCO_OK) {
-        (void)send_welcome(hall, guest, NULL, redcoi_clock_s() + linger_s);
+        (void)send_welcome(hall, guest, NULL, redco_now_s() + linger_s);
         (void)close(guest->fd);
         hall->told++;
         return;
@@ -288,7 +289,7 @@ static redco_status missing(struct hall *hall)
 
 static void gather(struct hall *hall)
 {
-    const double deadline_s = redcoi_clock_s() + hall->world->timeout_s;
+    const double deadline_s = redco_now_s() + hall->world->timeout_s;
     while (hall->come + 1 < hall->world->size && hall->wrong.status == REDCO_OK) {
         const int turn = redcoi_gate_turn(&hall->gate, NULL, deadline_s, take_in, hall);
         if (turn == 0 && hall->wrong.status == REDCO_OK) { (void)missing(hall); }
@@ -298,7 +299,7 @@ static void gather(struct hall *hall)
 
 static void tell_all(struct hall *hall, const struct entry *entries)
 {
-    const double deadline_s = redcoi_clock_s() + (entries != NULL ? hall->world->timeout_s : linger_s);
+    const double deadline_s = redco_now_s() + (entries != NULL ? hall->world->timeout_s : linger_s);
     for (uint32_t rank = 1; rank < hall->world->size; rank++) {
         if (hall->guests[rank].fd < 0) { continue; }
         if (!send_welcome(hall, &hall->guests[rank], entries, deadline_s) && entries != NULL) {
@@ -313,7 +314,7 @@ static void tell_all(struct hall *hall, const struct entry *entries)
 /* All others learn why there is no run, also those that come a moment later. */
 static void turn_down(struct hall *hall)
 {
-    const double deadline_s = redcoi_clock_s() + linger_s;
+    const double deadline_s = redco_now_s() + linger_s;
     tell_all(hall, NULL);
     while (hall->told + 1 < hall->world->size && redcoi_gate_turn(&hall->gate, NULL, deadline_s, take_in, hall) > 0) {}
 }
@@ -402,7 +403,7 @@ static redco_status read_welcome(redcoi_sockets *world, const redcoi_caller *cal
 static redco_status follow(redcoi_sockets *world, const redcoi_door *door, const struct entry *own,
                            const redco_error *failure, struct entry *entries, redco_error *err)
 {
-    const double deadline_s = redcoi_clock_s() + (failure == NULL ? world->timeout_s : linger_s);
+    const double deadline_s = redco_now_s() + (failure == NULL ? world->timeout_s : linger_s);
     redcoi_wish wish = {.kind = REDCOI_WISH_JOIN,
                         .rank = world->rank,
                         .size = world->size,

@@ -1,25 +1,18 @@
 #include "executor/comm/socket.h"
+#include "topology/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-double redcoi_clock_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 int redcoi_socket_wait(int fd, short events, double deadline_s)
 {
     struct pollfd poll_fd = {.fd = fd, .events = events};
     for (;;) {
-        const double left_s = deadline_s - redcoi_clock_s();
+        const double left_s = deadline_s - redco_now_s();
         const int ready = left_s > 0.0 ? poll(&poll_fd, 1, (int)(left_s * 1e3) + 1) : 0;
         if (ready >= 0 || errno != EINTR) { return ready; }
     }

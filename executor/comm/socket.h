@@ -24,9 +24,6 @@ typedef struct redcoi_sockets {
     size_t visitors_count, visitors_capacity;
 } redcoi_sockets;
 
-/** Seconds of a clock that only goes forward. */
-double redcoi_clock_s(void);
-
 /** Waits until @p fd can be read (written) or the time is over. @return 1 ready, 0 time over, -1 failed (errno) */
 int redcoi_socket_wait(int fd, short events, double deadline_s);
 /** Whole messages over a non-blocking socket. @return false on failure: errno, 0 when the peer closed */

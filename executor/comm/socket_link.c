@@ -1,4 +1,5 @@
 #include "executor/comm/socket.h"
+#include "topology/base/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -52,7 +53,7 @@ static bool move_some(const struct ring *ring, const redcoi_exchange *x, size_t 
             until_s = 0.0;
             continue;
         }
-        const double now_s = redcoi_clock_s();
+        const double now_s = redco_now_s();
         if (until_s == 0.0) { until_s = now_s + ring->world->look_s; }
         if (now_s >= until_s) { return true; }
     }
@@ -155,7 +156,7 @@ static void receive(void *context, const redcoi_guest *guest)
 /* Calls the next and lets in the previous, whichever comes first. */
 static redco_status meet(redcoi_sockets *world, struct ring *ring, uint32_t sequence, redco_error *err)
 {
-    const double deadline_s = redcoi_clock_s() + world->timeout_s;
+    const double deadline_s = redco_now_s() + world->timeout_s;
     redcoi_wish wish = {.kind = REDCOI_WISH_LINK, .rank = world->rank, .sequence = sequence, .to = ring->next};
     redcoi_caller caller;
     redco_status st = REDCO_OK;

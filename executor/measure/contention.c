@@ -1,11 +1,11 @@
 #include "executor/measure/contention.h"
+#include "topology/base/clock.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SIDE = 512, TRIES = 5 };
 
@@ -30,13 +30,6 @@ struct bench {
     redco_error *err;
 };
 
-static double now_s(void)
-{
-    struct timespec t = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static redco_status product(struct bench *b)
 {
     const size_t elements = (size_t)SIDE * SIDE;
@@ -58,12 +51,12 @@ static redco_status product(struct bench *b)
 static redco_status products(struct bench *b, bool beside, struct counts *counts)
 {
     redco_status st = REDCO_OK;
-    const double began_s = now_s();
+    const double began_s = redco_now_s();
     counts->products = 0.0;
     do {
         st = product(b);
         counts->products += 1.0;
-        counts->product_s = now_s() - began_s;
+        counts->product_s = redco_now_s() - began_s;
     } while (st == REDCO_OK && (beside ? !atomic_load(&b->ended) : counts->product_s < b->seconds));
     return st == REDCO_OK ? b->backend->calls->stream_finish(b->backend, b->stream, b->err) : st;
 }
@@ -71,11 +64,11 @@ static redco_status products(struct bench *b, bool beside, struct counts *counts
 static redco_status collectives(struct bench *b, uint64_t repeats, double *seconds_out, redco_error *err)
 {
     redco_status st = REDCO_OK;
-    const double began_s = now_s();
+    const double began_s = redco_now_s();
     for (uint64_t r = 0; r < repeats && st == REDCO_OK; r++) {
         st = redco_all_reduce(b->beside, REDCO_F32, REDCO_REDUCE_SUM, b->data, b->count, "contention", err);
     }
-    *seconds_out = now_s() - began_s;
+    *seconds_out = redco_now_s() - began_s;
     return st;
 }
 

@@ -2,6 +2,7 @@
 
 #include "executor/measure/measure_internal.h"
 #include "executor/memory_plan/lifetimes.h"
+#include "topology/base/clock.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -260,21 +261,21 @@ static redco_status run_pass(redco_measurer *m, redcoi_graph_pass *p, uint32_t p
 {
     const uint32_t steps = p->lifetimes.step_count;
     redco_status st = renew_key(m, p, pass, err);
-    const double began_s = redcoi_measure_now_s(), used_s = redcoi_measure_used_s();
-    double before_s = redcoi_measure_now_s();
+    const double began_s = redco_now_s(), used_s = redco_thread_s();
+    double before_s = redco_now_s();
     if (p->of.next != NULL && st == REDCO_OK) {
         st = take_batch(m, p, err);
-        const double now_s = redcoi_measure_now_s();
+        const double now_s = redco_now_s();
         samples_of(p, pass)[steps] = now_s - before_s;
         before_s = now_s;
     }
     for (uint32_t s = 0; s < steps && st == REDCO_OK; s++) {
         st = run_step(m, &p->launches[s], err);
-        const double now_s = redcoi_measure_now_s();
+        const double now_s = redco_now_s();
         samples_of(p, pass)[s] = now_s - before_s;
         before_s = now_s;
     }
-    const double wall_s = before_s - began_s, processor_s = redcoi_measure_used_s() - used_s;
+    const double wall_s = before_s - began_s, processor_s = redco_thread_s() - used_s;
     m->all_wall_s += wall_s;
     m->all_processor_s += m->options.processor_time ? processor_s : wall_s;
     return st;
@@ -285,8 +286,8 @@ static double clock_s(void)
 {
     double samples[CLOCKS];
     for (uint32_t i = 0; i < CLOCKS; i++) {
-        const double before_s = redcoi_measure_now_s();
-        samples[i] = redcoi_measure_now_s() - before_s;
+        const double before_s = redco_now_s();
+        samples[i] = redco_now_s() - before_s;
     }
     return redcoi_measure_undisturbed_s(samples, CLOCKS);
 }
@@ -325,9 +326,9 @@ redco_status redcoi_graph_pass_run(redco_measurer *m, redcoi_graph_pass *p, redc
     p->samples = calloc(((size_t)p->lifetimes.step_count + 1) * MOST_PASSES, sizeof *p->samples);
     if (p->samples == NULL) { return short_memory(err); }
     st = run_pass(m, p, 0, err); /* warms up */
-    const double began_s = redcoi_measure_now_s();
+    const double began_s = redco_now_s();
     uint32_t passes = 0;
-    while (st == REDCO_OK && passes < MOST_PASSES && (passes < least || redcoi_measure_now_s() - began_s < round_s)) {
+    while (st == REDCO_OK && passes < MOST_PASSES && (passes < least || redco_now_s() - began_s < round_s)) {
         st = run_pass(m, p, passes++, err);
     }
     if (st == REDCO_OK) { conclude(p, passes); }

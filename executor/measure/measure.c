@@ -1,24 +1,17 @@
 #include "executor/measure/measure_internal.h"
 
 #include "costmodel/graph/transform.h"
+#include "topology/base/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MOST_RUNS = 200, MOST_REPEATS = 100000, MOST_COPIES = 32 };
 
 static const double default_sample_s = 50e-6;
 static const double default_case_s = 5e-3;
 enum { DEFAULT_RUNS = 3 };
-
-static double now_s(clockid_t clock)
-{
-    struct timespec t = {0};
-    (void)clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 redco_status redco_measurer_create(redco_backend *backend, const redco_measure_options *options,
                                    redco_measurer **measurer_out, redco_error *err)
@@ -63,16 +56,6 @@ void redco_measurer_hurry(redco_measurer *measurer)
 {
     measurer->options.runs = 1;
     measurer->options.case_s = 0.0;
-}
-
-double redcoi_measure_now_s(void)
-{
-    return now_s(CLOCK_MONOTONIC);
-}
-
-double redcoi_measure_used_s(void)
-{
-    return now_s(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static int by_size(const void *a, const void *b)
@@ -190,12 +173,12 @@ static redco_status sample(const redcoi_layout *l, const redco_launch *launch, u
     redco_measurer *const m = l->m;
     const redco_backend_calls *calls = m->backend->calls;
     redco_status st = REDCO_OK;
-    const double processor_s = now_s(CLOCK_THREAD_CPUTIME_ID);
+    const double processor_s = redco_thread_s();
     st = calls->event_set(m->backend, m->stream, m->events[0], l->err);
     for (uint32_t r = 0; r < repeats && st == REDCO_OK; r++) { st = calls->run(m->backend, m->stream, launch, l->err); }
     if (st == REDCO_OK) { st = calls->event_set(m->backend, m->stream, m->events[1], l->err); }
     if (st == REDCO_OK) { st = calls->event_finish(m->backend, m->events[1], l->err); }
-    const double used_s = now_s(CLOCK_THREAD_CPUTIME_ID) - processor_s;
+    const double used_s = redco_thread_s() - processor_s;
     double wall_s = 0.0;
     if (st == REDCO_OK) { st = calls->event_between(m->backend, m->events[0], m->events[1], &wall_s, l->err); }
     m->all_wall_s += wall_s;
@@ -232,9 +215,9 @@ static redco_status run_often(const redcoi_layout *l, double *op_s)
     const redco_measure_options *o = &l->m->options;
     double seconds = 0.0, least_s = INFINITY, sum_s = 0.0, least_wall_s = INFINITY;
     redco_status st = run_once(l, NULL, &seconds); /* warms caches and sets the repeats */
-    const double began_s = now_s(CLOCK_MONOTONIC);
+    const double began_s = redco_now_s();
     uint32_t runs = 0;
-    while (st == REDCO_OK && runs < MOST_RUNS && (runs < o->runs || now_s(CLOCK_MONOTONIC) - began_s < o->case_s)) {
+    while (st == REDCO_OK && runs < MOST_RUNS && (runs < o->runs || redco_now_s() - began_s < o->case_s)) {
         st = run_once(l, op_s, &seconds);
         least_s = fmin(least_s, seconds);
         least_wall_s = fmin(least_wall_s, l->m->wall_s);

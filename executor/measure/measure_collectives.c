@@ -1,6 +1,7 @@
 #include "executor/measure/measure_collectives.h"
 
 #include "executor/measure/measure_internal.h"
+#include "topology/base/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -231,10 +232,10 @@ static redco_status time_runs(redco_measure_collectives *c, uint32_t g, redco_co
                               uint32_t runs, double *time_s_out, redco_error *err)
 {
     const redco_backend_calls *const calls = c->device_comm != NULL ? c->backend->calls : NULL;
-    const double began_s = redcoi_measure_now_s();
+    const double began_s = redco_now_s();
     redco_status st = calls != NULL ? calls->event_set(c->backend, c->stream, c->events[0], err) : REDCO_OK;
     for (uint32_t r = 0; r < runs && st == REDCO_OK; r++) { st = run_op(c, g, op, bytes, r, err); }
-    *time_s_out = redcoi_measure_now_s() - began_s;
+    *time_s_out = redco_now_s() - began_s;
     if (st == REDCO_OK && calls != NULL) {
         st = calls->event_set(c->backend, c->stream, c->events[1], err);
         if (st == REDCO_OK) { st = calls->event_finish(c->backend, c->events[1], err); }

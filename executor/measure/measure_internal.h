@@ -51,8 +51,6 @@ redco_status redcoi_measure_fill(redco_measurer *m, void *to, uint64_t bytes, re
                                  redco_error *err);
 /** Makes sure that there are so many events. */
 redco_status redcoi_measure_events(redco_measurer *m, uint32_t count, redco_error *err);
-double redcoi_measure_now_s(void);
-double redcoi_measure_used_s(void); /**< processor time of this thread */
 /** A low quantile: other programs can only make a sample longer, and now and then one is short by chance. Sorts them.
  */
 double redcoi_measure_undisturbed_s(double *samples_s, uint32_t count);

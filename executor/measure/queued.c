@@ -1,5 +1,6 @@
 /* Timing on a device that works through streams by itself: a whole run is queued, then waited for once. */
 #include "executor/measure/measure_internal.h"
+#include "topology/base/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -102,9 +103,9 @@ redco_status redco_measure_recording_launch(redco_measurer *measurer, uint32_t o
     if (st == REDCO_OK) { st = ended; }
     for (uint32_t i = 0; i <= PLAYS && st == REDCO_OK; i++) { /* the first keeps the device busy */
         st = calls->record_play(m->backend, m->stream, recording, err);
-        if (i == 0) { began_s = redcoi_measure_now_s(); }
+        if (i == 0) { began_s = redco_now_s(); }
     }
-    *seconds_out = (redcoi_measure_now_s() - began_s) / PLAYS;
+    *seconds_out = (redco_now_s() - began_s) / PLAYS;
     const redco_status finished = calls->stream_finish(m->backend, m->stream, st == REDCO_OK ? err : NULL);
     if (recording != NULL) { calls->record_free(m->backend, recording); }
     return st == REDCO_OK ? finished : st;
@@ -175,13 +176,13 @@ static redco_status run_once(struct runs *r, double *seconds)
     const redco_backend_calls *const calls = m->backend->calls;
     const uint32_t launches = launches_of(r);
     redco_status st = hold(m, fmax(m->options.heat_s, hold_factor * m->stream_s * launches), r->l->err);
-    const double began_s = redcoi_measure_now_s();
+    const double began_s = redco_now_s();
     if (st == REDCO_OK) { st = calls->event_set(m->backend, m->stream, m->events[0], r->l->err); }
     for (uint32_t i = 0; i < r->count && st == REDCO_OK; i++) {
         st = repeat(r, i, r->l->repeats[r->ops[i]]);
         if (st == REDCO_OK) { st = calls->event_set(m->backend, m->stream, m->events[i + 1], r->l->err); }
     }
-    const double queueing_s = redcoi_measure_now_s() - began_s;
+    const double queueing_s = redco_now_s() - began_s;
     r->turn = (r->turn + launches) % r->l->copies;
     if (st == REDCO_OK) { st = calls->event_finish(m->backend, m->events[r->count], r->l->err); }
     for (uint32_t i = 0; i < r->count && st == REDCO_OK; i++) {
@@ -270,8 +271,8 @@ redco_status redcoi_measure_queued(const redcoi_layout *l, double *op_s)
         goto out;
     }
     choose_repeats(&r, r.seconds);
-    const double began_s = redcoi_measure_now_s();
-    while (st == REDCO_OK && runs < MOST_RUNS && (runs < o->runs || redcoi_measure_now_s() - began_s < o->case_s)) {
+    const double began_s = redco_now_s();
+    while (st == REDCO_OK && runs < MOST_RUNS && (runs < o->runs || redco_now_s() - began_s < o->case_s)) {
         st = run_once(&r, r.seconds + (size_t)runs * r.count);
         runs++;
     }

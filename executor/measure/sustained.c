@@ -2,6 +2,7 @@
 
 #include "executor/measure/measure_internal.h"
 #include "executor/measure/measure_operators.h"
+#include "topology/base/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -78,9 +79,9 @@ static redco_status choose_passes(struct sustained *s)
 static redco_status time_meter(struct sustained *s)
 {
     redco_meter_sample sample;
-    const double began_s = redcoi_measure_now_s();
+    const double began_s = redco_now_s();
     const redco_status st = s->load->meter.read(s->load->meter.context, &sample, s->l->err);
-    s->read_s = redcoi_measure_now_s() - began_s;
+    s->read_s = redco_now_s() - began_s;
     return st;
 }
 

@@ -1,18 +1,12 @@
 /* Runs the operators of a step. */
 #include "executor/schedule/schedule_internal.h"
+#include "topology/base/clock.h"
 
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
 static const double spin_s = 3e-5; /* a sleeping thread may wake up this much too late */
-
-double redcoi_clock_now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* An emulated operator begins at the later of the end of its predecessor on this thread and of its dependencies, not
  * when this thread woke up: late awakenings do not add up. */
@@ -27,12 +21,12 @@ static void pass_time(redcoi_thread *thread, uint32_t task)
     }
     const double until_s = from_s + redco_step_ops(s->step, &count)[task].seconds;
     thread->emulated_s = until_s;
-    if (until_s - redcoi_clock_now_s() > spin_s) {
+    if (until_s - redco_now_s() > spin_s) {
         const double wake_s = until_s - spin_s;
         const struct timespec at = {(time_t)wake_s, (long)(1e9 * (wake_s - floor(wake_s)))};
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) != 0) {}
     }
-    while (redcoi_clock_now_s() < until_s) {}
+    while (redco_now_s() < until_s) {}
 }
 
 static redco_micro_batch micro_batch_of(const redco_schedule *s, const redcoi_task *task)
@@ -48,7 +42,7 @@ static redco_status launch(redcoi_thread *thread, uint32_t at, redco_error *err)
     if (redco_op_is_view(l->kind)) { return REDCO_OK; }
     if (redco_op_kind_class(l->kind) == REDCO_CLASS_COLLECTIVE) {
         const redco_status st = c->run(c->context, thread->backend, thread->stream, l, err);
-        thread->emulated_s = redcoi_clock_now_s();
+        thread->emulated_s = redco_now_s();
         return st;
     }
     return s->options.emulate ? REDCO_OK : thread->backend->calls->run(thread->backend, thread->stream, l, err);

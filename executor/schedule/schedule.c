@@ -1,5 +1,6 @@
 /* Threads of streams, their dependencies, and the end of a step. */
 #include "executor/schedule/schedule_internal.h"
+#include "topology/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -171,7 +172,7 @@ static redco_status do_task(redcoi_thread *thread, uint32_t first, uint32_t *cou
     if (st == REDCO_OK) { st = set_segment_end(thread, index, thread->tasks[last->ordinal], err); }
     *count_out = count > 0 ? count : 1;
     if (st == REDCO_OK && s->options.emulate) {
-        s->ended_s[index] = redcoi_clock_now_s();
+        s->ended_s[index] = redco_now_s();
         if (task->action != REDCOI_COMPUTE && task->action != REDCOI_NOTHING) {
             thread->emulated_s = s->ended_s[index]; /* the next emulated operator follows real work */
         }
@@ -272,7 +273,7 @@ redco_status redco_schedule_run(redco_schedule *s, uint64_t number, double learn
     s->round++;
     if (!s->helps) { wake_all(s); }
     (void)pthread_mutex_unlock(&s->lock);
-    own->emulated_s = redcoi_clock_now_s();
+    own->emulated_s = redco_now_s();
     run_stream_kind(own);
     for (int stream_kind = 0; stream_kind < REDCOI_STREAMS; stream_kind++) {
         started += s->threads[stream_kind].started ? 1 : 0;

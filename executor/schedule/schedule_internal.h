@@ -238,7 +238,6 @@ double redcoi_losses_sum(const redco_schedule *s); /**< when the device is throu
 redco_status redcoi_replay_make(redco_schedule *s, redco_error *err);
 /** The time of the task's collectives from here on; queues those that nothing here runs. */
 redco_status redcoi_replay_expect(redcoi_thread *thread, uint32_t index, redco_error *err);
-double redcoi_clock_now_s(void); /**< the processor's, monotonic */
 /** Which tasks are recorded together. */
 redco_status redcoi_segments_make(redco_schedule *s, redco_error *err);
 void redcoi_segments_free(redco_schedule *s);

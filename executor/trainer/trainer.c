@@ -5,10 +5,10 @@
 #include "executor/data/initial.h"
 #include "executor/states/from_plan.h"
 #include "executor/trainer/collect.h"
+#include "topology/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* One is filled while the other is reduced. */
 enum { BUCKET_BUFFERS = 2 };
@@ -292,20 +292,13 @@ static redco_status first_weights(redco_trainer *t, redco_error *err)
     return st;
 }
 
-static double now_s(clockid_t clock)
-{
-    struct timespec now;
-    (void)clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 redco_status redco_trainer_create(const redco_plan *plan, const char *place, const redco_trainer_options *options,
                                   redco_world *world, redco_trainer **trainer_out, redco_error *err)
 {
     const uint32_t ranks = options->device_comm != NULL ? options->device_comm->size : redco_world_size(world);
     redco_status st = redco_trainer_check_plan(plan, place, ranks, err);
     if (st == REDCO_OK) { st = redco_rate_check(&options->schedule, err); }
-    const double begin_s = now_s(CLOCK_MONOTONIC);
+    const double begin_s = redco_now_s();
     if (st != REDCO_OK) { return st; }
     redco_trainer *t = calloc(1, sizeof *t);
     if (t == NULL) { return redco_fail(err, REDCO_ENOMEM, place, "no memory to train it"); }
@@ -331,12 +324,12 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
     if ((st = build(t, err)) != REDCO_OK || (st = recompute(t, err)) != REDCO_OK) { goto out; }
     if ((st = redcoi_trainer_fuse(t, err)) != REDCO_OK) { goto out; }
-    t->start.model_s = now_s(CLOCK_MONOTONIC) - begin_s;
+    t->start.model_s = redco_now_s() - begin_s;
     /* Drawing weights needs memory of its own: before the arena is taken. */
     if (!options->emulate && (st = first_weights(t, err)) != REDCO_OK) { goto out; }
-    t->start.weights_s = now_s(CLOCK_MONOTONIC) - begin_s - t->start.model_s;
+    t->start.weights_s = redco_now_s() - begin_s - t->start.model_s;
     if ((st = make_schedule(t, err)) != REDCO_OK) { goto out; }
-    t->start.schedule_s = now_s(CLOCK_MONOTONIC) - begin_s - t->start.model_s - t->start.weights_s;
+    t->start.schedule_s = redco_now_s() - begin_s - t->start.model_s - t->start.weights_s;
     if ((st = redcoi_check_fault(t, err)) != REDCO_OK) { goto out; }
     *trainer_out = t;
     t = NULL;
@@ -376,7 +369,7 @@ void redco_trainer_free(redco_trainer *t)
 
 redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, redco_error *err)
 {
-    const double begin_s = now_s(CLOCK_MONOTONIC), used_s = now_s(CLOCK_PROCESS_CPUTIME_ID);
+    const double begin_s = redco_now_s(), used_s = redco_process_s();
     const double scale = 1.0 / ((double)t->plan->parallelism.micro_batches * (double)redco_mesh_ranks(t->mesh.dp));
     redco_schedule_step step;
     /* Gradients of one rank alone, of weights of which it has a part, would lead anywhere: weights stay as they are. */
@@ -390,8 +383,8 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
                                      .gradient_norm = step.gradient_norm,
                                      .clip_factor = redco_states_clip_factor(t->states, step.gradient_norm),
                                      .learning_rate = redco_optimizer_rate(&t->options.optimizer, rate, t->step),
-                                     .time_s = now_s(CLOCK_MONOTONIC) - begin_s,
-                                     .processor_s = now_s(CLOCK_PROCESS_CPUTIME_ID) - used_s};
+                                     .time_s = redco_now_s() - begin_s,
+                                     .processor_s = redco_process_s() - used_s};
     st = redco_schedule_exposed(t->schedule, &step_out->exposed_comm_s, err);
     return st == REDCO_OK ? redcoi_fault_inject(t, err) : st;
 }

@@ -1,10 +1,10 @@
 #include "planner/glpk/glpk_run.h"
 #include "planner/hosts/placement_internal.h"
+#include "topology/base/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Trees of a forest that GLPK looks at. */
 static const uint32_t most_programs = 16;
@@ -83,13 +83,6 @@ out:
     return st;
 }
 
-static double seconds_now(void)
-{
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* True if b replaces a: less crossing; among equals the tree that stands first in the file. */
 static bool is_better(const redcoi_place_answer *a, uint32_t first_a, const redcoi_place_answer *b, uint32_t first_b)
 {
@@ -100,7 +93,7 @@ static bool is_better(const redcoi_place_answer *a, uint32_t first_a, const redc
 redco_status redcoi_place(const redcoi_place_leaf *leaves, uint32_t leaf_count, const redcoi_place_sizes *sizes,
                           redcoi_place_answer *answer_out, redco_error *err)
 {
-    const double start = seconds_now();
+    const double start = redco_now_s();
     redcoi_place_answer best = {0};
     uint32_t best_first = 0;
     uint32_t programs = 0;
@@ -141,7 +134,7 @@ redco_status redcoi_place(const redcoi_place_leaf *leaves, uint32_t leaf_count, 
     }
     best.proven_by_glpk = all_proven;
     best.exact = all_exact;
-    best.seconds = seconds_now() - start;
+    best.seconds = redco_now_s() - start;
     *answer_out = best;
     best.leaf_of_node = NULL; /* the caller owns it now */
 out:

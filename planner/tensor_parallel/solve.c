@@ -10,9 +10,9 @@
 #include "planner/glpk/glpk_bounded.h"
 #include "planner/glpk/glpk_run.h"
 #include "planner/tensor_parallel/layer_graph.h"
+#include "topology/base/clock.h"
 
 #include <math.h>
-#include <time.h>
 
 enum { MOST_TERMS = 64, ATTEMPTS = 4, NODE_LIMIT = 100000, TIME_LIMIT_MS = 2000 };
 
@@ -318,16 +318,9 @@ static redco_status build_and_solve(void *context, redco_error *err)
     return REDCO_OK;
 }
 
-static double seconds_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 redco_status redcoi_tp_solve(const redcoi_tp_graph *graph, redcoi_tp_answer *answer_out, redco_error *err)
 {
-    const double start_s = seconds_now();
+    const double start_s = redco_now_s();
     redcoi_tp_answer answer = {.feasible = false};
     struct solve s = {.graph = graph, .answer = &answer};
     redco_status st = redcoi_glpk_run(build_and_solve, &s, err);
@@ -340,7 +333,7 @@ redco_status redcoi_tp_solve(const redcoi_tp_graph *graph, redcoi_tp_answer *ans
             answer.short_bytes = leanest.total.memory_bytes - graph->limit_bytes;
         }
     }
-    answer.seconds = seconds_now() - start_s;
+    answer.seconds = redco_now_s() - start_s;
     if (st == REDCO_OK) { *answer_out = answer; }
     return st;
 }

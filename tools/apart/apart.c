@@ -1,4 +1,5 @@
 #include "tools/apart/apart.h"
+#include "topology/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static const double tick_s = 0.1, grace_s = 10.0; /* an end may take so long */
@@ -28,13 +28,6 @@ struct watched {
     uint64_t number;                    /* number of the call */
     const char *late;                   /* function that did not return in time; NULL: none */
 };
-
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static FILE *keep_output(void)
 {
@@ -145,11 +138,11 @@ static void count_time(struct watched *w, double passed_s)
 
 static void watch(struct watched *w)
 {
-    double before_s = now_s();
+    double before_s = redco_now_s();
     while (!w->ended) {
         struct pollfd fd = {.fd = w->signals, .events = POLLIN};
         (void)poll(&fd, 1, (int)(1000.0 * tick_s));
-        const double s = now_s();
+        const double s = redco_now_s();
         take_signals(w);
         take_status(w);
         if (!w->ended) { count_time(w, s - before_s); }

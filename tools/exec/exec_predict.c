@@ -1,6 +1,7 @@
 #include "tools/exec/exec_predict.h"
 
 #include "executor/pipeline/user_pipeline_calls.h"
+#include "topology/base/clock.h"
 
 #include <errno.h>
 #include <math.h>
@@ -306,9 +307,9 @@ static redco_status predict(const struct exec_args *args, const struct exec_file
     if (what == EXEC_PREDICT_WRITE) { warn_of_settings(args, &settings); }
     redco_json_close(document);
     redco_predictions p = {.tokens = NULL};
-    const double begin_s = exec_now_s();
+    const double begin_s = redco_now_s();
     st = redco_trainer_generate(trainer, files->prompts, &options, &p, err);
-    use->prediction_s = exec_now_s() - begin_s;
+    use->prediction_s = redco_now_s() - begin_s;
     use->graphs = p.graphs;
     use->predicted = p.count;
     for (uint64_t i = 0; i < p.count && st == REDCO_OK; i++) { use->tokens += p.counts[i]; }
@@ -362,7 +363,7 @@ static redco_status evaluate_pipeline(const struct exec_args *args, redco_traine
 redco_status exec_files_evaluate(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
                                  const char *pairs, struct exec_use *use, redco_error *err)
 {
-    const double begin_s = exec_now_s();
+    const double begin_s = redco_now_s();
     redco_status st = REDCO_OK;
     use->metric = (double)NAN;
     if (args->evaluate == NULL) { return st; }
@@ -370,7 +371,7 @@ redco_status exec_files_evaluate(const struct exec_args *args, const struct exec
     st = args->pipeline != NULL
              ? evaluate_pipeline(args, trainer, pairs, use, err)
              : redco_trainer_evaluate(trainer, files->evaluated, (uint32_t)args->batch, &use->evaluation, err);
-    use->evaluation_s = exec_now_s() - begin_s;
+    use->evaluation_s = redco_now_s() - begin_s;
     if (st == REDCO_OK) { use->evaluate = args->evaluate; }
     return st;
 }
@@ -381,9 +382,9 @@ redco_status exec_files_predict(const struct exec_args *args, const struct exec_
     redco_judgement j = {.predictions = NULL};
     if (args->predict == NULL) { return REDCO_OK; }
     if (files->prompts != NULL) { return predict(args, files, trainer, what, use, err); }
-    const double begin_s = exec_now_s();
+    const double begin_s = redco_now_s();
     redco_status st = redco_trainer_judge(trainer, args->predicted, (uint32_t)args->batch, false, &j, err);
-    use->prediction_s = exec_now_s() - begin_s;
+    use->prediction_s = redco_now_s() - begin_s;
     use->predicted = j.examples;
     const struct lines lines = {.args = args, .records = args->predicted, .judgement = &j, .count = j.examples};
     if (st == REDCO_OK) { st = hand_out(&lines, what, err); }

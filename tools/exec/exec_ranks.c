@@ -1,4 +1,5 @@
 #include "tools/exec/exec_ranks.h"
+#include "topology/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* After a failure, what ranks have to see that a peer is gone and to say so. */
@@ -42,13 +42,6 @@ struct run {
     int32_t hanging;  /* rank that stayed stopped, or in a function; -1: none */
     double looked_s;  /* at the clock */
 };
-
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static redco_status open_run(struct run *r, uint32_t count, redco_error *err)
 {
@@ -137,7 +130,7 @@ static void take_reports(struct run *r)
         if (report.rank >= r->count) { continue; }
         r->children[report.rank].reported = true;
         r->children[report.rank].report = report;
-        if (r->trouble_s == 0.0) { r->trouble_s = now_s(); }
+        if (r->trouble_s == 0.0) { r->trouble_s = redco_now_s(); }
     }
 }
 
@@ -161,7 +154,7 @@ static void take_children(struct run *r)
         if (rank == r->count) { continue; }
         struct child *const c = &r->children[rank];
         if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
-            c->stopped_s = WIFSTOPPED(status) ? now_s() : 0.0;
+            c->stopped_s = WIFSTOPPED(status) ? redco_now_s() : 0.0;
             continue;
         }
         c->ended = true;
@@ -177,7 +170,7 @@ static void take_children(struct run *r)
             kill_rest(r);
         }
         const bool done = WIFEXITED(status) && WEXITSTATUS(status) == CLI_DONE && !c->left;
-        if (!done && r->trouble_s == 0.0) { r->trouble_s = now_s(); }
+        if (!done && r->trouble_s == 0.0) { r->trouble_s = redco_now_s(); }
     }
 }
 
@@ -204,7 +197,7 @@ static bool is_late(struct run *r, uint32_t rank, double passed_s)
 /* A rank that stays stopped is given up, even where nobody waits for it any more. */
 static void look_at_clock(struct run *r)
 {
-    const double now = now_s(), most_s = 0.2; /* between two looks: this process may be stopped, too */
+    const double now = redco_now_s(), most_s = 0.2; /* between two looks: this process may be stopped, too */
     const double passed_s = now - r->looked_s < most_s ? now - r->looked_s : most_s;
     r->looked_s = now;
     for (uint32_t i = 0; i < r->count; i++) {

@@ -1,13 +1,13 @@
 #include "tools/exec/exec_report.h"
 
 #include "tools/cli/cli.h"
+#include "topology/base/clock.h"
 #include "topology/base/text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static double tokens_of(const redco_plan *plan)
 {
@@ -235,13 +235,6 @@ static json_t *measured_json(const struct exec_run *run)
                      run->launches > 0 ? json_integer((json_int_t)run->launches) : json_null(), "graphs",
                      run->launches > 0 ? json_integer((json_int_t)run->graphs) : json_null(), "memory_bytes",
                      memory_json(&run->memory));
-}
-
-double exec_now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static json_t *start_json(const struct exec_start *s)

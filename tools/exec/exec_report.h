@@ -16,9 +16,6 @@ struct exec_start {
     double total_s;
 };
 
-/** The processor's clock. */
-double exec_now_s(void);
-
 /** An evaluation between steps, or after the last. */
 struct exec_evaluation {
     uint64_t step;

@@ -4,6 +4,7 @@
 #include "tools/profile/profile_power.h"
 
 #include "executor/measure/contention.h"
+#include "topology/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST_ROUNDS = 20 };
@@ -27,13 +27,6 @@ static const uint64_t quick_bytes = 16384;
 static const uint64_t contention_bytes = 4 << 20;
 static const double contention_s = 5.0, quick_contention_s = 0.05;
 static const int patience_ms = 1000; /* for a rank that failed to say why */
-
-static double now_s(void)
-{
-    struct timespec t = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* State of one rank. */
 struct rank {
@@ -56,7 +49,8 @@ struct rank {
 static void show(const struct rank *r, const char *what, size_t done, size_t of)
 {
     if (!r->job->progress || redco_world_rank(r->world) != 0) { return; }
-    (void)fprintf(stderr, "\rround %u, %.0f s: %s %zu of %zu   ", r->rounds + 1, now_s() - r->began_s, what, done, of);
+    (void)fprintf(stderr, "\rround %u, %.0f s: %s %zu of %zu   ", r->rounds + 1, redco_now_s() - r->began_s, what, done,
+                  of);
     (void)fflush(stderr);
 }
 
@@ -141,7 +135,7 @@ static redco_status one_round(struct rank *r)
     redco_status st = REDCO_OK;
     for (size_t turn = 0; turn < r->case_count + again && st == REDCO_OK; turn++) {
         const size_t i = turn % r->case_count;
-        const double spent_s = now_s() - r->began_s;
+        const double spent_s = redco_now_s() - r->began_s;
         if ((r->rounds > 0 || r->job->cuda) && spent_s > burst_seconds(r)) { break; }
         if (spent_s > late_ratio * burst_seconds(r)) { redco_measurer_hurry(r->measurer); }
         if (i % 16 == 0) { show(r, "operator", i, r->case_count); }
@@ -175,13 +169,13 @@ static redco_status measure(struct rank *r)
 {
     double elapsed_s = 0.0, round_s = 0.0;
     redco_status st = redco_barrier(r->all, "start", r->err);
-    r->began_s = now_s();
+    r->began_s = redco_now_s();
     do {
-        const double before_s = now_s();
+        const double before_s = redco_now_s();
         if (st == REDCO_OK) { st = one_round(r); }
         r->rounds++;
-        round_s = now_s() - before_s;
-        elapsed_s = now_s() - r->began_s;
+        round_s = redco_now_s() - before_s;
+        elapsed_s = redco_now_s() - r->began_s;
         /* Ranks agree on whether another round begins. */
         double both[2] = {elapsed_s, round_s};
         if (st == REDCO_OK) { st = redco_all_reduce(r->all, REDCO_F64, REDCO_REDUCE_MAX, both, 2, "time", r->err); }
@@ -226,7 +220,7 @@ static redco_status merge(struct rank *r, redco_profile_measured *how)
     how->left_out = (uint32_t)(n - known);
     how->rounds = r->rounds;
     how->ranks = redco_world_size(r->world);
-    how->took_s = now_s() - r->began_s;
+    how->took_s = redco_now_s() - r->began_s;
     how->budget_s = r->job->seconds;
     how->workspace_bytes = r->job->cuda ? r->workspace_bytes : 0; /* a processor's are not counted anywhere */
     free(numbers);

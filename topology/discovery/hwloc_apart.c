@@ -1,6 +1,7 @@
 /* hwloc XML of others is read in a child process. hwloc trusts what it imports: sets and matrices that contradict one
  * another have it read address 0, and few bytes can ask for gigabytes. The child hands back a node as JSON, which is
  * checked like any other file; whatever else happens to it is no more than a file that cannot be loaded. */
+#include "topology/base/clock.h"
 #include "topology/discovery/node_internal.h"
 
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The largest machine of hwloc's own collection takes 10 ms and 3 MB. */
@@ -99,19 +99,12 @@ static bool answer_from_child(int to, const char *text, size_t size, const char 
 
 /* ---- the parent ---- */
 
-static double now_s(void)
-{
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* Up to @p size bytes until @p end_s. @return how many came */
 static size_t take(int from, void *bytes, size_t size, double end_s)
 {
     size_t taken = 0;
     while (taken < size) {
-        const double left_s = end_s - now_s();
+        const double left_s = end_s - redco_now_s();
         struct pollfd ready = {.fd = from, .events = POLLIN};
         const int count = left_s > 0.0 ? poll(&ready, 1, (int)(left_s * 1e3) + 1) : 0;
         if (count < 0 && errno == EINTR) { continue; }
@@ -196,10 +189,10 @@ redco_status redcoi_node_from_hwloc_apart(const char *text, size_t size, const c
         _exit(answer_from_child(ends[1], text, size, name) ? 0 : 1);
     }
     (void)close(ends[1]);
-    const double end_s = now_s() + (double)cpu_seconds(size) * WALL_S_PER_CPU_S;
+    const double end_s = redco_now_s() + (double)cpu_seconds(size) * WALL_S_PER_CPU_S;
     redco_status st = hear(ends[0], end_s, name, &heard, node_out, err);
     (void)close(ends[0]);
-    if (now_s() >= end_s) { (void)kill(child, SIGKILL); }
+    if (redco_now_s() >= end_s) { (void)kill(child, SIGKILL); }
     while (waitpid(child, &state, 0) < 0 && errno == EINTR) {}
     return st != REDCO_OK || heard ? st : refuse(name, state, err);
 }

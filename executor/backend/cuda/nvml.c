@@ -1,11 +1,11 @@
 #include "executor/backend/cuda/nvml.h"
 
 #include "executor/backend/cuda/cuda_internal.h"
+#include "topology/base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* nvml.h is no part of what redco is built with. Its calls have kept their binary interface since driver 450: codes of
  * errors, kinds of clocks and units (milliwatts, millijoules, MHz) are those of NVML's reference manual. */
@@ -107,14 +107,12 @@ static double clock_of(const redco_nvml *nvml, int kind)
 static redco_status read_meter(void *context, redco_meter_sample *sample_out, redco_error *err)
 {
     const redco_nvml *const nvml = context;
-    struct timespec now = {0};
     unsigned milliwatts = 0;
     unsigned long long millijoules = 0;
     redco_meter_sample sample = {.energy_j = -1.0, .watts = -1.0};
     int code = nvml->energy(nvml->device, &millijoules);
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* behind the counter, which is what has to be on time */
+    sample.time_s = redco_now_s(); /* behind the counter, which is what has to be on time */
     if (code == NVML_SUCCESS) { sample.energy_j = 1e-3 * (double)millijoules; }
-    sample.time_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
     code = nvml->power(nvml->device, &milliwatts);
     if (code == NVML_SUCCESS) { sample.watts = 1e-3 * milliwatts; }
     if (sample.energy_j < 0.0 && sample.watts < 0.0) {

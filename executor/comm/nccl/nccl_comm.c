@@ -1,5 +1,6 @@
 /* One communicator of NCCL: its settings, its split, the wait until it is made, what NCCL says of a call. */
 #include "executor/comm/nccl/nccl_internal.h"
+#include "topology/base/clock.h"
 
 #include <sched.h>
 #include <time.h>
@@ -29,13 +30,6 @@ ncclConfig_t redcoi_nccl_config(const redcoi_nccl_device_comm *device_comm, redc
     return config;
 }
 
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* A communicator that was begun is there from the start (init) or once it is made (split), so its place is looked at.
  */
 redco_status redcoi_nccl_await(const redcoi_nccl_process_group *process_group, ncclResult_t begun, ncclComm_t *comm,
@@ -43,7 +37,7 @@ redco_status redcoi_nccl_await(const redcoi_nccl_process_group *process_group, n
 {
     redcoi_nccl_device_comm *const device_comm = process_group->device_comm;
     const struct timespec nap = {.tv_nsec = 200000};
-    const double end_s = now_s() + device_comm->options.timeout_s;
+    const double end_s = redco_now_s() + device_comm->options.timeout_s;
     ncclResult_t result = begun;
     uint32_t looks = 0;
     while (result == ncclInProgress || (result == ncclSuccess && !device_comm->options.blocking)) {
@@ -53,7 +47,7 @@ redco_status redcoi_nccl_await(const redcoi_nccl_process_group *process_group, n
         if (result == ncclSuccess || result == ncclInProgress) { result = state; }
         if (result != ncclInProgress) { break; }
         if (atomic_load(&device_comm->broken)) { return redcoi_nccl_failure(device_comm, err); }
-        if (now_s() > end_s) {
+        if (redco_now_s() > end_s) {
             return redco_fail(err, REDCO_ESYSTEM, what, "NCCL: rank %u waited %g s for the other ranks",
                               device_comm->base.rank, device_comm->options.timeout_s);
         }

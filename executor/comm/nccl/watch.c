@@ -1,6 +1,7 @@
 /* The thread that notices: errors that NCCL has for calls which returned long ago, ranks that are gone, and this rank's
  * own end. Devices wait for each other without asking anybody; only giving communicators up ends that. */
 #include "executor/comm/nccl/nccl_internal.h"
+#include "topology/base/clock.h"
 
 #include <string.h>
 #include <time.h>
@@ -154,18 +155,11 @@ static bool beat(redcoi_nccl_device_comm *device_comm, bool leaves)
     return leaving == 0;
 }
 
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Ranks leave when all of their work is done, and then that of the others soon is. */
 static void wait_for_left(redcoi_nccl_device_comm *device_comm, double since_s)
 {
     redco_error err = {.status = REDCO_OK};
-    if (now_s() - since_s < device_comm->options.timeout_s) { return; }
+    if (redco_now_s() - since_s < device_comm->options.timeout_s) { return; }
     (void)redco_fail(&err, REDCO_ESYSTEM, "nccl", "rank %u: another rank left %g s ago", device_comm->base.rank,
                      device_comm->options.timeout_s);
     redcoi_nccl_break(device_comm, &err);
@@ -187,7 +181,7 @@ static void *watch(void *context)
         if (!atomic_load(&device_comm->broken)) { look(device_comm); }
         if (!atomic_load(&device_comm->broken) && left_s == 0.0 && (closing || ++looks >= looks_of_beat)) {
             looks = 0;
-            left_s = beat(device_comm, closing) ? 0.0 : now_s();
+            left_s = beat(device_comm, closing) ? 0.0 : redco_now_s();
         }
         if (atomic_load(&device_comm->broken)) {
             give_up(device_comm);
