@@ -188,9 +188,11 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
  * kv_heads, head_dim, vocab, gated and tied. @return REDCO_EVALUE if a dimension is out of range, named by its key */
 redco_status redco_model_from_dims(const redco_model_dims *dims, const char *name, redco_model **model_out,
                                    redco_error *err);
+/** Prefixes of the wrappers of transformers' model classes ("model."), which some files leave out; NULL-terminated. */
+extern const char *const redco_model_wrappers[];
 /** Compares every tensor's name and shape with a .safetensors file or model.safetensors.index.json (shapes where its
- *  shards lie beside it, else names and total_size); the first difference is the error. Prefixes ("model.",
- *  "transformer.", "gpt_neox.") may be absent; copies of a tied table and buffers of older versions of transformers may
+ *  shards lie beside it, else names and total_size); the first difference is the error. Prefixes of wrappers may be
+ *  absent; copies of a tied table and buffers of older versions of transformers may
  *  be present. */
 redco_status redco_model_check_safetensors(const redco_model *model, const char *path, redco_error *err);
 void redco_model_free(redco_model *model);

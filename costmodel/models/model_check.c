@@ -9,13 +9,13 @@
 
 enum { SHAPE_SIZE = 128 };
 
-static const char *const prefixes[] = {"model.", "transformer.", "gpt_neox."};
+const char *const redco_model_wrappers[] = {"model.", "transformer.", "gpt_neox.", NULL};
 
 static const char *without_prefix(const char *name)
 {
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
-        const size_t length = strlen(prefixes[i]);
-        if (strncmp(name, prefixes[i], length) == 0) { return name + length; }
+    for (size_t i = 0; redco_model_wrappers[i] != NULL; i++) {
+        const size_t length = strlen(redco_model_wrappers[i]);
+        if (strncmp(name, redco_model_wrappers[i], length) == 0) { return name + length; }
     }
     return name;
 }

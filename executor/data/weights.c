@@ -38,9 +38,6 @@ static void close_source(source *s);
 static redco_status cut_off(const source *s, redco_error *err);
 static redco_status fetch(const source *s, uint64_t at_bytes, uint64_t size_bytes, void *out, redco_error *err);
 
-/* Wrappers of transformers' model classes, which some files leave out (costmodel/models/model.h). */
-static const char *const prefixes[] = {"model.", "transformer.", "gpt_neox."};
-enum { PREFIXES = sizeof prefixes / sizeof prefixes[0] };
 /* Other names of a tied table. */
 static const char *const copies[] = {"lm_head.weight", "embed_out.weight"};
 
@@ -48,12 +45,13 @@ static const redco_safetensor *find_other_name(const redco_weights *w, size_t pa
 {
     const char *const name = w->task->parameters[parameter].name + w->prefix;
     const redco_safetensor *tensor = NULL;
-    for (size_t i = 0; i < PREFIXES && tensor == NULL; i++) {
+    for (size_t i = 0; redco_model_wrappers[i] != NULL && tensor == NULL; i++) {
         char longer[NAME_SIZE];
-        const size_t length = strlen(prefixes[i]);
-        (void)snprintf(longer, sizeof longer, "%s%s", prefixes[i], name);
+        const char *const wrapper = redco_model_wrappers[i];
+        const size_t length = strlen(wrapper);
+        (void)snprintf(longer, sizeof longer, "%s%s", wrapper, name);
         tensor = redco_safetensors_find(w->tensors, longer);
-        if (tensor == NULL && strncmp(name, prefixes[i], length) == 0) {
+        if (tensor == NULL && strncmp(name, wrapper, length) == 0) {
             tensor = redco_safetensors_find(w->tensors, name + length);
         }
     }
