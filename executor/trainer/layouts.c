@@ -1,6 +1,7 @@
 /* From the plan's rules, which name modules as Flax does, to layouts of the executor's parameters. */
 #include "executor/trainer/trainer_internal.h"
 #include "planner/rules/rules_params.h"
+#include "planner/rules/rules_user.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,27 +10,15 @@ struct rules {
     const redco_plan *plan;
     char place[512];
     redco_rules_tree *tree;
+    redco_user_rules *user;
 };
-
-/* @return whether names joined with '/' stand in a row in a path. */
-static bool stands_in(const char *match, const char *path)
-{
-    const size_t length = strlen(match);
-    for (const char *at = path; at != NULL; at = strchr(at, '/')) {
-        if (*at == '/') { at++; }
-        if (strncmp(at, match, length) == 0 && (at[length] == '\0' || at[length] == '/')) { return true; }
-    }
-    return false;
-}
 
 /* The first that matches. What GLPK placed lists only what it splits. */
 static redco_status find_rule(const struct rules *r, const char *path, const redco_plan_rule **rule_out,
                               redco_error *err)
 {
-    *rule_out = NULL;
-    for (uint32_t i = 0; i < r->plan->rules_count && *rule_out == NULL; i++) {
-        if (stands_in(r->plan->rules[i].match, path)) { *rule_out = &r->plan->rules[i]; }
-    }
+    const size_t rule = redco_user_rule_of(r->user, path);
+    *rule_out = rule != REDCO_RULES_NONE ? &r->plan->rules[rule] : NULL;
     if (*rule_out != NULL || strcmp(r->plan->tp_placement, "milp") == 0) { return REDCO_OK; }
     return redco_fail(err, REDCO_EVALUE, r->place, "no rule matches %s", path);
 }
@@ -72,8 +61,9 @@ redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place,
     for (size_t i = 0; i < task->parameter_count; i++) { layouts_out[i] = redco_tp_replicated(); }
     if (plan->parallelism.tp == 1) { return REDCO_OK; }
     (void)snprintf(r.place, sizeof r.place, "%.470s:/tensor_parallel/rules", place);
-    redco_status st = redco_rules_tree_from_model(model, true, &r.tree, err);
-    if (st != REDCO_OK) { return st; }
+    redco_status st = redco_user_rules_of_plan(plan, r.place, &r.user, err);
+    if (st == REDCO_OK) { st = redco_rules_tree_from_model(model, true, &r.tree, err); }
+    if (st != REDCO_OK) { goto out; }
     const size_t count = redco_rules_tree_params(r.tree, &params);
     /* Behind the tensors of the model there may be parameters that only Flax has. */
     if (count < task->parameter_count ||
@@ -88,6 +78,8 @@ redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place,
         if (st != REDCO_OK || rule == NULL || rule->dim < 0 || rule->dim >= (int32_t)params[i].rank) { continue; }
         st = lay(&r, &task->parameters[i], rule, own_dim(model, &r, i, (uint32_t)rule->dim), &layouts_out[i], err);
     }
+out:
+    redco_user_rules_free(r.user);
     redco_rules_tree_free(r.tree);
     return st;
 }

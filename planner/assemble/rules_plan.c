@@ -83,15 +83,9 @@ static redco_status rules_of_plan(const redco_plan *plan, const char *name, cons
                    ? REDCO_OK
                    : redco_fail(err, REDCO_EVALUE, place, "has %u rules, but tp = 1 splits nothing", plan->rules_count);
     }
-    redco_user_rule *list = calloc((size_t)plan->rules_count + 1, sizeof *list);
-    if (list == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "out of memory"); }
-    for (uint32_t i = 0; i < plan->rules_count; i++) {
-        list[i] = (redco_user_rule){.match = plan->rules[i].match, .dim = plan->rules[i].dim};
-    }
-    redco_status st = redco_user_rules_create(list, plan->rules_count, REDCO_USER_REPLACE, place, user_out, err);
+    redco_status st = redco_user_rules_of_plan(plan, place, user_out, err);
     if (st == REDCO_OK) { st = decide(model, plan->parallelism.tp, *user_out, &rules, err); }
     redco_rules_free(rules);
-    free(list);
     return st;
 }
 

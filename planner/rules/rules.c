@@ -325,7 +325,7 @@ static redco_status take_given(redco_rules *rules, const redco_user_rules *user,
 {
     redco_status st = REDCO_OK;
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-        const size_t given = redcoi_user_rule_of(user, params[i].path);
+        const size_t given = redco_user_rule_of(user, params[i].path);
         rules->rule_of[i] = given;
         if (given == REDCO_RULES_NONE) { continue; }
         redco_rule *rule = &rules->rules[given];

@@ -7,8 +7,6 @@
 /** Fails when a rule matches no parameter, naming what could have been meant. */
 redco_status redcoi_user_rules_match(const redco_user_rules *user, const redco_rules_param *params, size_t count,
                                      redco_error *err);
-/** Index of the first rule that matches a path, or REDCO_RULES_NONE; also where @p user is NULL. */
-size_t redcoi_user_rule_of(const redco_user_rules *user, const char *path);
 /** Says whether a rule has just this text. */
 bool redcoi_user_rule_is(const redco_user_rules *user, const char *match);
 /** Fails unless a parameter can be split as its rule says. */

@@ -82,7 +82,7 @@ static size_t match_path(const redco_user_rules *user, const char *path, bool *m
     }
 }
 
-size_t redcoi_user_rule_of(const redco_user_rules *user, const char *path)
+size_t redco_user_rule_of(const redco_user_rules *user, const char *path)
 {
     return user != NULL && user->count > 0 ? match_path(user, path, NULL) : REDCO_RULES_NONE;
 }
@@ -290,6 +290,19 @@ redco_status redco_user_rules_create(const redco_user_rule *list, size_t count, 
     user = NULL;
 out:
     redco_user_rules_free(user);
+    return st;
+}
+
+redco_status redco_user_rules_of_plan(const redco_plan *plan, const char *place, redco_user_rules **rules_out,
+                                      redco_error *err)
+{
+    redco_user_rule *const list = calloc((size_t)plan->rules_count + 1, sizeof *list);
+    if (list == NULL) { return out_of_memory(place, err); }
+    for (uint32_t i = 0; i < plan->rules_count; i++) {
+        list[i] = (redco_user_rule){.match = plan->rules[i].match, .dim = plan->rules[i].dim};
+    }
+    const redco_status st = redco_user_rules_create(list, plan->rules_count, REDCO_USER_REPLACE, place, rules_out, err);
+    free(list);
     return st;
 }
 

@@ -6,6 +6,7 @@
 #ifndef REDCO_RULES_USER_H
 #define REDCO_RULES_USER_H
 
+#include "planner/plan/plan.h"
 #include "planner/rules/rules.h"
 #include "topology/base/json.h"
 #include "topology/base/status.h"
@@ -42,11 +43,16 @@ redco_status redco_user_rules_from_json(const redco_json_value *root, redco_user
  *  @param place  where they stand, for errors: the index of a rule is appended ("plan.json:/tensor_parallel/rules") */
 redco_status redco_user_rules_create(const redco_user_rule *list, size_t count, redco_user_mode mode, const char *place,
                                      redco_user_rules **rules_out, redco_error *err);
+/** The rules of a plan, which alone decide. */
+redco_status redco_user_rules_of_plan(const redco_plan *plan, const char *place, redco_user_rules **rules_out,
+                                      redco_error *err);
 void redco_user_rules_free(redco_user_rules *user);
 
 redco_user_mode redco_user_rules_mode(const redco_user_rules *user);
 void redco_user_rules_set_mode(redco_user_rules *user, redco_user_mode mode);
 size_t redco_user_rules_list(const redco_user_rules *user, const redco_user_rule **list_out);
+/** Index of the first rule that matches a path, or REDCO_RULES_NONE; also where @p user is NULL. */
+size_t redco_user_rule_of(const redco_user_rules *user, const char *path);
 
 /** redco_rules_decide() with rules of the user's before RedCoast's or instead of them. A rule that matches no
  *  parameter, one that names a dimension which a parameter does not have or whose size the shards do not divide, and in
