@@ -5,9 +5,9 @@
  *   one node       n = floor(budget / s), s maximising n * s
  *   several nodes  n <= ports, s <= port rate, and (n - floor(n / gpus)) * s <= budget: a ring leaves every GPU by its
  *                  links in all channels but those that go out through the GPU's own port
- * Rates of lists and links: NCCL 2.30.7 src/graph/search.cc, topo.h; Infinity Fabric: RCCL src/graph/topo.h (36 GB/s
- * per MI200 link of 50, 48 per MI300 link of 64). Checked against the channels NCCL logs on A100, A800, H100, H800,
- * B200.
+ * Rates of lists and links: NCCL 2.30.7 src/graph/search.cc, src/graph/topo.h; Infinity Fabric: RCCL src/graph/topo.h
+ * (36 GB/s per MI200 link of 50, 48 per MI300 link of 64). Checked against the channels NCCL logs on A100, A800, H100,
+ * H800, B200.
  *
  * Fabrics that NCCL searches and this file approximates (where a machine has the links between its GPUs, the least cut
  * of a group takes the place of the first, gpu_order.h):

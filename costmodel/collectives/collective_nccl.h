@@ -1,8 +1,8 @@
 /** @file collective_nccl.h  NCCL 2.30's own latency-bandwidth model, which its tuner uses to choose algorithm and
  * protocol: t(S) = L + S / B        for every (collective, algorithm, protocol) Source of every constant and formula:
  * NCCL 2.30.7, src/graph/tuning.cc (NVIDIA, BSD licence); of graphs (channels and their rates): src/graph/search.cc and
- * topo.h of the same version, restated in closed form in collective_graph.c. Pure functions, no allocation, callable
- * from any thread. */
+ * src/graph/topo.h of the same version, restated in closed form in collective_graph.c. Pure functions, no allocation,
+ * callable from any thread. */
 #ifndef REDCO_COLLECTIVE_NCCL_H
 #define REDCO_COLLECTIVE_NCCL_H
 

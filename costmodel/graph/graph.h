@@ -2,10 +2,10 @@
  *
  *  A value is a number; values and operators are numbered from 0 in topological order, so a table by value or operator
  * is an array. The graph owns all of them; what it returns by pointer is borrowed until redco_graph_free() and does not
- * move. Building calls (build.h) return REDCO_NO_VALUE after the first error, accept it as an argument, and the graph
- * keeps that error: a whole model is built first and asked once by redco_graph_status(). Two operators of equal kind,
- * inputs, attributes and copy are one: the second call returns the first one's values. One thread at a time may use a
- * graph. */
+ * move. Building calls (build_calls.h) return REDCO_NO_VALUE after the first error, accept it as an argument, and the
+ * graph keeps that error: a whole model is built first and asked once by redco_graph_status(). Two operators of equal
+ * kind, inputs, attributes and copy are one: the second call returns the first one's values. One thread at a time may
+ * use a graph. */
 #ifndef REDCO_GRAPH_H
 #define REDCO_GRAPH_H
 

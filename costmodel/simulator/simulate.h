@@ -6,7 +6,7 @@
  *      computation beside communication at                         1 / (1 + y K),
  *
  *  K the sum over links in use of the contention ratio; collectives that use the same kind of link at once share its
- *  rate evenly. For one computation C and one communication X this is costmodel.md's hide(): C + K X when X < y C, else
+ *  rate evenly. For one computation C and one communication X this is SIMULATOR.md's hide(): C + K X when X < y C, else
  *  X + (1 - y + K y) C. */
 #ifndef REDCO_SIMULATE_H
 #define REDCO_SIMULATE_H

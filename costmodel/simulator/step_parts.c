@@ -309,7 +309,7 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
     add_keeping(b, job, parts, shares);
 }
 
-/* As in layer.c: the whole parameters of a rank, one call per owner or one in all, and this layer's share. */
+/* As in layer_cost.c: the whole parameters of a rank, one call per owner or one in all, and this layer's share. */
 static void fill_update(redcoi_builder *b, const redcoi_job *job, double stage_params, redcoi_parts *parts)
 {
     const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters);

@@ -1,4 +1,4 @@
-/* Transforms a device's graph as the executor does, as its trainer does (trainer/fuse.c), before it is measured. */
+/* Transforms a device's graph as the executor does (trainer/fuse_parts.c), before it is measured. */
 #include "costmodel/graph/fuse.h"
 #include "costmodel/graph/fuse_matmul.h"
 #include "executor/measure/measure_internal.h"

@@ -1,4 +1,4 @@
-/** @file layout_internal.h  Shared by layout.c and assign_owners.c. */
+/** @file layout_internal.h  Shared by shard_layout.c and assign_owners.c. */
 #ifndef REDCO_LAYOUT_INTERNAL_H
 #define REDCO_LAYOUT_INTERNAL_H
 

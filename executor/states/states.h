@@ -1,7 +1,7 @@
 /** @file states.h  Sharded weights, gradients and optimizer states of one rank, and what is done with them in a step.
  *
- *  Which rank holds what is the layout's (layout.h) and follows from the meshes alone: data parallelism, ZeRO, hybrid
- *  sharding and all between are the same calls on other groups. The calls are the building blocks of a schedule:
+ *  Which rank holds what is the layout's (shard_layout.h) and follows from the meshes alone: data parallelism, ZeRO,
+ * hybrid sharding and all between are the same calls on other groups. The calls are the building blocks of a schedule:
  *
  *      per micro-batch and module   gather, (compute), gather, (compute), scatter, take
  *      per bucket                   reduce

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* BUFFER_SIZE of OpenBLAS for x86-64 with all its kernels: 32 << 22 (common_x86_64.h). */
+/* BUFFER_SIZE of OpenBLAS for x86-64 with all its kernels: 32 << 22 (OpenBLAS/common_x86_64.h). */
 static const size_t buffer_bytes = (size_t)128 << 20;
 enum { SIDE = 128 }; /* small products need no buffer */
 

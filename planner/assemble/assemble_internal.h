@@ -1,4 +1,4 @@
-/** @file assemble_internal.h  Shared by assemble.c, assemble_fill.c and check.c. */
+/** @file assemble_internal.h  Shared by assemble.c, assemble_fill.c and check_plan.c. */
 #ifndef REDCO_ASSEMBLE_INTERNAL_H
 #define REDCO_ASSEMBLE_INTERNAL_H
 

@@ -1,6 +1,6 @@
 /** @file layer_build.h  Internal: the graphs (layer_graph.h) of a model's layers: one per class of blocks, one for
  *  embedding and head together, since they may share a table. Their nodes are those that the model's classes have
- *  (layer_nodes.h); options, prices and memory are given to them here. */
+ *  (layer_nodes.c); options, prices and memory are given to them here. */
 #ifndef REDCO_TP_BUILD_H
 #define REDCO_TP_BUILD_H
 

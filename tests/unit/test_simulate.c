@@ -98,7 +98,7 @@ static void layers_ahead(void **state)
     graph_free(&g);
 }
 
-/* costmodel.md: hide(C, X) = C + k min(X, y C) + max(0, X - y C). C 10, X 4, y 0.8, k 0.25: 10 + 1 = 11. C 4, X 10: y C
+/* SIMULATOR.md: hide(C, X) = C + k min(X, y C) + max(0, X - y C). C 10, X 4, y 0.8, k 0.25: 10 + 1 = 11. C 4, X 10: y C
  * = 3.2, 4 + 0.8 + 6.8 = 11.6. */
 static void contention(void **state)
 {

@@ -11,7 +11,7 @@
  * and its comments say that order matters: engines are found by it. Single descriptors
  * (CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR) are in 9.19's header, but take causal masks from 9.21 on only
  * (node/sdpa_support_surface.h), and 9.19 has no engine for backward ones.
- * tests/cuda/test_dnn_engines.c asks the real library which engines it has for these graphs. */
+ * tests/unit/test_dnn_engines.c asks the real library which engines it has for these graphs. */
 #include "executor/backend/cuda/attention/dnn.h"
 
 #include <math.h>
