@@ -1,4 +1,4 @@
-/* One communicator of NCCL: its settings, its split, the wait until it is made, what NCCL says of a call. */
+/* One communicator of NCCL: its settings, its split, the wait until it is made. */
 #include "executor/comm/nccl/nccl_internal.h"
 #include "topology/base/clock.h"
 
@@ -7,19 +7,6 @@
 
 /* A call is queued after some ten microseconds, communicators take much longer. */
 enum { LOOKS_AT_ONCE = 500 };
-
-redco_status redcoi_nccl_check(const redcoi_nccl_process_group *process_group, ncclResult_t result, const char *what,
-                               redco_error *err)
-{
-    const redcoi_nccl_library *const nccl = &process_group->device_comm->nccl;
-    if (result == ncclSuccess) { return REDCO_OK; }
-    const char *const text = nccl->error_string(result);
-    const char *last = nccl->last_error(NULL);
-    if (last == NULL || *last == '\0') { last = "NCCL_DEBUG=WARN makes NCCL say more"; }
-    return redco_fail(err, REDCO_ESYSTEM, what, "NCCL, rank %u of %u of \"%s\": %s (%s)", process_group->base.rank,
-                      process_group->base.size, process_group->base.name,
-                      text != NULL ? text : "an error without a name", last);
-}
 
 ncclConfig_t redcoi_nccl_config(const redcoi_nccl_device_comm *device_comm, redco_traffic traffic)
 {

@@ -85,10 +85,6 @@ struct redcoi_nccl_device_comm {
 
 /* nccl_comm.c */
 
-/** An error of what NCCL returned for a process group; REDCO_OK for success. */
-redco_status redcoi_nccl_check(const redcoi_nccl_process_group *process_group, ncclResult_t result, const char *what,
-                               redco_error *err);
-
 ncclConfig_t redcoi_nccl_config(const redcoi_nccl_device_comm *device_comm, redco_traffic traffic);
 /** Makes a communicator and waits for it, at most for the time-out.
  *  @param begun  what NCCL returned when it was begun
@@ -113,6 +109,9 @@ redco_status redcoi_nccl_run(redco_process_group *base, redco_stream_handle on, 
 
 /* watch.c */
 
+/** An error of what NCCL returned for a process group; REDCO_OK for success. */
+redco_status redcoi_nccl_check(const redcoi_nccl_process_group *process_group, ncclResult_t result, const char *what,
+                               redco_error *err);
 redco_status redcoi_nccl_watch(redcoi_nccl_device_comm *device_comm, redco_error *err);
 /** Tells the other ranks that this one leaves, unless something failed, and ends the thread. */
 void redcoi_nccl_unwatch(redcoi_nccl_device_comm *device_comm);

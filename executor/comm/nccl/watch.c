@@ -11,6 +11,19 @@
 static const long look_ns = 20000000;
 enum { LOOKS_OF_BEAT = 12, RANKS_OF_LOOK = 8 };
 
+redco_status redcoi_nccl_check(const redcoi_nccl_process_group *process_group, ncclResult_t result, const char *what,
+                               redco_error *err)
+{
+    const redcoi_nccl_library *const nccl = &process_group->device_comm->nccl;
+    if (result == ncclSuccess) { return REDCO_OK; }
+    const char *const text = nccl->error_string(result);
+    const char *last = nccl->last_error(NULL);
+    if (last == NULL || *last == '\0') { last = "NCCL_DEBUG=WARN makes NCCL say more"; }
+    return redco_fail(err, REDCO_ESYSTEM, what, "NCCL, rank %u of %u of \"%s\": %s (%s)", process_group->base.rank,
+                      process_group->base.size, process_group->base.name,
+                      text != NULL ? text : "an error without a name", last);
+}
+
 void redcoi_nccl_notice(const redcoi_nccl_device_comm *device_comm, const char *what)
 {
     const redco_world *const world = device_comm->world;
