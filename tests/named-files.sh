@@ -13,6 +13,7 @@ ls -- *.md >>"$scratch/files"
 grep -v '\.md$' "$scratch/files" >"$scratch/sources"
 # shellcheck disable=SC2016 # $0 is of awk
 xargs grep -h '^#include <' <"$scratch/sources" | sed 's/^#include <\([^>]*\)>.*/\1/' >"$scratch/headers"
+# shellcheck disable=SC2016 # $0 is of awk
 xargs awk -v files="$scratch/files" -v headers="$scratch/headers" '
     function check(name, part) {
         names++
