@@ -363,10 +363,6 @@ static redco_status check_table(const redco_user_pipeline *table, const char *pa
     if (table->metric != NULL && table->predict == NULL) {
         return redco_fail(err, REDCO_EVALUE, path, "its " SYMBOL " has .metric, but no .predict to judge");
     }
-    if (table->weight != NULL && table->step != NULL) {
-        return redco_fail(err, REDCO_EVALUE, path,
-                          "its " SYMBOL " has .weight, but .step: gradients of its own are not weighed");
-    }
     return redco_collector_check(table, path, err);
 }
 
