@@ -6,22 +6,17 @@
 #include "planner/search/milp.h"
 #include "planner/search/others.h"
 #include "planner/search/solve_group.h"
+#include "topology/base/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Among points (configuration and meshes) within this share of the optimum, and within the gap asked for, the leanest
    is chosen. */
 static const double tie_ratio = 1e-3;
 
 enum { UNIFORM_NODES = 20000 };
-
-double redco_memory_ratio(redco_pipeline_kind schedule)
-{
-    return redco_pipeline_splits_backward(schedule) ? 0.18 : 0.12;
-}
 
 struct search {
     redcoi_space *space;
@@ -30,13 +25,6 @@ struct search {
     double bound_s; /**< no answer is better */
     bool explain;   /**< says what would fit, when nothing does */
 };
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static double tie_limit(const struct search *s, double best_s)
 {
@@ -423,7 +411,7 @@ redco_status redco_search(const redco_machine *machine, const redco_model *model
                           const redco_comm *comm, const redco_search_options *options, redco_search_result **result_out,
                           redco_error *err)
 {
-    const double start_s = seconds_now();
+    const double start_s = redco_now_s();
     redco_status st = check_options(options, err);
     if (st != REDCO_OK) { return st; }
     redco_search_result *result = calloc(1, sizeof *result);
@@ -439,7 +427,7 @@ redco_status redco_search(const redco_machine *machine, const redco_model *model
         return st;
     }
     result->counts.bounded = result->counts.listed - result->counts.priced;
-    result->seconds = seconds_now() - start_s;
+    result->seconds = redco_now_s() - start_s;
     *result_out = result;
     return REDCO_OK;
 }

@@ -12,6 +12,11 @@
 /* Layer-wise T_comm: step time enters with this weight, so that it breaks ties and little else. */
 static const double step_weight = 1e-6;
 
+double redco_memory_ratio(redco_pipeline_kind schedule)
+{
+    return redco_pipeline_splits_backward(schedule) ? 0.18 : 0.12;
+}
+
 static void unprice(redcoi_configuration *configuration)
 {
     redcoi_problem_free(configuration->pareto);
