@@ -119,7 +119,7 @@ static void give_up(redco_search_result *result)
     result->ranked[0].assignments = NULL; /* changed hands */
 }
 
-redco_status redcoi_price(redcoi_pricing *p, redco_candidate *candidate, redco_error *err)
+redco_status redcoi_price_candidate(redcoi_pricing *p, redco_candidate *candidate, redco_error *err)
 {
     uint64_t operators = 0;
     redco_status st = redco_costs_failure(p->costs, err); /* all layouts share it */
@@ -136,7 +136,7 @@ redco_status redcoi_price(redcoi_pricing *p, redco_candidate *candidate, redco_e
 redco_status redcoi_price_one(redcoi_pricing *p, redco_candidate *candidate, bool *priced_out, redco_error *err)
 {
     redco_error why = {.status = REDCO_OK};
-    const redco_status st = redcoi_price(p, candidate, &why);
+    const redco_status st = redcoi_price_candidate(p, candidate, &why);
     *priced_out = st == REDCO_OK;
     p->result->counts.simulated += p->simulates ? 1 : 0;
     if (p->options->objective != REDCO_OBJECTIVE_COMM) { /* layouts that GLPK places are placed anew */
@@ -181,7 +181,7 @@ static redco_status price_leanest(redcoi_pricing *p, redco_error *err)
     redco_search_result *const result = p->result;
     redco_shortfall *const s = &result->shortfall;
     if (s->leanest.assignments == NULL) { return REDCO_OK; }
-    const redco_status st = redcoi_price(p, &s->leanest, err);
+    const redco_status st = redcoi_price_candidate(p, &s->leanest, err);
     if (st != REDCO_OK) { return st; }
     if (!redcoi_fits(&s->leanest)) {
         s->short_bytes = s->leanest.prediction.total_bytes - s->leanest.prediction.capacity_bytes;

@@ -58,7 +58,7 @@ redco_status redcoi_shortlist_roomier(redcoi_pricing *p, redco_error *err);
 void redcoi_shortlist_free(redcoi_pricing *p);
 
 /** The simulated price of a candidate, or the one that is known. @return REDCO_EVALUE if it cannot be laid out */
-redco_status redcoi_price(redcoi_pricing *p, redco_candidate *candidate, redco_error *err);
+redco_status redcoi_price_candidate(redcoi_pricing *p, redco_candidate *candidate, redco_error *err);
 /** The price of an answer. @param priced_out  false: it cannot be laid out, which is no failure */
 redco_status redcoi_price_one(redcoi_pricing *p, redco_candidate *candidate, bool *priced_out, redco_error *err);
 /** By the closed form: what the search's proof is about. */

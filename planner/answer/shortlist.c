@@ -301,7 +301,7 @@ redco_status redcoi_shortlist_roomier(redcoi_pricing *p, redco_error *err)
         const double best_s = fmin(answer_s, p->roomier_s);
         if (next == result->roomier_count || paced_s[next] > best_s * (1.0 + likely_ratio)) { break; }
         paced_s[next] = (double)INFINITY;
-        if (redcoi_price(p, &result->roomier[next], &why) == REDCO_OK) {
+        if (redcoi_price_candidate(p, &result->roomier[next], &why) == REDCO_OK) {
             note_roomier(p, &result->roomier[next]); /* one that cannot be laid out is none */
         }
     }

@@ -327,7 +327,7 @@ static void write_neighbours(FILE *out, const struct plan_html *page)
             html_element(out, "<td>", "%s", format_change(other->cost_ratio, a, sizeof a));
             html_element(out, "<td class=r>", "%s%s%s, %llu" TIMES "%u, %s %s %s%s%s",
                          other->aside != NULL ? other->aside : "", other->aside != NULL ? ": " : "",
-                         report_degrees(&other->parallelism, " ", ", ", degrees, sizeof degrees),
+                         report_degree_list(&other->parallelism, " ", ", ", degrees, sizeof degrees),
                          (unsigned long long)other->parallelism.micro_batches, other->parallelism.micro_batch,
                          report_mesh(other->shards.parameters, a, sizeof a),
                          report_mesh(other->shards.gradients, b, sizeof b),

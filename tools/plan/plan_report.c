@@ -235,8 +235,8 @@ const char *report_context(const redco_parallelism *parallelism, char *buffer, s
     return buffer;
 }
 
-const char *report_degrees(const redco_parallelism *parallelism, const char *is, const char *comma, char *buffer,
-                           size_t size)
+const char *report_degree_list(const redco_parallelism *parallelism, const char *is, const char *comma, char *buffer,
+                               size_t size)
 {
     char pp[SHORT] = "";
     char cp[SHORT] = "";

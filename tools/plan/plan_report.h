@@ -93,8 +93,8 @@ void report_schedule(const redco_parallelism *parallelism);
 const char *report_context(const redco_parallelism *parallelism, char *buffer, size_t size);
 /** "tp 8, pp 4": degrees of a strategy, pp and cp only where they are not 1. @param is, comma  between name and degree,
  *  between degrees. @return @p buffer */
-const char *report_degrees(const redco_parallelism *parallelism, const char *is, const char *comma, char *buffer,
-                           size_t size);
+const char *report_degree_list(const redco_parallelism *parallelism, const char *is, const char *comma, char *buffer,
+                               size_t size);
 /** One cell for the tensor-parallel degree, or several: more of them where a row's pp or cp is not 1. */
 struct report_degrees {
     bool pp, cp;

@@ -34,7 +34,7 @@ static void print_inside(const redco_search_options *options, const redco_candid
     (void)printf("%*sthe best within: %s (%s) with %s, %llu micro-%s of %u, %s %s %s\n", LABEL, "",
                  format_time(c->prediction.step_s, c->prediction.step_s, time, sizeof time),
                  format_change(redco_candidate_ratio(options, c, best), change, sizeof change),
-                 report_degrees(&c->parallelism, " = ", ", ", degrees, sizeof degrees),
+                 report_degree_list(&c->parallelism, " = ", ", ", degrees, sizeof degrees),
                  (unsigned long long)c->parallelism.micro_batches,
                  c->parallelism.micro_batches == 1 ? "batch" : "batches", c->parallelism.micro_batch,
                  report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),

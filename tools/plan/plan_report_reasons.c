@@ -31,7 +31,7 @@ void report_neighbours(const redco_neighbour *neighbours, size_t count, double l
             table_cell(table, "%s", format_change(other->cost_ratio, p, sizeof p));
             table_cell(table, "%s", format_time(other->step_s, like_s, time, sizeof time));
             table_rest(table, "best then %s, %llu" TIMES "%u, %s %s %s%s%s",
-                       report_degrees(&other->parallelism, " ", ", ", degrees, sizeof degrees),
+                       report_degree_list(&other->parallelism, " ", ", ", degrees, sizeof degrees),
                        (unsigned long long)other->parallelism.micro_batches, other->parallelism.micro_batch,
                        report_mesh(other->shards.parameters, p, sizeof p),
                        report_mesh(other->shards.gradients, g, sizeof g),
@@ -213,7 +213,7 @@ void report_free_optimum(const struct plan_args *args, const redco_answer *answe
     (void)printf(": %s%s against the free optimum\n%*s%s%s with %s, %llu micro-%s of %u, %s %s %s%s%s\n",
                  format_change(ratio, change, sizeof change), comm ? " T_comm" : "", LABEL, "", comm ? "T_comm " : "",
                  format_time(free_s, free_s, time, sizeof time),
-                 report_degrees(&best->parallelism, " = ", ", ", degrees, sizeof degrees),
+                 report_degree_list(&best->parallelism, " = ", ", ", degrees, sizeof degrees),
                  (unsigned long long)best->parallelism.micro_batches,
                  best->parallelism.micro_batches == 1 ? "batch" : "batches", best->parallelism.micro_batch,
                  report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),
@@ -233,7 +233,7 @@ void report_shortfall(const redco_shortfall *shortfall)
     const redco_shards shards = redco_main_assignment(leanest)->config.shards;
     (void)printf("%-10s%s" DOT "%llu micro-%s of %u" DOT "parameters %s, gradients %s, optimizer %s" DOT
                  "recompute %s\n",
-                 "leanest", report_degrees(&leanest->parallelism, " ", DOT, degrees, sizeof degrees),
+                 "leanest", report_degree_list(&leanest->parallelism, " ", DOT, degrees, sizeof degrees),
                  (unsigned long long)leanest->parallelism.micro_batches,
                  leanest->parallelism.micro_batches == 1 ? "batch" : "batches", leanest->parallelism.micro_batch,
                  report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),
