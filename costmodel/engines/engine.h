@@ -150,8 +150,10 @@ typedef struct redco_degree {
     size_t offset;    /**< in redco_parallelism */
 } redco_degree;
 
+enum { REDCO_DEGREES = 4 };
+
 /** All of them; the last has no word. */
-extern const redco_degree redco_degrees[];
+extern const redco_degree redco_degrees[REDCO_DEGREES + 1];
 /** @return the member, of a layout or of what is given */
 uint32_t *redco_degree_in(redco_parallelism *parallelism, const redco_degree *degree);
 

@@ -1,5 +1,6 @@
 #include "costmodel/schedules/dimensions.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +58,8 @@ _Static_assert(sizeof(redco_cp_type) == sizeof(uint32_t) && sizeof(redco_pipelin
 static const struct dimension *dimension_of(const char *key)
 {
     size_t i = 0;
-    while (i + 1 < COUNT && strcmp(dimensions[i].key, key) != 0) { i++; }
+    while (i < COUNT && strcmp(dimensions[i].key, key) != 0) { i++; }
+    assert(i < COUNT);
     return &dimensions[i];
 }
 

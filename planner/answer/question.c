@@ -160,7 +160,7 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
         const bool several = degree > 1 && !redco_degree_is_free(degree);
         if (several && (file->dimensions & d->bit) == 0) { lacks_out[count++] = d->what; }
     }
-    _Static_assert(sizeof limits / sizeof limits[0] <= REDCO_MOST_LACKS, "room for all of them");
+    _Static_assert(sizeof limits / sizeof limits[0] + REDCO_DEGREES <= REDCO_MOST_LACKS, "room for all of them");
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         if (limits[i].given && (limits[i].has & limits[i].bit) == 0) { lacks_out[count++] = limits[i].what; }
     }
