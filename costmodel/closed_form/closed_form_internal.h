@@ -90,8 +90,8 @@ typedef struct redcoi_rank {
     uint64_t trained_params[REDCO_PARTS]; /**< likewise */
     uint64_t block_params[REDCO_PARTS];   /**< the most that a block has */
     uint64_t logits_bytes;
-    redcoi_times classes[REDCOI_CLASSES_MAX]; /**< with several layouts seconds and parameters are means */
-    redcoi_times *layouts;                    /**< for classes that have several; NULL: none has */
+    redcoi_times *classes; /**< in redco_costs.times; with several layouts seconds and parameters are means */
+    redcoi_times *layouts; /**< for classes that have several; NULL: none has */
     /** Layers with each of them: of the pipeline stage whose blocks take the longest, and of that with the most
      *  parameters; without a pipeline of all. */
     uint32_t *members, *memory_members, *all_members;
@@ -219,6 +219,7 @@ struct redco_costs {
     redco_state_bytes state_bytes;
     uint32_t newest, next_rank, next_owners;
     redcoi_rank ranks[REDCOI_TIMES_CACHED];
+    redcoi_times *times; /**< room for the classes of each of them; pages that no rank uses are never touched */
     redcoi_owners owners[REDCOI_OWNERS_CACHED];
     redcoi_price prices[REDCOI_PRICES_CACHED];
     uint32_t calibrated; /**< calibrations so far: what was found with one before is found again */

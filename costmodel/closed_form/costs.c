@@ -95,8 +95,9 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     use_measured_workspace(costs);
     costs->compute = compute;
     costs->ops = calloc(redco_model_operators_most(model), sizeof *costs->ops);
-    if (costs->ops == NULL) {
-        free(costs);
+    costs->times = malloc((size_t)REDCOI_TIMES_CACHED * costs->class_count * sizeof *costs->times);
+    if (costs->ops == NULL || costs->times == NULL) {
+        redco_costs_free(costs);
         return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }
     redco_compute_use_measured(&costs->compute, &machine->gpu, redco_comm_compute(comm));
@@ -137,6 +138,7 @@ void redco_costs_free(redco_costs *costs)
     drop_layouts(costs);
     forget_ranks(costs);
     free(costs->ops);
+    free(costs->times);
     free(costs);
 }
 

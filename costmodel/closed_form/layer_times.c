@@ -350,6 +350,7 @@ static void fill(redco_costs *costs, const redco_parallelism *parallelism, redco
             add_params(rank, &rank->classes[i], costs->classes[i].layers);
             continue;
         }
+        rank->classes[i] = (redcoi_times){.forward_s = 0.0}; /* until its mean is known */
         for (uint32_t layout = 0; layout < rank->layout_count[i]; layout++) {
             redcoi_times *const times = &rank->layouts[rank->first_layout[i] + layout];
             fill_times(costs, parallelism, &shape, i, layout, rank, times);
@@ -410,7 +411,7 @@ const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_parallelism 
     costs->newest = at;
     redcoi_rank_clear(rank);
     redcoi_memo_clear(costs);
-    *rank = (redcoi_rank){.key = key};
+    *rank = (redcoi_rank){.key = key, .classes = costs->times + (size_t)at * costs->class_count};
     fill(costs, parallelism, rank);
     return rank;
 }
