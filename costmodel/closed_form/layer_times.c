@@ -26,7 +26,7 @@ bool redcoi_is_repeated(const redco_engine *engine, redco_recompute policy, cons
     if (policy == REDCO_RECOMPUTE_SELECTIVE) { return is_attention(op->kind); }
     if (policy != REDCO_RECOMPUTE_MLP) { return false; }
     return redco_op_role_is_ffn(op->role) ||
-           (op->role == REDCO_OP_ROLE_FFN_NORM && redco_saver_of(engine) == REDCO_SAVER_TE);
+           (op->role == REDCO_OP_ROLE_FFN_NORM && redco_saver_of(engine, policy) == REDCO_SAVER_TE);
 }
 
 bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op)

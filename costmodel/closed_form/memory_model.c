@@ -207,53 +207,29 @@ static uint64_t at_precision(uint64_t bytes, redco_precision precision)
     return precision == REDCO_FP32 ? times(bytes, 2) : bytes;
 }
 
-/* Where a share of the operators is checkpointed in PyTorch, every second product is kept. */
-static bool by_operator(const redco_engine *engine)
-{
-    return engine->partial_recompute && (engine->memory == REDCO_MEMORY_PYTORCH || engine->memory == REDCO_MEMORY_XLA);
-}
-
-/* @param plane_bytes  of the block's input in 16 bits */
-static uint64_t block_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                            redco_recompute recompute, uint64_t plane_bytes)
-{
-    const redco_engine *const engine = &shape->engine;
-    const uint64_t input = at_precision(plane_bytes, shape->precision);
-    if (recompute != REDCO_RECOMPUTE_FULL) {
-        const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, redco_saver_of(engine), recompute);
-        return saved.kept - saved.freed;
-    }
-    if (by_operator(engine)) {
-        const redco_saver saver = engine->memory == REDCO_MEMORY_XLA ? REDCO_SAVER_REMAT : REDCO_SAVER_BY_OP;
-        return redco_saved_of(model, class_index, shape, saver, REDCO_RECOMPUTE_NONE).kept;
-    }
-    if (!engine->partial_recompute) { return input; }
-    const uint64_t all = redco_saved_of(model, class_index, shape, redco_saver_of(engine), REDCO_RECOMPUTE_NONE).kept;
-    return input + (all - input) / 2; /* half of the rest */
-}
-
 uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                 redco_recompute recompute)
 {
     const redco_graph_work *const work = redco_model_graph_work(model);
     if (work != NULL) { return redcoi_graph_activation_bytes(work, shape); }
-    if (shape->engine.planned_memory) { return redcoi_planned_activation_bytes(model, class_index, shape, recompute); }
-    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const redco_engine *const engine = &shape->engine;
     const redco_layer_class *classes = NULL;
     (void)redco_model_classes(model, &classes);
     const redco_class_kind kind = classes[class_index].kind;
     const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
-    const uint64_t plane = redco_share_up(times(tokens_of(shape), dims->hidden), 2, sigma); /* one T x h tensor */
-    uint64_t bytes = 0;
-    switch (kind) {
-    case REDCO_CLASS_EMBEDDING: /* its output, which tables of tensors count with the block behind */
-        bytes = shape->engine.memory == REDCO_MEMORY_FORMULAS ? plane : 0;
-        break;
-    case REDCO_CLASS_HEAD: bytes = times(plane, 2); break; /* in and out of the final norm; logits are counted apart */
-    case REDCO_CLASS_BLOCK:
-    case REDCO_CLASS_CROSS: return block_bytes(model, class_index, shape, recompute, plane);
+    const uint64_t width = redco_model_get_dims(model)->hidden;
+    const uint64_t plane = redco_share_up(times(tokens_of(shape), width), 2, sigma); /* one T x h tensor */
+    if (kind == REDCO_CLASS_EMBEDDING) { /* its output, which tables of tensors count with the block behind */
+        if (engine->planned_memory) { return redcoi_planned_embedding_bytes(model, class_index, shape); }
+        return engine->memory == REDCO_MEMORY_FORMULAS ? at_precision(plane, shape->precision) : 0;
     }
-    return at_precision(bytes, shape->precision);
+    if (kind == REDCO_CLASS_HEAD) { recompute = REDCO_RECOMPUTE_NONE; }
+    if (kind == REDCO_CLASS_HEAD && !engine->planned_memory) { /* in and out of the final norm; logits count apart */
+        return at_precision(times(plane, 2), shape->precision);
+    }
+    const redco_saved_bytes saved =
+        redco_saved_of(model, class_index, shape, redco_saver_of(engine, recompute), recompute);
+    return saved.kept - saved.freed;
 }
 
 uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
@@ -267,8 +243,9 @@ uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, c
     const redco_class_kind kind = classes[class_index].kind;
     if (!redco_class_is_block(kind)) { return 0; }
     const bool full = recompute == REDCO_RECOMPUTE_FULL;
-    const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, redco_saver_of(&shape->engine),
-                                                   full ? REDCO_RECOMPUTE_NONE : recompute);
+    const redco_recompute policy = full ? REDCO_RECOMPUTE_NONE : recompute;
+    const redco_saved_bytes saved =
+        redco_saved_of(model, class_index, shape, redco_saver_of(&shape->engine, policy), policy);
     const bool listed = shape->engine.memory != REDCO_MEMORY_FORMULAS;
     const uint64_t working = listed ? redco_backward_working_bytes(dims, shape) : 0;
     return (full ? saved.kept : saved.freed) + at_precision(working, shape->precision);

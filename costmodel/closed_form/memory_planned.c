@@ -59,34 +59,14 @@ static uint64_t relative_bias_bytes(const redco_model_dims *dims, const redco_sh
 /* The embedding's output is the first block's input. Its norms keep their inputs; those of an encoder, of which one
  * may stand behind its last block, also what they make, which the decoder's first block or all of its blocks read. All
  * blocks of a stack share the bias of their scores. */
-static uint64_t embedding_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                                const struct tensors *t)
+uint64_t redcoi_planned_embedding_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape)
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
-    uint64_t kept = t->norms;
+    const struct tensors t = measure(model, class_index, shape);
+    uint64_t kept = t.norms;
     if (redco_model_find(model, class_index, REDCO_USE_ENCODER_EMBEDDING_NORM, false) != REDCO_NO_PARAM) { kept++; }
     if (redco_model_find(model, class_index, REDCO_USE_ENCODER_FINAL_NORM, false) != REDCO_NO_PARAM) { kept++; }
-    return times(t->part, kept) + times(t->statistics, t->norms) + times(relative_bias_bytes(dims, shape), 2);
-}
-
-/* The values of a layer that backward reads, on one rank. */
-static uint64_t kept_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape, bool selective)
-{
-    const redco_recompute policy = selective ? REDCO_RECOMPUTE_SELECTIVE : REDCO_RECOMPUTE_NONE;
-    const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, REDCO_SAVER_PLANNED, policy);
-    return saved.kept - saved.freed;
-}
-
-uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                                         redco_recompute recompute)
-{
-    const redco_layer_class *classes = NULL;
-    (void)redco_model_classes(model, &classes);
-    const redco_class_kind kind = classes[class_index].kind;
-    const struct tensors t = measure(model, class_index, shape);
-    if (kind == REDCO_CLASS_EMBEDDING) { return embedding_bytes(model, class_index, shape, &t); }
-    if (kind != REDCO_CLASS_HEAD && recompute == REDCO_RECOMPUTE_FULL) { return t.part; }
-    return kept_bytes(model, class_index, shape, recompute == REDCO_RECOMPUTE_SELECTIVE);
+    return times(t.part, kept) + times(t.statistics, t.norms) + times(relative_bias_bytes(dims, shape), 2);
 }
 
 /* Beside its operands, while a product of [tokens, wide] with [wide, columns] runs: a device's workspace, or what
@@ -116,7 +96,8 @@ uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class
     if (recompute != REDCO_RECOMPUTE_FULL) { return gradients; }
     const uint64_t gathered =
         times(t.whole - t.part, t.norms); /* a layer computed again gathers its norms' outputs once */
-    return kept_bytes(model, class_index, shape, false) - t.part + gathered + gradients;
+    const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, REDCO_SAVER_PLANNED, recompute);
+    return saved.freed + gathered + gradients;
 }
 
 /* The gradient of the logits lies over them; with it the gradient of the head's input is made, and, where that is

@@ -6,8 +6,7 @@
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_model.h"
 
-uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                                         redco_recompute recompute);
+uint64_t redcoi_planned_embedding_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape);
 uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                         redco_recompute recompute);
 uint64_t redcoi_planned_logits_bytes(const redco_model *model, const redco_shape *shape);

@@ -7,16 +7,18 @@ static uint64_t times(uint64_t a, uint64_t b)
     return redco_share_up(a, b, 1);
 }
 
-redco_saver redco_saver_of(const redco_engine *engine)
+redco_saver redco_saver_of(const redco_engine *engine, redco_recompute policy)
 {
+    const bool by_operator = policy == REDCO_RECOMPUTE_FULL && engine->partial_recompute;
     if (engine->planned_memory) { return REDCO_SAVER_PLANNED; }
     switch (engine->memory) {
     case REDCO_MEMORY_FORMULAS: return REDCO_SAVER_FORMULAS;
     case REDCO_MEMORY_MEGATRON: return engine->software == REDCO_SOFTWARE_TE_XLA ? REDCO_SAVER_TE : REDCO_SAVER_LOCAL;
-    case REDCO_MEMORY_XLA: return REDCO_SAVER_XLA;
+    case REDCO_MEMORY_XLA: return by_operator ? REDCO_SAVER_REMAT : REDCO_SAVER_XLA;
     case REDCO_MEMORY_COPIES: return REDCO_SAVER_COPIES;
     case REDCO_MEMORY_PYTORCH: break;
     }
+    if (by_operator) { return REDCO_SAVER_BY_OP; }
     return engine->compiled ? REDCO_SAVER_COMPILED : REDCO_SAVER_EAGER;
 }
 
@@ -36,7 +38,8 @@ redco_saving_case redco_saving_case_of(const redco_model *model, const redco_sha
                                .holds = holds,
                                .sequence_ranks = shape->sequence_parallel ? shape->tp : 1,
                                .narrow = engine->gemm_format != REDCO_GEMM_SAME,
-                               .wide = shape->precision == REDCO_FP32};
+                               .wide = shape->precision == REDCO_FP32,
+                               .partial = engine->partial_recompute};
 }
 
 redco_saved_bytes redco_saved_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,
@@ -46,8 +49,9 @@ redco_saved_bytes redco_saved_of(const redco_model *model, uint32_t class_index,
     const redco_layer_work *const work = redco_model_work(model, class_index);
     uint64_t sizes[REDCO_AXIS_COUNT];
     const redco_saving_case rank = redco_saving_case_of(model, shape, sizes);
+    const bool listed = saver == REDCO_SAVER_BY_OP || saver == REDCO_SAVER_REMAT; /* what checkpointing leaves */
     if (set == NULL) { return (redco_saved_bytes){redco_share_most, 0}; }
-    return redco_saving_bytes(set, work->sites, work->site_count, &rank, policy);
+    return redco_saving_bytes(set, work->sites, work->site_count, &rank, listed ? REDCO_RECOMPUTE_NONE : policy);
 }
 
 static uint64_t tokens_of(const redco_shape *shape)
@@ -98,7 +102,7 @@ uint64_t redco_loss_bytes(const redco_model *model, const redco_shape *shape)
     if (shape->engine.memory == REDCO_MEMORY_XLA) { return times(logits, 8); }
     if (shape->engine.memory == REDCO_MEMORY_COPIES) { return times(logits, shape->engine.logits_gathered ? 20 : 12); }
     if (shape->engine.memory == REDCO_MEMORY_PYTORCH) { return times(logits, shape->engine.fused_loss ? 4 : 12); }
-    const bool empty = redco_saver_of(&shape->engine) == REDCO_SAVER_TE;
+    const bool empty = redco_saver_of(&shape->engine, REDCO_RECOMPUTE_NONE) == REDCO_SAVER_TE;
     const uint64_t table = empty ? redco_share_up(times(dims->vocab, dims->hidden), 2, shape->tp) : 0;
     const uint64_t gathered = ranks > 1 ? plane + redco_share_up(plane, 1, ranks) : 0;
     const uint64_t head = times(logits, 2) + table + plane + gathered;

@@ -11,8 +11,9 @@
 extern "C" {
 #endif
 
-/** The rules of an engine, where a layer is not recomputed as a whole. */
-redco_saver redco_saver_of(const redco_engine *engine);
+/** The rules of an engine. Where it recomputes a share of a layer's operators, full recomputation has its own: a list
+ *  of what checkpointing by operator keeps. */
+redco_saver redco_saver_of(const redco_engine *engine, redco_recompute policy);
 
 /** A rank's layer as rules see it.
  *  @param sizes_out  lives as long as the result is used */

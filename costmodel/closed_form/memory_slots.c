@@ -174,7 +174,7 @@ static uint64_t empty_gradients(const redcoi_job *job)
 uint64_t redcoi_slot_bytes(const redcoi_job *job)
 {
     const redco_engine *const engine = &job->costs->workload.engine;
-    if (redco_saver_of(engine) == REDCO_SAVER_TE) { return empty_gradients(job); }
+    if (redco_saver_of(engine, job->recompute) == REDCO_SAVER_TE) { return empty_gradients(job); }
     const bool scattered = redco_mesh_ranks(job->shards.parameters) > 1 || redco_mesh_ranks(job->shards.gradients) > 1;
     if (redco_model_graph_work(job->costs->model) != NULL) {
         const uint64_t params = scattered ? 0 : redcoi_graph_trained_params(job);

@@ -79,6 +79,7 @@ typedef struct redco_saving_case {
     uint32_t sequence_ranks; /**< that share a sequence: they split what tensor parallelism does not cut */
     bool narrow;             /**< products are in 8 or 4 bits */
     bool wide;               /**< training is in 32 bits */
+    bool partial;            /**< full recomputation repeats half of what a layer keeps beside its input */
 } redco_saving_case;
 
 /** Bytes of one rule. */
@@ -90,7 +91,7 @@ typedef struct redco_saved_bytes {
     uint64_t freed; /**< the part of these that the policy frees */
 } redco_saved_bytes;
 
-/** @param policy  none, selective or mlp; full frees what is not the layer's input, whatever the rules say */
+/** @param policy  full frees what is not the layer's input, whatever the rules say; half of it where that is partial */
 redco_saved_bytes redco_saving_bytes(const redco_saving_set *set, const redco_layer_site *sites, uint32_t count,
                                      const redco_saving_case *rank, redco_recompute policy);
 

@@ -121,7 +121,8 @@ static void check_run(const struct run *run)
     if (strcmp(run->cells[ATTENTION], "eager") == 0) { shape.engine.attention = written_scores(model); }
 
     const bool selective = strstr(run->cells[CODE], "selective") != NULL;
-    const redco_saver saver = selective ? REDCO_SAVER_BY_OP : redco_saver_of(&shape.engine);
+    shape.engine.partial_recompute = selective;
+    const redco_saver saver = redco_saver_of(&shape.engine, selective ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE);
     const redco_saving_set *const set = redco_saving_set_of(saver);
     const uint32_t block = last_block(model);
     const redco_layer_work *const work = redco_model_work(model, block);
