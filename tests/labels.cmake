@@ -12,7 +12,7 @@ set(redco_folder_of
     planner=^golden[.]\(plan|rules|export|slurm\)-
     executor=^golden[.]\(exec|profile|netns\)-
     tools=^golden[.]\(plot-|names-shown|paths-shown|option-numbers\)
-    topology=^corpus[.]\(units|json|hostlist|slurm|cluster|nccl_xml|node_json|gpu_json\)$
+    topology=^corpus[.]\(units|json|hostlist|slurm|matrix|cluster|nccl_xml|node_json|gpu_json\)$
     traces=^corpus[.]\(measured|trace|profile_csv|profile_json|nccl_log\)$
     costmodel=^corpus[.]\(calibration|engine|saving|model_config|compute_profile|params_json|safetensors|trace_load\)$
     planner=^corpus[.]\(plan|rules_file|run_phases|run_values\)$
@@ -36,7 +36,7 @@ set(redco_deep
 set(redco_sanitized
     ^corpus[.]
     ^golden[.].*\(error|hostile\)
-    ^test_\(base|plan|hostlist|slurm|cluster|node|gpu|machines|recorded|foreign_xml|measured|trace|trace_load|profile|compute_profile|engine\)$
+    ^test_\(base|plan|hostlist|slurm|matrix|cluster|node|gpu|machines|recorded|foreign_xml|measured|trace|trace_load|profile|compute_profile|engine\)$
     ^test_\(nccl_model|model|model_uses|safetensors|rules_user|data|models|export\)$
     ^test_\(host|graph|graph_gradients|graph_random|graph_training|kernels|arena|lifetimes|optimizer\)$
     ^test_\(partition.*|states.*|checkpoint\)$)

@@ -34,6 +34,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         arguments->host_given = true;
         return cli_u64(&arguments->cli, "--host", arg, 0, UINT32_MAX, &arguments->host);
     case 'o': return cli_name(&arguments->cli, "-o", arg, &arguments->output);
+    case ARGP_KEY_ARG:
+        if (arguments->xml != NULL) { return cli_bad_option(&arguments->cli, arg, "is one file too many"); }
+        return cli_name(&arguments->cli, "FILE", arg, &arguments->xml);
     default: return cli_option(key, arg, state);
     }
 }
@@ -62,7 +65,7 @@ static redco_status discover(const struct arguments *arguments, redco_node **nod
 {
     redco_gpu gpu;
     if (arguments->host_given && arguments->xml == NULL) {
-        return redco_fail(err, REDCO_EVALUE, "--host", "needs --xml: this machine is one host");
+        return redco_fail(err, REDCO_EVALUE, "--host", "needs a FILE: this machine is one host");
     }
     redco_status st = arguments->xml != NULL
                           ? redco_node_read_host(arguments->xml, (uint32_t)arguments->host, node_out, err)
@@ -88,7 +91,9 @@ int main(int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"xml", KEY_XML, "FILE", 0,
-         "A recorded machine instead of this one: hwloc XML, NCCL topology XML or what --json printed", 0},
+         "A recorded machine instead of this one, as FILE alone: hwloc XML, NCCL topology XML, what --json printed, or "
+         "the tables of nvidia-smi topo -m and rocm-smi",
+         0},
         {"gpu", KEY_GPU, "GPU", 0, "The GPUs of unknown type: a preset or a GPU file", 0},
         {"nic", KEY_NIC, "RATE", 0, "Rate of each NIC of unknown rate, such as \"200 Gb/s\"", 0},
         {"host", KEY_HOST, "N", 0,
@@ -98,7 +103,7 @@ int main(int argc, char **argv)
         {0},
     };
     static const struct argp argp = {
-        options, parse_option, NULL, "Shows the GPUs of a machine, their links and their network cards.",
+        options, parse_option, "[FILE]", "Shows the GPUs of a machine, their links and their network cards.",
         NULL,    NULL,         NULL};
     struct arguments arguments = {.nic_bytes_per_s = -1.0};
     redco_error err = {0};

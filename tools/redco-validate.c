@@ -12,6 +12,7 @@ const char *argp_program_version = "redco-validate " REDCO_VERSION;
 
 enum {
     KEY_PROFILES = 0x100,
+    KEY_RANKS,
     KEY_LAUNCH,
     KEY_MEASURED,
     KEY_CALIBRATION,
@@ -27,7 +28,7 @@ enum {
     KEY_REGRET
 };
 
-enum { DEFAULT_TOP = 10, MOST_TOP = 1000000, MOST_ROW = 1000000 };
+enum { DEFAULT_TOP = 10, MOST_TOP = 1000000, MOST_ROW = 1000000, MOST_RANKS = 65536 };
 
 static const struct argp_option options[] = {
     {"measured", KEY_MEASURED, "CSV...", 0, "Compare predictions with tables of measured runs, or folders of such", 0},
@@ -58,6 +59,8 @@ static const struct argp_option options[] = {
      "With --profiles: a preset or a cluster file, on which they were measured (default: guessed from the files' "
      "words)",
      0},
+    {"ranks", KEY_RANKS, "GPUSxNODES", 0,
+     "With --profiles: where the ranks of files that name no hosts ran, such as 8x2: 8 GPUs on each of 2 nodes", 0},
     {"launch", KEY_LAUNCH, "TIME", 0,
      "With --profiles: what a call costs more where one process drives several GPUs, e.g. \"20 us\"; added to the "
      "model for such logs (default 0)",
@@ -91,6 +94,25 @@ static error_t read_percent(struct cli *cli, const char *option, const char *tex
         return cli_bad_option(cli, option, "\"%.40s\" is not a percentage from 0 to %g, such as 5", text, most_percent);
     }
     *ratio_out = percent / 100.0;
+    return 0;
+}
+
+/* "8x2" or "8×2": GPUs of a node, nodes. */
+static error_t read_ranks(struct validate_arguments *arguments, const char *text)
+{
+    uint64_t gpus = 0;
+    uint64_t nodes = 0;
+    const size_t used = redco_whole_read(text, strlen(text), &gpus);
+    const char *rest = text + used;
+    rest += strncmp(rest, "×", strlen("×")) == 0 ? strlen("×") : *rest == 'x';
+    const size_t size = strlen(rest);
+    if (used == 0 || rest == text + used || size == 0 || redco_whole_read(rest, size, &nodes) != size || gpus == 0 ||
+        nodes == 0 || gpus > MOST_RANKS || nodes > MOST_RANKS) {
+        return cli_bad_option(&arguments->cli, "--ranks", "\"%.40s\" is not GPUS x NODES of 1 to %d each, such as 8x2",
+                              text, MOST_RANKS);
+    }
+    arguments->ranks_gpus = (uint32_t)gpus;
+    arguments->ranks_nodes = (uint32_t)nodes;
     return 0;
 }
 
@@ -156,6 +178,9 @@ static error_t check_together(struct validate_arguments *arguments)
     if (arguments->cluster != NULL && !arguments->profiles) {
         return cli_bad_option(cli, "--cluster", "is for --profiles");
     }
+    if (arguments->ranks_gpus > 0 && !arguments->profiles) {
+        return cli_bad_option(cli, "--ranks", "is for --profiles");
+    }
     if ((arguments->row > 0 || arguments->command != NULL) && check_command_mode(arguments) != 0) { return EINVAL; }
     if (!arguments->profiles && !tables) { return check_trace_mode(arguments); }
     const char *const alien = arguments->plan_profile_count > 0           ? "--profile"
@@ -190,6 +215,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_PROFILES: arguments->profiles = true; /* fall through */
     case ARGP_KEY_ARG: arguments->files[arguments->file_count++] = text; return 0;
+    case KEY_RANKS: return read_ranks(arguments, text);
     case KEY_LAUNCH:
         return redco_unit_parse(text, REDCO_UNIT_SECONDS, "--launch", &arguments->launch_s, &cli->err) == REDCO_OK
                    ? 0

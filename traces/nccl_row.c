@@ -15,8 +15,18 @@ static bool is_time_stamp(const char *text, size_t length)
     return length > 11 && isdigit((unsigned char)text[0]) && text[4] == '-' && text[7] == '-' && text[10] == 'T';
 }
 
+/* Length of "[0]" at the start, as MPICH's mpiexec -prepend-rank writes it before each piece that a rank prints; 0 if
+ * there is none. */
+static size_t rank_tag_length(const char *text, size_t length)
+{
+    size_t end = 1;
+    if (length == 0 || text[0] != '[') { return 0; }
+    while (end < length && isdigit((unsigned char)text[end])) { end++; }
+    return end > 1 && end < length && text[end] == ']' ? end + 1 : 0;
+}
+
 /* Length of a launcher's label at the start of the line: "0:" (srun --label), "[1,0]<stdout>:" (mpirun --tag-output),
- * "node17:" (pdsh), a time stamp; 0 if there is none. */
+ * "[0]" (mpiexec -prepend-rank), "node17:" (pdsh), a time stamp; 0 if there is none. */
 static size_t label_length(const char *text, size_t length)
 {
     size_t end = 0;
@@ -26,7 +36,7 @@ static size_t label_length(const char *text, size_t length)
     if (text[0] == '[') {
         const char *tag = memmem(text, end, "]<std", 5);
         const char *colon = tag != NULL ? memchr(tag, ':', end - (size_t)(tag - text)) : NULL;
-        return colon != NULL ? (size_t)(colon - text) + 1 : 0;
+        return colon != NULL ? (size_t)(colon - text) + 1 : rank_tag_length(text, end);
     }
     const char *colon = memchr(text, ':', end);
     /* A colon inside the word belongs to "host:pid:tid [0] NCCL INFO". */
@@ -39,11 +49,13 @@ static size_t label_length(const char *text, size_t length)
 void redcoi_nccl_split_line(const char *text, size_t length, struct redcoi_line *line_out)
 {
     enum { MAX_LABELS = 3 };
+    struct redcoi_word tag = {"", 0}; /* stands between the pieces of a line, too */
     line_out->comment = false;
     for (int i = 0; i < MAX_LABELS; i++) {
         while (length > 0 && isspace((unsigned char)*text)) { text++, length--; }
         const size_t label = label_length(text, length);
         if (label == 0) { break; }
+        if (rank_tag_length(text, label) == label) { tag = (struct redcoi_word){text, label}; }
         text += label;
         length -= label;
     }
@@ -58,7 +70,12 @@ void redcoi_nccl_split_line(const char *text, size_t length, struct redcoi_line 
         while (i < length && isspace((unsigned char)text[i])) { i++; }
         const size_t start = i;
         while (i < length && !isspace((unsigned char)text[i])) { i++; }
-        if (i > start) { line_out->words[line_out->word_count++] = (struct redcoi_word){text + start, i - start}; }
+        size_t end = i;
+        while (tag.length > 0 && end - start >= tag.length &&
+               memcmp(text + end - tag.length, tag.text, tag.length) == 0) {
+            end -= tag.length;
+        }
+        if (end > start) { line_out->words[line_out->word_count++] = (struct redcoi_word){text + start, end - start}; }
     }
 }
 

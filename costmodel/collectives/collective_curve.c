@@ -13,9 +13,9 @@
 #include <strings.h>
 
 static const size_t max_file_bytes = (size_t)64 << 20;
-/* A measurement may tell that a machine is slower or faster than NCCL expects, not that it is another machine. */
+/* A measurement may tell that a network is slower than NCCL expects, however much (its links are down, or TCP carries
+ * it), and faster by a part; not that links have several times the rate of their data sheet. */
 static const double least_ratio = 0.25;
-static const double largest_ratio = 8.0;
 
 struct point {
     redco_collective op;
@@ -276,11 +276,6 @@ void redcoi_curves_free(redcoi_curves *curves)
     redco_compute_profile_free(curves->compute);
 }
 
-static double clamp_ratio(double ratio)
-{
-    return fmin(fmax(ratio, least_ratio), largest_ratio);
-}
-
 void redcoi_curves_compare(redcoi_curves *curves, const redco_comm *comm, redcoi_time_model model)
 {
     for (size_t c = 0; c < curves->count; c++) {
@@ -288,8 +283,8 @@ void redcoi_curves_compare(redcoi_curves *curves, const redco_comm *comm, redcoi
         for (size_t i = curve->first; i < curve->first + curve->count; i++) {
             const redcoi_model_time expected = model(comm, curve->op, exp(curves->log_size[i]), curve->group);
             const double measured_s = exp(curves->log_time[i]);
-            curves->log_ratio[i] = log(clamp_ratio(measured_s / (expected.latency_s + expected.wire_s)));
-            curve->wire_ratio = clamp_ratio(measured_s / expected.wire_s);
+            curves->log_ratio[i] = log(fmax(measured_s / (expected.latency_s + expected.wire_s), least_ratio));
+            curve->wire_ratio = fmax(measured_s / expected.wire_s, least_ratio);
         }
     }
 }

@@ -12,14 +12,15 @@
 enum { VALIDATE_PROFILES = 64 };
 
 struct validate_arguments {
-    struct cli cli;          /* first */
-    bool profiles;           /* mode: model against measured collectives */
-    bool measured;           /* mode: predictions against measured runs */
-    bool famous;             /* mode: what redco advises in place of measured runs */
-    bool regret;             /* mode: the best-predicted layout of groups of measured runs */
-    const char *calibration; /* NULL: the shipped set of each row's GPU and software */
-    const char *cluster;     /* NULL: what the profiles' words tell */
-    const char *plot;        /* NULL: no picture */
+    struct cli cli;                   /* first */
+    bool profiles;                    /* mode: model against measured collectives */
+    bool measured;                    /* mode: predictions against measured runs */
+    bool famous;                      /* mode: what redco advises in place of measured runs */
+    bool regret;                      /* mode: the best-predicted layout of groups of measured runs */
+    const char *calibration;          /* NULL: the shipped set of each row's GPU and software */
+    const char *cluster;              /* NULL: what the profiles' words tell */
+    uint32_t ranks_gpus, ranks_nodes; /* GPUs of a node and nodes, for profiles that name no hosts; 0: not given */
+    const char *plot;                 /* NULL: no picture */
     enum plot_format plot_format;
     uint64_t row;        /* row of the table of measured runs, from 1; 0: all */
     const char *command; /* mode: folder for the files of the row's redco-plan command */

@@ -144,9 +144,27 @@ static redco_status place_run(const struct report *report, const redco_profile_r
                                  report->err);
 }
 
-static redco_status compare_run(struct report *report, const char *file, const redco_profile_run *run)
+/* Takes the nodes of --ranks where the file names no hosts. */
+static redco_status spread_ranks(const struct report *report, const char *file, redco_profile_run *run)
+{
+    const struct validate_arguments *arguments = report->arguments;
+    const uint64_t ranks = (uint64_t)arguments->ranks_gpus * arguments->ranks_nodes;
+    if (run->nodes > 0 || ranks == 0) { return REDCO_OK; }
+    if (ranks != run->ranks) {
+        return redco_fail(report->err, REDCO_EVALUE, file, "holds a run of %u ranks; --ranks %ux%u are %llu",
+                          run->ranks, arguments->ranks_gpus, arguments->ranks_nodes, (unsigned long long)ranks);
+    }
+    run->nodes = arguments->ranks_nodes;
+    return REDCO_OK;
+}
+
+static redco_status compare_run(struct report *report, const char *file, const redco_profile_run *measured)
 {
     redco_comm *comm = NULL;
+    redco_profile_run spread = *measured;
+    const redco_profile_run *const run = &spread;
+    const redco_status said = spread_ranks(report, file, &spread);
+    if (said != REDCO_OK) { return said; }
     struct result result = {.run = *run, .fingerprint = fingerprint_of(run), .copy_of = report->count};
     bool found = false;
     redco_status st = report->cluster != NULL ? place_run(report, run, &found, &result.where)
@@ -383,6 +401,23 @@ static void print_summary(const struct report *report)
     }
 }
 
+/* Where the ranks of a file ran that names no hosts is a guess, which is said. */
+static void print_guesses(const struct report *report)
+{
+    bool any = false;
+    for (size_t i = 0; i < report->count; i++) {
+        const struct result *result = &report->results[i];
+        const redco_mesh mesh = result->where.group.mesh;
+        const uint32_t ranks = result->run.ranks;
+        if (result->run.nodes > 0 || result->copy_of != i) { continue; }
+        if (!any) { (void)printf("\nNo hosts named:\n\n"); }
+        any = true;
+        table_line("- %s: its %u ranks are taken as %ux%u; if each ran on a node of its own, say --ranks 1x%u (8x2: 8 "
+                   "on each of 2 nodes), or for all tools a line \"# nodes: %u\" above the rows",
+                   base_name(result->file), ranks, mesh.gpus, mesh.nodes, ranks, ranks);
+    }
+}
+
 static void print_report(const void *shown)
 {
     const struct report *const report = shown;
@@ -394,6 +429,7 @@ static void print_report(const void *shown)
         redco_unit_format(report->arguments->launch_s, REDCO_UNIT_SECONDS, launch, sizeof launch));
     print_table(report);
     print_summary(report);
+    print_guesses(report);
     if (report->skipped_count > 0) { (void)printf("\nNot compared:\n\n"); }
     for (size_t i = 0; i < report->skipped_count; i++) {
         table_line("- %s: %s", base_name(report->skipped[i].file), report->skipped[i].reason);

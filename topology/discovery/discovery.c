@@ -260,6 +260,37 @@ static void drop_virtual_functions(redcoi_finds *finds)
     finds->nic_count = kept;
 }
 
+static bool same_port(const redcoi_found_nic *a, const redcoi_found_nic *b)
+{
+    return a->card[0] != '\0' && strcmp(a->card, b->card) == 0 && a->function == b->function;
+}
+
+/* A card with a slot at each socket (Mellanox Socket Direct, as in the AC922) shows every port once a socket. */
+static void share_ports(redco_node *node, const redcoi_finds *finds)
+{
+    size_t shown_again = 0;
+    char example[128] = "";
+    for (size_t i = 0; i < finds->nic_count; i++) {
+        size_t views = 0;
+        size_t other = i;
+        for (size_t j = 0; j < finds->nic_count; j++) {
+            const bool view = j == i || same_port(&finds->nics[i], &finds->nics[j]);
+            views += view;
+            if (view && j != i) { other = j; }
+        }
+        if (views > 1 && shown_again++ == 0) {
+            (void)snprintf(example, sizeof example, "%s and %s", node->nics[i].name, node->nics[other].name);
+        }
+        node->nics[i].bytes_per_s /= (double)views;
+    }
+    if (shown_again > 0) {
+        redcoi_node_warn(node,
+                         "%zu of %zu NICs are ports that a card shows to several sockets (%s): each counts its "
+                         "share of the port",
+                         shown_again, node->nic_count, example);
+    }
+}
+
 /* The ports of one card share its PCIe slot. A rate far below the port's is a sleeping or emulated link, no limit. */
 static void limit_nics(redco_node *node, const redcoi_finds *finds)
 {
@@ -440,7 +471,15 @@ redco_status redcoi_finds_node(redcoi_finds *finds, redco_node **node_out, redco
     if ((st = complete_gpus(node, err)) != REDCO_OK) { goto out; }
     wake_links(node);
     if ((st = settle_links(node, finds, err)) != REDCO_OK) { goto out; }
+    node->link_bytes_per_s = finds->link_bytes_per_s;
+    node->links_even = finds->links_even;
+    if (node->link_bytes_per_s > 0.0) {
+        redcoi_node_warn(
+            node, REDCOI_UNKNOWN_GPUS " %zu GPUs: each %s counts %.4g GB/s until it is said: redco-topo --gpu",
+            node->gpu_count, node->links_even ? "XGMI link" : "of their NVLinks", node->link_bytes_per_s / 1e9);
+    }
     warn_left_out(node, finds);
+    share_ports(node, finds);
     limit_nics(node, finds);
     warn_unknown_nics(node);
     find_nearest_gpus(node);

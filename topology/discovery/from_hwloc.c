@@ -315,6 +315,11 @@ static redco_status take_nic(struct scan *scan, hwloc_obj_t device, hwloc_obj_t 
     redcoi_text_copy(found->nic.name, sizeof found->nic.name, osdev->name != NULL ? osdev->name : "");
     redcoi_nic_identify(found, pci->vendor_id, pci->device_id);
     write_pci(found->nic.pci, pci);
+    const char *card = info(osdev, "SysImageGUID");
+    if (card != NULL && strspn(card, "0:") != strlen(card)) {
+        redcoi_text_copy(found->card, sizeof found->card, card);
+        found->function = pci->func;
+    }
     found->nic.numa = numa_of(scan, device);
     found->bridge = bridge;
     found->slot = redcoi_pci_slot(pci->domain, pci->bus, pci->dev);

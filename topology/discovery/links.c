@@ -203,6 +203,29 @@ void redcoi_links_settle(redco_node *node, const redcoi_links *recorded)
     node->fabric = recorded->switched ? REDCO_FABRIC_SWITCH : REDCO_FABRIC_DIRECT;
 }
 
+redco_status redcoi_links_rate(redco_node *node, const redco_gpu *gpu, redco_error *err)
+{
+    const double counted = node->link_bytes_per_s;
+    double most = 0.0; /* links of a GPU */
+    if (!(counted > 0.0)) { return REDCO_OK; }
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        double links = 0.0;
+        for (size_t j = 0; j < node->gpu_count; j++) {
+            const double here = redco_node_link(node, i, j) / counted;
+            links = node->fabric == REDCO_FABRIC_SWITCH ? fmax(links, here) : links + here;
+        }
+        most = fmax(most, links);
+    }
+    if (!node->links_even && most > gpu->link_count + tolerance) {
+        return redco_fail(err, REDCO_EVALUE, node->name, "shows %.0f links of a GPU; a %s has %u", most, gpu->name,
+                          gpu->link_count);
+    }
+    const double rate = gpu->scale_up_bytes_per_s / (node->links_even ? most : (double)gpu->link_count);
+    for (size_t i = 0; i < node->gpu_count * node->gpu_count; i++) { node->links[i] *= rate / counted; }
+    node->link_bytes_per_s = 0.0;
+    return REDCO_OK;
+}
+
 redco_status redco_node_set_gpu(redco_node *node, const redco_gpu *gpu, redco_error *err)
 {
     bool linked = false;
@@ -217,7 +240,8 @@ redco_status redco_node_set_gpu(redco_node *node, const redco_gpu *gpu, redco_er
         }
         for (size_t j = 0; j < node->gpu_count; j++) { linked = linked || redco_node_link(node, i, j) > 0.0; }
     }
-    const redco_status st = redcoi_node_add_type(node, gpu, err);
+    redco_status st = redcoi_links_rate(node, gpu, err);
+    if (st == REDCO_OK) { st = redcoi_node_add_type(node, gpu, err); }
     if (st != REDCO_OK) { return st; }
     for (size_t i = 0; i < node->gpu_count; i++) {
         redco_node_gpu *unknown = &node->gpus[i];

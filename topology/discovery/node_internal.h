@@ -30,7 +30,9 @@ struct redco_node {
     size_t nic_count;
     redco_node_numa *numas;
     size_t numa_count;
-    double *links; /* [gpu_count][gpu_count], symmetric, bytes/s one direction; NULL without GPUs */
+    double *links;           /* [gpu_count][gpu_count], symmetric, bytes/s one direction; NULL without GPUs */
+    double link_bytes_per_s; /* assumed of each, until the type is told: links were counted; 0: rates are known */
+    bool links_even;         /* then: the type's rate is spread over as many as a GPU has */
     char **warnings;
     size_t warning_count;
 };
@@ -78,6 +80,8 @@ typedef struct redcoi_found_nic {
     redco_node_nic nic;
     uint32_t bridge;
     uint64_t slot;
+    uint32_t function;       /* PCI function: which port of the card */
+    char card[24];           /* SysImageGUID, by which ports know that they sit on one card; "" if unknown */
     double pcie_bytes_per_s; /* 0 if unknown */
     bool virtual_function;
 } redcoi_found_nic;
@@ -98,6 +102,8 @@ typedef struct redcoi_finds {
     double *matrix;          /* [gpu_count][gpu_count] by order of discovery; NULL: none was recorded */
     const char *matrix_name; /* "NVLinkBandwidth"; static */
     bool matrix_switched;    /* pairs go through NVSwitch */
+    double link_bytes_per_s; /* the matrix counts links, of this assumed rate; 0: it has rates */
+    bool links_even;         /* counted links are the type's, spread evenly */
     bool self_links;         /* links whose far end the file does not name: bridges between neighbours */
     size_t undriven_gpus;    /* look like GPUs on PCI, but the driver that shows others does not show these */
     char undriven_pci[16];
@@ -137,6 +143,8 @@ typedef struct redcoi_links {
 } redcoi_links;
 /** Checks a recorded matrix against the GPU types, or assumes links from them where there is none (links.c). */
 void redcoi_links_settle(redco_node *node, const redcoi_links *recorded);
+/** Gives counted links the rate of the type. @return REDCO_EVALUE if GPUs of that type have not so many */
+redco_status redcoi_links_rate(redco_node *node, const redco_gpu *gpu, redco_error *err);
 
 /* ---- readers ---- */
 redco_status redcoi_node_from_live(redco_node **node_out, redco_error *err);
@@ -151,6 +159,10 @@ const char *redcoi_hwloc_release(void);
 /** @param host  which of the hosts that the file describes, in order of appearance */
 redco_status redcoi_node_from_nccl(const char *text, size_t size, const char *name, uint32_t host,
                                    redco_node **node_out, redco_error *err);
+/** Says whether the first line looks like "nvidia-smi topo -m" or "rocm-smi --showtopo". */
+bool redcoi_is_matrix(const char *text, size_t size);
+redco_status redcoi_node_from_matrix(const char *text, size_t size, const char *name, redco_node **node_out,
+                                     redco_error *err);
 /** REDCO_EVALUE: a file that can describe only one host has no host @p host. */
 redco_status redcoi_one_host(const char *name, uint32_t host, redco_error *err);
 

@@ -32,6 +32,7 @@ typedef struct redcoi_tree {
     redco_hostlist *child_names; /**< switch by switch */
     uint32_t *children;          /**< switch of each child name */
     char *source;                /**< for errors about the whole */
+    bool blocks;                 /**< Slurm's: leaves are blocks of topology/block */
 } redcoi_tree;
 
 redcoi_tree *redcoi_tree_new(const char *source); /**< NULL when out of memory */
@@ -44,7 +45,8 @@ redco_status redcoi_tree_add(redcoi_tree *tree, const char *name, size_t name_si
 /** Links parents; refuses duplicates, unknown children, second parents and cycles. */
 redco_status redcoi_tree_finish(redcoi_tree *tree, redco_error *err);
 
-/** Reads a topology.conf of Slurm's topology/tree plug-in. */
+/** Reads a topology.conf of Slurm's topology/tree or topology/block plug-in, or what "scontrol show topology" prints.
+ */
 redco_status redcoi_tree_from_slurm(const char *text, size_t size, const char *name, redcoi_tree **tree_out,
                                     redco_error *err);
 

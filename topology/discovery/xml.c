@@ -383,9 +383,14 @@ redco_status redco_node_parse(const char *text, size_t size, const char *name, u
     while (first < size && strchr(" \t\r\n", text[first]) != NULL && text[first] != '\0') { first++; }
     if (first == size) { return redco_fail(err, REDCO_EVALUE, name, "is empty; node JSON or XML is needed"); }
     if (text[first] == '<') { return parse_xml(text, size, name, host, node_out, err); }
+    if (redcoi_is_matrix(text + bom, size - bom)) {
+        return host == 0 ? redcoi_node_from_matrix(text + bom, size - bom, name, node_out, err)
+                         : redcoi_one_host(name, host, err);
+    }
     if (text[first] != '{') {
         return redco_fail(err, REDCO_EVALUE, name,
-                          "is neither hwloc XML, NCCL topology XML nor node JSON (what redco-topo --json prints)");
+                          "is neither hwloc XML, NCCL topology XML, node JSON (what redco-topo --json prints), nor "
+                          "what nvidia-smi topo -m or rocm-smi --showtopo prints");
     }
     return host == 0 ? parse_json(text + bom, size - bom, name, node_out, err) : redcoi_one_host(name, host, err);
 }
