@@ -401,7 +401,7 @@ static void print_summary(const struct report *report)
     }
 }
 
-/* Where the ranks of a file ran that names no hosts is a guess, which is said. */
+/* Ranks that fit one node may have run on several, where the file names no hosts. */
 static void print_guesses(const struct report *report)
 {
     bool any = false;
@@ -409,12 +409,12 @@ static void print_guesses(const struct report *report)
         const struct result *result = &report->results[i];
         const redco_mesh mesh = result->where.group.mesh;
         const uint32_t ranks = result->run.ranks;
-        if (result->run.nodes > 0 || result->copy_of != i) { continue; }
+        if (result->run.nodes > 0 || mesh.nodes > 1 || result->copy_of != i) { continue; }
         if (!any) { (void)printf("\nNo hosts named:\n\n"); }
         any = true;
-        table_line("- %s: its %u ranks are taken as %ux%u; if each ran on a node of its own, say --ranks 1x%u (8x2: 8 "
+        table_line("- %s: its %u ranks are taken as %ux1; if each ran on a node of its own, say --ranks 1x%u (8x2: 8 "
                    "on each of 2 nodes), or for all tools a line \"# nodes: %u\" above the rows",
-                   base_name(result->file), ranks, mesh.gpus, mesh.nodes, ranks, ranks);
+                   base_name(result->file), ranks, mesh.gpus, ranks, ranks);
     }
 }
 
