@@ -9,8 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define REDCOI_NO_SWITCH UINT32_MAX
+
 enum {
-    REDCOI_NO_SWITCH = UINT32_MAX,
     REDCOI_MAX_TIERS = 16, /**< switches above one another, leaf included */
     REDCOI_MAX_SWITCH_NAME_BYTES = 64
 };
