@@ -352,7 +352,7 @@ static redco_status take_links(struct reader *reader, redcoi_finds *finds)
     const size_t gpus = finds->gpu_count;
     size_t to = 0;
     size_t most = 0;
-    if (gpus == 0) { return REDCO_OK; }
+    if (finds->gpus == NULL) { return REDCO_OK; }
     finds->matrix = calloc(gpus * gpus, sizeof *finds->matrix);
     if (finds->matrix == NULL) { return redco_fail(reader->err, REDCO_ENOMEM, reader->name, "out of memory"); }
     if (reader->rocm) { drop_far_links(reader); }
