@@ -323,7 +323,7 @@ static redco_status take_devices(struct reader *reader, redcoi_finds *finds, uin
             gpu->gpu.numa = device->numa;
             gpu->bridge = bridge;
             gpu->slot = i;
-        } else {
+        } else if (nic != NULL) {
             redcoi_text_copy(nic->nic.name, sizeof nic->nic.name, device->name);
             nic->nic.numa = device->numa;
             nic->bridge = bridge;
@@ -350,23 +350,19 @@ static void drop_far_links(struct reader *reader)
 static redco_status take_links(struct reader *reader, redcoi_finds *finds)
 {
     const size_t gpus = finds->gpu_count;
-    size_t to = 0;
     size_t most = 0;
-    if (finds->gpus == NULL) { return REDCO_OK; }
-    finds->matrix = calloc(gpus * gpus, sizeof *finds->matrix);
+    finds->matrix = calloc(gpus * gpus + 1, sizeof *finds->matrix);
     if (finds->matrix == NULL) { return redco_fail(reader->err, REDCO_ENOMEM, reader->name, "out of memory"); }
     if (reader->rocm) { drop_far_links(reader); }
-    for (size_t i = 0, from = 0; i < reader->count; i++) {
-        if (!reader->devices[i].gpu) { continue; }
+    for (size_t from = 0; from < gpus; from++) { /* slots are rows of the table */
+        const struct cell *row = &reader->cells[finds->gpus[from].slot * reader->count];
         size_t links = 0;
-        to = 0;
-        for (size_t j = 0; j < reader->count; j++) {
-            if (!reader->devices[j].gpu) { continue; }
-            const size_t here = reader->cells[i * reader->count + j].links;
-            finds->matrix[from * gpus + to++] = (double)here * assumed_link_bytes_per_s;
+        for (size_t to = 0; to < gpus; to++) {
+            const size_t here = row[finds->gpus[to].slot].links;
+            finds->matrix[from * gpus + to] = (double)here * assumed_link_bytes_per_s;
             links += here;
         }
-        finds->gpus[from++].linked_total = (double)links * assumed_link_bytes_per_s;
+        finds->gpus[from].linked_total = (double)links * assumed_link_bytes_per_s;
         most = links > most ? links : most;
     }
     finds->matrix_name = "the table";
