@@ -62,7 +62,7 @@ redcoi_core redcoi_attention_core(const redco_compute *compute, const redco_oper
 
 struct way {
     double forward_s, backward_s; /* attention and what it waits for */
-    uint64_t bytes[REDCO_RECOMPUTE_COUNT], again[REDCO_RECOMPUTE_COUNT];
+    redco_layer_bytes bytes;
 };
 
 static struct way way_of(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index)
@@ -73,13 +73,9 @@ static struct way way_of(redco_costs *costs, const redco_parallelism *parallelis
     const double clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, &shape);
     const redcoi_core core = redcoi_attention_core(&costs->compute, ops, count, clock_ratio);
     const redcoi_tp_times traffic = redcoi_context_times(costs, &shape, core.forward_s, core.backward_s);
-    struct way way = {.forward_s = core.forward_s + traffic.forward_before_s + traffic.forward_after_s,
-                      .backward_s = core.backward_s + traffic.backward_before_s + traffic.backward_after_s};
-    for (int policy = 0; policy < REDCO_RECOMPUTE_COUNT; policy++) {
-        way.bytes[policy] = redco_activation_bytes(costs->model, class_index, &shape, (redco_recompute)policy);
-        way.again[policy] = redco_recompute_bytes(costs->model, class_index, &shape, (redco_recompute)policy);
-    }
-    return way;
+    return (struct way){.forward_s = core.forward_s + traffic.forward_before_s + traffic.forward_after_s,
+                        .backward_s = core.backward_s + traffic.backward_before_s + traffic.backward_after_s,
+                        .bytes = redco_layer_bytes_of(costs->model, class_index, &shape)};
 }
 
 /* A step grows with the seconds of every pass, and its memory with what layers keep and work with; all else is the same
@@ -88,7 +84,8 @@ static bool is_no_worse(const struct way *a, const struct way *b)
 {
     bool no_worse = a->forward_s <= b->forward_s && a->backward_s <= b->backward_s;
     for (int policy = 0; policy < REDCO_RECOMPUTE_COUNT; policy++) {
-        no_worse = no_worse && a->bytes[policy] <= b->bytes[policy] && a->again[policy] <= b->again[policy];
+        no_worse = no_worse && a->bytes.kept[policy] <= b->bytes.kept[policy] &&
+                   a->bytes.again[policy] <= b->bytes.again[policy];
     }
     return no_worse;
 }

@@ -314,12 +314,10 @@ static void fill_times(redco_costs *costs, const redco_parallelism *parallelism,
     fill_seconds(costs, class_index, shape, &layout, times);
     fill_modules(costs, class_index, rank->key.tp, times);
     rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
+    const redco_layer_bytes bytes = redco_layer_bytes_of(costs->model, class_index, shape);
     for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-        const redco_recompute policy = (redco_recompute)r;
-        times->activation_bytes[r] =
-            with_fragments(costs, redco_activation_bytes(costs->model, class_index, shape, policy));
-        times->recompute_bytes[r] =
-            with_fragments(costs, redco_recompute_bytes(costs->model, class_index, shape, policy));
+        times->activation_bytes[r] = with_fragments(costs, bytes.kept[r]);
+        times->recompute_bytes[r] = with_fragments(costs, bytes.again[r]);
         if (r == REDCO_RECOMPUTE_FULL) { /* keeps a layer's input alone; the rest is its working set */
             times->recompute_bytes[r] = shifted(times->recompute_bytes[r], layout.activation_bytes);
         } else {

@@ -207,48 +207,54 @@ static uint64_t at_precision(uint64_t bytes, redco_precision precision)
     return precision == REDCO_FP32 ? times(bytes, 2) : bytes;
 }
 
-uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                                redco_recompute recompute)
+/* A layer that is no block is never recomputed. */
+static redco_layer_bytes always(uint64_t bytes)
+{
+    redco_layer_bytes all = {.kept = {0}};
+    for (int policy = 0; policy < REDCO_RECOMPUTE_COUNT; policy++) { all.kept[policy] = bytes; }
+    return all;
+}
+
+static redco_layer_bytes edge_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape, bool head)
+{
+    const redco_engine *const engine = &shape->engine;
+    const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
+    const uint64_t width = redco_model_get_dims(model)->hidden;
+    const uint64_t plane = redco_share_up(times(tokens_of(shape), width), 2, sigma); /* one T x h tensor */
+    if (engine->planned_memory) {
+        return always(head ? redco_saved_of(model, class_index, shape, REDCO_SAVER_PLANNED).kept
+                           : redcoi_planned_embedding_bytes(model, class_index, shape));
+    }
+    /* In and out of the final norm; logits are counted apart. The embedding's output, which tables of tensors count
+     * with the block behind. */
+    const uint64_t planes = head ? 2 : engine->memory == REDCO_MEMORY_FORMULAS ? 1 : 0;
+    return always(at_precision(times(plane, planes), shape->precision));
+}
+
+redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_index, const redco_shape *shape)
 {
     const redco_graph_work *const work = redco_model_graph_work(model);
-    if (work != NULL) { return redcoi_graph_activation_bytes(work, shape); }
+    if (work != NULL) { return always(redcoi_graph_activation_bytes(work, shape)); }
     const redco_engine *const engine = &shape->engine;
     const redco_layer_class *classes = NULL;
     (void)redco_model_classes(model, &classes);
     const redco_class_kind kind = classes[class_index].kind;
-    const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
-    const uint64_t width = redco_model_get_dims(model)->hidden;
-    const uint64_t plane = redco_share_up(times(tokens_of(shape), width), 2, sigma); /* one T x h tensor */
-    if (kind == REDCO_CLASS_EMBEDDING) { /* its output, which tables of tensors count with the block behind */
-        if (engine->planned_memory) { return redcoi_planned_embedding_bytes(model, class_index, shape); }
-        return engine->memory == REDCO_MEMORY_FORMULAS ? at_precision(plane, shape->precision) : 0;
+    if (!redco_class_is_block(kind)) { return edge_bytes(model, class_index, shape, kind == REDCO_CLASS_HEAD); }
+    const redco_saver saver = redco_saver_of(engine, REDCO_RECOMPUTE_NONE),
+                      again = redco_saver_of(engine, REDCO_RECOMPUTE_FULL);
+    const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, saver);
+    const bool listed = !engine->planned_memory && engine->memory != REDCO_MEMORY_FORMULAS;
+    const uint64_t working = listed ? redco_backward_working_bytes(redco_model_get_dims(model), shape) : 0;
+    redco_layer_bytes bytes;
+    for (int policy = 0; policy < REDCO_RECOMPUTE_COUNT; policy++) {
+        const bool full = policy == REDCO_RECOMPUTE_FULL;
+        bytes.kept[policy] = full && again != saver ? redco_saved_of(model, class_index, shape, again).kept
+                                                    : saved.kept - saved.freed[policy];
+        bytes.again[policy] = engine->planned_memory
+                                  ? redcoi_planned_recompute_bytes(model, class_index, shape, saved.freed[policy], full)
+                                  : (full ? saved.kept : saved.freed[policy]) + at_precision(working, shape->precision);
     }
-    if (kind == REDCO_CLASS_HEAD) { recompute = REDCO_RECOMPUTE_NONE; }
-    if (kind == REDCO_CLASS_HEAD && !engine->planned_memory) { /* in and out of the final norm; logits count apart */
-        return at_precision(times(plane, 2), shape->precision);
-    }
-    const redco_saved_bytes saved =
-        redco_saved_of(model, class_index, shape, redco_saver_of(engine, recompute), recompute);
-    return saved.kept - saved.freed;
-}
-
-uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                               redco_recompute recompute)
-{
-    if (redco_model_graph_work(model) != NULL) { return 0; }
-    if (shape->engine.planned_memory) { return redcoi_planned_recompute_bytes(model, class_index, shape, recompute); }
-    const redco_model_dims *const dims = redco_model_get_dims(model);
-    const redco_layer_class *classes = NULL;
-    (void)redco_model_classes(model, &classes);
-    const redco_class_kind kind = classes[class_index].kind;
-    if (!redco_class_is_block(kind)) { return 0; }
-    const bool full = recompute == REDCO_RECOMPUTE_FULL;
-    const redco_recompute policy = full ? REDCO_RECOMPUTE_NONE : recompute;
-    const redco_saved_bytes saved =
-        redco_saved_of(model, class_index, shape, redco_saver_of(&shape->engine, policy), policy);
-    const bool listed = shape->engine.memory != REDCO_MEMORY_FORMULAS;
-    const uint64_t working = listed ? redco_backward_working_bytes(dims, shape) : 0;
-    return (full ? saved.kept : saved.freed) + at_precision(working, shape->precision);
+    return bytes;
 }
 
 uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)

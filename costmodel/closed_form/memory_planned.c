@@ -80,12 +80,8 @@ static uint64_t product_bytes(const redco_shape *shape, uint64_t tokens, uint64_
 /* Beside what is kept there is most when backward of the FFN begins: the gradients of the block's output, gathered
  * where it is split, of the FFN's inner tensor and of the bias of the scores, and what their product works with. */
 uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                                        redco_recompute recompute)
+                                        uint64_t freed_bytes, bool full)
 {
-    const redco_layer_class *classes = NULL;
-    (void)redco_model_classes(model, &classes);
-    const redco_class_kind kind = classes[class_index].kind;
-    if (!redco_class_is_block(kind)) { return 0; }
     const struct tensors t = measure(model, class_index, shape);
     const bool split = shape->sequence_parallel && shape->tp > 1;
     const redco_model_dims *const dims = redco_model_get_dims(model);
@@ -93,11 +89,8 @@ uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class
         t.whole + (split ? t.part : 0) + t.ffn +
         product_bytes(shape, tokens_of(shape), dims->hidden, redco_share_up(dims->ffn, 1, shape->tp)) +
         relative_bias_bytes(dims, shape);
-    if (recompute != REDCO_RECOMPUTE_FULL) { return gradients; }
-    const uint64_t gathered =
-        times(t.whole - t.part, t.norms); /* a layer computed again gathers its norms' outputs once */
-    const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, REDCO_SAVER_PLANNED, recompute);
-    return saved.freed + gathered + gradients;
+    /* A layer computed again gathers its norms' outputs once. */
+    return full ? freed_bytes + times(t.whole - t.part, t.norms) + gradients : gradients;
 }
 
 /* The gradient of the logits lies over them; with it the gradient of the head's input is made, and, where that is

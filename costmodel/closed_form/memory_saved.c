@@ -43,15 +43,14 @@ redco_saving_case redco_saving_case_of(const redco_model *model, const redco_sha
 }
 
 redco_saved_bytes redco_saved_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                                 redco_saver saver, redco_recompute policy)
+                                 redco_saver saver)
 {
     const redco_saving_set *const set = redco_saving_set_of(saver);
     const redco_layer_work *const work = redco_model_work(model, class_index);
     uint64_t sizes[REDCO_AXIS_COUNT];
     const redco_saving_case rank = redco_saving_case_of(model, shape, sizes);
-    const bool listed = saver == REDCO_SAVER_BY_OP || saver == REDCO_SAVER_REMAT; /* left by checkpointing */
-    if (set == NULL) { return (redco_saved_bytes){redco_share_most, 0}; }
-    return redco_saving_bytes(set, work->sites, work->site_count, &rank, listed ? REDCO_RECOMPUTE_NONE : policy);
+    if (set == NULL) { return (redco_saved_bytes){.kept = redco_share_most}; }
+    return redco_saving_bytes(set, work->sites, work->site_count, &rank);
 }
 
 static uint64_t tokens_of(const redco_shape *shape)

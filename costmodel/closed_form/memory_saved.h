@@ -22,7 +22,7 @@ redco_saving_case redco_saving_case_of(const redco_model *model, const redco_sha
 
 /** Bytes that one rank keeps of a layer and micro-batch. */
 redco_saved_bytes redco_saved_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                                 redco_saver saver, redco_recompute policy);
+                                 redco_saver saver);
 
 /** The memory that backward of a block allocates beside kept tensors, at its fullest moment. */
 uint64_t redco_backward_working_bytes(const redco_model_dims *dims, const redco_shape *shape);

@@ -78,29 +78,29 @@ static uint64_t freed_by_full(uint64_t kept, const struct elements *elements, co
 }
 
 redco_saved_bytes redco_saving_bytes(const redco_saving_set *set, const redco_layer_site *sites, uint32_t count,
-                                     const redco_saving_case *rank, redco_recompute policy)
+                                     const redco_saving_case *rank)
 {
     const bool apart = (rank->holds & REDCO_SAVER_IF_DROPOUT) != 0;
     struct elements all[REDCO_SITE_COUNT], ffn[REDCO_SITE_COUNT];
     uint64_t factored = 0;
-    redco_saved_bytes bytes = {0, 0};
+    redco_saved_bytes bytes = {.kept = 0};
     add_up(sites, count, rank, false, all);
-    if (policy == REDCO_RECOMPUTE_MLP) { add_up(sites, count, rank, true, ffn); }
+    add_up(sites, count, rank, true, ffn);
     for (uint32_t i = 0; i < set->count; i++) {
         const redco_saving_rule *const rule = &set->rules[i];
         const struct sum sum = sum_of(rule, all, rank);
         const bool by_factor = !rule->within && !rule->beside && !rule->fixed && !apart;
         factored += by_factor ? sum.cut : 0;
         if (!rule->within) { bytes.kept += times_width(sum.whole + (by_factor ? 0 : sum.cut), rule, rank); }
-        if (policy == REDCO_RECOMPUTE_NONE) { continue; }
-        if (rule->freed_by == policy) { bytes.freed += times_width(sum.cut + sum.whole, rule, rank); }
-        if (rule->in_product && policy == REDCO_RECOMPUTE_MLP) {
+        bytes.freed[rule->freed_by] += times_width(sum.cut + sum.whole, rule, rank);
+        if (rule->in_product) {
             const struct sum part = sum_of(rule, ffn, rank);
-            bytes.freed += times_width(part.cut + part.whole, rule, rank);
+            bytes.freed[REDCO_RECOMPUTE_MLP] += times_width(part.cut + part.whole, rule, rank);
         }
     }
     factored = redco_share_up(factored, set->factor, set->per);
     bytes.kept += rank->wide ? 2 * factored : factored;
-    if (policy == REDCO_RECOMPUTE_FULL) { bytes.freed = freed_by_full(bytes.kept, all, rank); }
+    bytes.freed[REDCO_RECOMPUTE_NONE] = 0;
+    bytes.freed[REDCO_RECOMPUTE_FULL] = freed_by_full(bytes.kept, all, rank);
     return bytes;
 }

@@ -86,14 +86,15 @@ typedef struct redco_saving_case {
 uint64_t redco_saving_rule_bytes(const redco_saving_rule *rule, const redco_layer_site *sites, uint32_t count,
                                  const redco_saving_case *rank);
 
+/** The part that a policy frees: full recomputation what is not the layer's input, whatever the rules say, or half of
+ * it where that is partial. */
 typedef struct redco_saved_bytes {
-    uint64_t kept;  /**< where nothing is recomputed */
-    uint64_t freed; /**< the part of these that the policy frees */
+    uint64_t kept; /**< where nothing is recomputed */
+    uint64_t freed[REDCO_RECOMPUTE_COUNT];
 } redco_saved_bytes;
 
-/** @param policy  full frees what is not the layer's input, whatever the rules say; half of it where that is partial */
 redco_saved_bytes redco_saving_bytes(const redco_saving_set *set, const redco_layer_site *sites, uint32_t count,
-                                     const redco_saving_case *rank, redco_recompute policy);
+                                     const redco_saving_case *rank);
 
 #ifdef __cplusplus
 }

@@ -127,7 +127,7 @@ static void bytes_by_hand(void **state)
     for (int type = 0; type < REDCO_CP_TYPES; type++) {
         const redco_parallelism s = two_ranks((redco_cp_type)type);
         const redco_shape shape = redcoi_shape_of(b.costs, &s);
-        kept[type] = redco_activation_bytes(b.model, block, &shape, REDCO_RECOMPUTE_NONE);
+        kept[type] = redco_layer_bytes_of(b.model, block, &shape).kept[REDCO_RECOMPUTE_NONE];
     }
     assert_int_equal(kept[REDCO_CP_ALL_GATHER], kept[REDCO_CP_P2P]);
     assert_int_equal(kept[REDCO_CP_ALL_TO_ALL] - kept[REDCO_CP_P2P], 2ULL * 32 * 128 * 2048);

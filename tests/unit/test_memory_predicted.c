@@ -370,8 +370,8 @@ static void test_frameworks(void **state)
             for (int own = 0; own < 2; own++) {
                 shape.engine.planned_memory = own == 1;
                 for (int full = 0; full < 2; full++) {
-                    bytes[own][full] = (double)redco_activation_bytes(
-                        model, c, &shape, full == 1 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE);
+                    bytes[own][full] = (double)redco_layer_bytes_of(model, c, &shape)
+                                           .kept[full == 1 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE];
                 }
             }
             printf("%-12s a block keeps %6.1f MB, of a GPU framework %6.1f MB are predicted: %+5.1f %%\n", presets[i],

@@ -39,7 +39,7 @@ static redco_shape shape_of(uint32_t tp, bool sequence_parallel, bool plain_norm
 
 static uint64_t kept(const redco_model *model, uint32_t class_index, const redco_shape *shape, redco_saver saver)
 {
-    return redco_saved_of(model, class_index, shape, saver, REDCO_RECOMPUTE_NONE).kept;
+    return redco_saved_of(model, class_index, shape, saver).kept;
 }
 
 /* Bytes a token, by hand from what each framework's functions save: h hidden, q and k the widths of queries and keys, f
@@ -153,23 +153,24 @@ static void policies_free_their_tensors(void **state)
     const uint64_t h = 4096, f = 11008;
     redco_shape shape = shape_of(1, false, false);
     (void)state;
-    redco_saved_bytes saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_LOCAL, REDCO_RECOMPUTE_MLP);
-    assert_int_equal(saved.freed, T * 6 * f);
-    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_TE, REDCO_RECOMPUTE_MLP);
-    assert_int_equal(saved.freed, T * (6 * f + 2 * h)); /* its norm is in the first product's kernel */
-    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_LOCAL, REDCO_RECOMPUTE_SELECTIVE);
-    assert_int_equal(saved.freed, T * 4 * 32);
-    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_FORMULAS, REDCO_RECOMPUTE_SELECTIVE);
-    assert_int_equal(saved.freed, T * (2 * h + 4 * 32));
-    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_PLANNED, REDCO_RECOMPUTE_SELECTIVE);
-    assert_int_equal(saved.freed, T * (2 * h + 4 * 32));
+    redco_saved_bytes saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_LOCAL);
+    assert_int_equal(saved.freed[REDCO_RECOMPUTE_MLP], T * 6 * f);
+    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_TE);
+    assert_int_equal(saved.freed[REDCO_RECOMPUTE_MLP],
+                     T * (6 * f + 2 * h)); /* its norm is in the first product's kernel */
+    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_LOCAL);
+    assert_int_equal(saved.freed[REDCO_RECOMPUTE_SELECTIVE], T * 4 * 32);
+    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_FORMULAS);
+    assert_int_equal(saved.freed[REDCO_RECOMPUTE_SELECTIVE], T * (2 * h + 4 * 32));
+    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_PLANNED);
+    assert_int_equal(saved.freed[REDCO_RECOMPUTE_SELECTIVE], T * (2 * h + 4 * 32));
     /* Scores that are written: 5 bytes of each with a fused softmax, and then no statistics. */
     shape.engine.attention = REDCO_ATTENTION_FUSED;
-    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_LOCAL, REDCO_RECOMPUTE_SELECTIVE);
-    assert_int_equal(saved.freed, (uint64_t)T * T * 32 * 5);
-    assert_int_equal(saved.kept, T * (16 * h + 6 * f + 8) + saved.freed);
-    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_FORMULAS, REDCO_RECOMPUTE_SELECTIVE);
-    assert_int_equal(saved.freed, (uint64_t)T * T * 32 * 5); /* beside the factor */
+    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_LOCAL);
+    assert_int_equal(saved.freed[REDCO_RECOMPUTE_SELECTIVE], (uint64_t)T * T * 32 * 5);
+    assert_int_equal(saved.kept, T * (16 * h + 6 * f + 8) + saved.freed[REDCO_RECOMPUTE_SELECTIVE]);
+    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_FORMULAS);
+    assert_int_equal(saved.freed[REDCO_RECOMPUTE_SELECTIVE], (uint64_t)T * T * 32 * 5); /* beside the factor */
     redco_model_free(model);
 }
 
@@ -238,7 +239,7 @@ static void planned_rules_keep_what_gradients_read(void **state)
             uint64_t elements = 0, numbers = 0;
             assert_int_equal(redcoi_probe_class(&probe, c, NULL), REDCO_OK);
             read_by_gradients(&probe, &elements, &numbers);
-            const uint64_t bytes = redco_saving_bytes(set, sites, site_count, &rank, REDCO_RECOMPUTE_NONE).kept;
+            const uint64_t bytes = redco_saving_bytes(set, sites, site_count, &rank).kept;
             if (bytes != 2 * elements + 4 * numbers) {
                 fail_msg("%s, class %u: by rules %llu bytes, gradients read %llu", redco_model_name(model), c,
                          (unsigned long long)bytes, (unsigned long long)(2 * elements + 4 * numbers));

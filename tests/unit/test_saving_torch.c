@@ -141,7 +141,7 @@ static void check_run(const struct run *run)
                  run->cells[CODE], run->cells[ATTENTION], s < NO_SITE ? redco_site_words[s] : "no site",
                  (long long)(rules[s] / (BATCH * LENGTH)), (long long)run->torch[s], (long long)run->differs[s]);
     }
-    assert_int_equal(redco_saved_of(model, block, &shape, saver, REDCO_RECOMPUTE_NONE).kept, sum);
+    assert_int_equal(redco_saved_of(model, block, &shape, saver).kept, sum);
     redco_model_free(model);
 }
 

@@ -77,9 +77,7 @@ static uint64_t bytes_of(const struct kept *kept, uint32_t column, const char *n
     redco_saving_case rank = redco_saving_case_of(kept->inputs->model, &shape, sizes);
     const redco_saving_set *const set = kept->sets[column];
     rank.keys = 0;
-    if (name == NULL) {
-        return redco_saving_bytes(set, kept->sites, kept->site_count, &rank, REDCO_RECOMPUTE_NONE).kept;
-    }
+    if (name == NULL) { return redco_saving_bytes(set, kept->sites, kept->site_count, &rank).kept; }
     for (uint32_t i = 0; i < set->count; i++) {
         if (strcmp(set->rules[i].name, name) != 0) { continue; }
         bytes += redco_saving_rule_bytes(&set->rules[i], kept->sites, kept->site_count, &rank);
