@@ -190,16 +190,15 @@ struct choices {
     bool free_gradients; /**< one of the parameters' and the optimizer's mesh */
 };
 
-static bool allowed(redco_mesh dp, redco_strategy strategy, const redco_shards *s, bool filter_gradients)
+/* @param filter  no gradients but those of the parameters' or the optimizer's mesh */
+static bool is_chain(const redco_shards *s, bool filter)
 {
-    if (!redco_mesh_nests(s->parameters, s->gradients) || !redco_mesh_nests(s->gradients, s->optimizer)) {
-        return false;
-    }
     const bool as_paper = redco_mesh_equal(s->gradients, s->parameters) || redco_mesh_equal(s->gradients, s->optimizer);
-    return (as_paper || !filter_gradients) && redco_strategy_bears(strategy, dp, s);
+    return (as_paper || !filter) && redco_mesh_nests(s->parameters, s->gradients) &&
+           redco_mesh_nests(s->gradients, s->optimizer);
 }
 
-/* @param triples  NULL to count only */
+/* @param triples  room for all that may be, most_triples() */
 static size_t generate(redco_mesh dp, redco_strategy strategy, const struct choices *choices, bool filter_gradients,
                        redco_shards *triples)
 {
@@ -213,13 +212,18 @@ static size_t generate(redco_mesh dp, redco_strategy strategy, const struct choi
             const struct choice g = choices->free_gradients ? either : choices->gradients;
             for (size_t i = 0; i < g.count; i++) {
                 s.gradients = g.list[i];
-                if (!allowed(dp, strategy, &s, filter_gradients)) { continue; }
-                if (triples != NULL) { triples[count] = s; }
-                count++;
+                if (!choices->free_gradients && !is_chain(&s, filter_gradients)) { continue; }
+                if (redco_strategy_bears(strategy, dp, &s)) { triples[count++] = s; }
             }
         }
     }
     return count;
+}
+
+static size_t most_triples(const struct choices *choices)
+{
+    return choices->parameters.count * choices->optimizer.count *
+           (choices->free_gradients ? 2 : choices->gradients.count);
 }
 
 static redco_status none_left(redco_mesh dp, redco_strategy strategy, redco_error *err)
@@ -283,22 +287,17 @@ redco_status redco_strategy_triples(redco_mesh dp, redco_strategy strategy, cons
         .optimizer = choose(&fix->optimizer, options, option_count),
         .free_gradients = !is_fixed(fix->gradients),
     };
-    bool filter_gradients = true;
-    size_t count = generate(dp, strategy, &choices, true, NULL);
-    if (count == 0) {
-        filter_gradients = false;
-        count = generate(dp, strategy, &choices, false, NULL);
-    }
-    if (count == 0) {
-        st = none_left(dp, strategy, err);
-        goto out;
-    }
-    triples = malloc(count * sizeof *triples);
+    triples = malloc(most_triples(&choices) * sizeof *triples);
     if (triples == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
-    (void)generate(dp, strategy, &choices, filter_gradients, triples);
+    size_t count = generate(dp, strategy, &choices, true, triples);
+    if (count == 0) { count = generate(dp, strategy, &choices, false, triples); }
+    if (count == 0) {
+        st = none_left(dp, strategy, err);
+        goto out;
+    }
     *triples_out = triples;
     *count_out = count;
     triples = NULL;

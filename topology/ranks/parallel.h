@@ -135,7 +135,11 @@ uint32_t redco_replica_at(redco_rank_mesh mesh, redco_place place);
 
 /** @return whether a group of @p outer ranks divides into groups of @p inner: each factor divides, because a shard is
  * cut further, never across. False where a factor is 0. */
-bool redco_mesh_nests(redco_mesh inner, redco_mesh outer);
+static inline bool redco_mesh_nests(redco_mesh inner, redco_mesh outer)
+{
+    return inner.gpus > 0 && inner.nodes > 0 && outer.gpus > 0 && outer.nodes > 0 && outer.gpus % inner.gpus == 0 &&
+           outer.nodes % inner.nodes == 0;
+}
 /** @return whether the ranks of a block follow one another among those of @p whole: of one node, or of whole nodes. */
 bool redco_mesh_consecutive(redco_mesh mesh, redco_mesh whole);
 /** The block of @p whole that has so many consecutive ranks: it fills a node before it spans nodes.

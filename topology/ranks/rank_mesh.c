@@ -24,12 +24,6 @@ uint32_t redco_replica_at(redco_rank_mesh mesh, redco_place place)
     return place.node * mesh.dp.gpus + place.gpu;
 }
 
-bool redco_mesh_nests(redco_mesh inner, redco_mesh outer)
-{
-    return inner.gpus > 0 && inner.nodes > 0 && outer.gpus > 0 && outer.nodes > 0 && outer.gpus % inner.gpus == 0 &&
-           outer.nodes % inner.nodes == 0;
-}
-
 bool redco_mesh_consecutive(redco_mesh mesh, redco_mesh whole)
 {
     return mesh.nodes == 1 || mesh.gpus == whole.gpus;
