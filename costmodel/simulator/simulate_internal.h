@@ -60,6 +60,7 @@ typedef struct redcoi_before {
 /** A pass that began with so much under way. Operators: those, then its parts; times since it began. */
 typedef struct redcoi_record {
     uint32_t before_count, late_count, count;
+    uint32_t number; /**< records of its kind that were there before it */
     redcoi_before *before;
     uint32_t *late;     /**< operators that the late parts wait for, or NONE */
     redco_timeline run; /**< ends are infinite for what outlasts the pass, starts for what begins later */
@@ -78,7 +79,7 @@ typedef struct redcoi_replay {
 
 /** Records of one kind of pass. */
 typedef struct redcoi_records {
-    double *under_way_s; /**< all that is still to do when the pass begins: what differs is not searched further */
+    double *under_way_s; /**< all that is still to do when the pass begins, ascending */
     redcoi_record **records;
     uint32_t count, capacity;
 } redcoi_records;

@@ -294,6 +294,21 @@ out:
     return record;
 }
 
+/* The first record of those that have as much to do as this, which follow @p under_way_s less @p reach_s. */
+static uint32_t first_of(const redcoi_records *kind, double under_way_s, double reach_s)
+{
+    uint32_t low = 0, high = kind->count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (kind->under_way_s[middle] < under_way_s - reach_s) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 static bool keep(redcoi_records *kind, redcoi_record *record, double under_way_s)
 {
     if (kind->count == kind->capacity) {
@@ -305,24 +320,31 @@ static bool keep(redcoi_records *kind, redcoi_record *record, double under_way_s
         if (times == NULL || records == NULL) { return false; }
         kind->capacity = capacity;
     }
-    kind->under_way_s[kind->count] = under_way_s;
-    kind->records[kind->count++] = record;
+    const uint32_t at = first_of(kind, under_way_s, 0.0), behind = kind->count - at;
+    memmove(&kind->under_way_s[at + 1], &kind->under_way_s[at], behind * sizeof *kind->under_way_s);
+    memmove((void *)&kind->records[at + 1], (void *)&kind->records[at], behind * sizeof(redcoi_record *));
+    kind->under_way_s[at] = under_way_s;
+    kind->records[at] = record;
+    record->number = kind->count++;
     return true;
 }
 
-/* The record of a pass in this state. @return NULL when there can be none */
+/* The record of a pass in this state: of several that are near it the oldest. @return NULL when there can be none */
 static const redcoi_record *record_of(redcoi_engine *e, const redcoi_pass *pass, const struct state *s, double now_s)
 {
     redcoi_records *const kind = &e->timeline->replays->kinds[pass->kind];
-    const double slack_s = same_ratio * now_s;
+    const double slack_s = same_ratio * now_s, reach_s = (1 + s->count) * slack_s;
+    const redcoi_record *found = NULL;
     double under_way_s = 0.0;
     for (uint32_t i = 0; i < s->count; i++) { under_way_s += s->before[i].seconds; }
-    for (uint32_t k = 0; k < kind->count; k++) {
-        if (near(kind->under_way_s[k], under_way_s, (1 + s->count) * slack_s) &&
-            is_recorded(kind->records[k], s, slack_s)) {
-            return kind->records[k];
-        }
+    /* near() decides; twice its reach leaves room for rounding. */
+    for (uint32_t k = first_of(kind, under_way_s, 2.0 * reach_s);
+         k < kind->count && kind->under_way_s[k] <= under_way_s + 2.0 * reach_s; k++) {
+        redcoi_record *const one = kind->records[k];
+        const bool older = found == NULL || one->number < found->number;
+        if (older && near(kind->under_way_s[k], under_way_s, reach_s) && is_recorded(one, s, slack_s)) { found = one; }
     }
+    if (found != NULL) { return found; }
     bool forever = false;
     redcoi_record *const made = record_new(e->step, pass, s, &forever);
     if (made == NULL || !keep(kind, made, under_way_s)) {
