@@ -9,7 +9,12 @@
 /* Sums of the same durations in another order differ by less. */
 static const double rounding_ratio = 1e-9;
 
-enum { FEWEST_MICRO_BATCHES = 4 };
+enum {
+    FEWEST_MICRO_BATCHES = 4,
+    /* Passes that are one operator are laid out all at once where they are no more than so many for each layer: passes
+     * that are laid out whole, three or more of each layer, have more operators than these. */
+    PASSES_PER_LAYER = 10
+};
 
 static bool is_compute(int work)
 {
@@ -340,6 +345,9 @@ redco_status redco_simulate(redco_costs *costs, const redco_parallelism *paralle
     if (unit > 1) { built = (built + unit - 1) / unit * unit + rest; }
     o.steps = 1;
     o.fold = parallelism->pp > 1 && o.micro_batches == 0;
+    const uint64_t passes = parallelism->micro_batches * parallelism->pp * redco_parallelism_chunks(parallelism);
+    const bool all = passes <= (uint64_t)PASSES_PER_LAYER * costs->blocks || 2 * built >= parallelism->micro_batches;
+    if (o.fold && all) { built = parallelism->micro_batches; }
     for (;;) {
         bool shared = false, done = false;
         if (built > parallelism->micro_batches || repeated == 0) { built = parallelism->micro_batches; }

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BEFORE_MAX = 128, BEFORE_WAITS = 2 };
+/* Under way are at most the updates of a stage's layers, of which there may be hundreds. */
+enum { BEFORE_MAX = 1024, BEFORE_WAITS = 2 };
 
 /* States that differ by less, of the time since the step began, are one: what rounding makes of equal ones. */
 static const double same_ratio = 1e-14;

@@ -16,13 +16,13 @@ enum {
 };
 static const uint64_t least_margin_bytes = 64000000;
 /* Limits of what is simulated: no further layout that would bring the operators laid out above these, at most or unless
- * it is likely to be faster (some 10 ms, and a second). Counts, so that answers do not depend on the clock. */
+ * it is likely to be faster (some 10 ms, and half a second). Counts, so that answers do not depend on the clock. */
 static const struct effort {
     uint32_t others;    /* listed beside one answer */
     uint32_t likely;    /* simulated whatever it takes of those that are likely to be faster */
     uint32_t simulated; /* at most */
     uint64_t few_operators, most_operators;
-} efforts[] = {{192, 24, 96, 1 << 18, 1 << 22},
+} efforts[] = {{192, 24, 96, 1 << 18, 1 << 21},
                {48, 4, 12, 1 << 15, 1 << 18}}; /* an answer; one of many: options.brief */
 
 /* Layouts whose recurrence is no further above the best simulated step are likely to be faster; of several answers that

@@ -260,8 +260,30 @@ static bool divides_somehow(const redcoi_space *space, uint32_t stages)
     return false;
 }
 
-/* The split that balances embedding and head; for several chunks also where none are equal, of each size of the largest
- * the fewest. */
+/* Layers of the largest of a stage's chunks, embedding and head counted as one each. */
+static uint32_t largest_chunk(const redcoi_space *space, uint32_t stages, uint32_t chunks)
+{
+    return (space->blocks + 1) / (stages * chunks) + 1;
+}
+
+/* The fewest chunks whose largest has so many layers. A chunk of more layers is waited for p - 1 times, of m L / p in a
+ * step: where the number of chunks is free, it changes the step by something. */
+static bool is_worth_chunks(const redcoi_space *space, const redco_parallelism *parallelism)
+{
+    const double p = parallelism->pp, m = (double)parallelism->micro_batches;
+    const double gain_ratio = (p - 1.0) * p / (m * (space->blocks + 2.0)); /* one layer less */
+    const double least = space->options.given.chunks == REDCO_DEGREE_AUTO ? worth_ratio : 0.0;
+    uint32_t kept = largest_chunk(space, parallelism->pp, 1), chunks = 1;
+    for (uint32_t more = 2; more <= parallelism->chunks; more++) {
+        const uint32_t largest = largest_chunk(space, parallelism->pp, more);
+        if (largest == kept || (kept - largest) * gain_ratio < least) { continue; }
+        kept = largest;
+        chunks = more;
+    }
+    return chunks == parallelism->chunks;
+}
+
+/* The split that balances embedding and head; for several chunks also where none are equal. */
 static redco_status add_balanced(struct lister *list, redco_parallelism parallelism, bool equal)
 {
     redcoi_space *const space = list->space;
@@ -271,9 +293,7 @@ static redco_status add_balanced(struct lister *list, redco_parallelism parallel
         parallelism.split != NULL) {
         return REDCO_OK;
     }
-    const uint32_t places = space->blocks + 2, largest = (places + stages * chunks - 1) / (stages * chunks);
-    const uint32_t fewer = stages * (chunks - 1);
-    if (!equal && (fewer == 0 || (places + fewer - 1) / fewer == largest || divides_somehow(space, stages))) {
+    if (!equal && (chunks == 1 || !is_worth_chunks(space, &parallelism) || divides_somehow(space, stages))) {
         return REDCO_OK;
     }
     if (!redco_cost_balance(space->costs, &parallelism, equal ? worth_ratio : 0.0, split)) { return REDCO_OK; }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -450,6 +451,43 @@ static void a_batch_finds_the_layouts_that_divide_it(void **state)
     close_setup(&s);
 }
 
+/* 3,000 layers and two for embedding and head on 9 stages: no number of chunks divides them. A layer less in the
+ * largest chunk saves 8 x 9 / (128 x 3002) of a step, so that half a per cent are 27 layers; the largest chunks have
+ * 334, 167, 112, 84, 67, 56, 48, 42, 38, 34, 31, 28 and, of 24 chunks, 14 layers. */
+static void chunks_that_gain_nothing_are_left_out(void **state)
+{
+    (void)state;
+    static const uint32_t wanted[] = {1, 2, 3, 4, 6, 12};
+    static const char path[] = "llama-3000-layers.json";
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs("{\"model_type\": \"llama\", \"num_hidden_layers\": 3000, \"hidden_size\": 1024, "
+                      "\"intermediate_size\": 4096, \"num_attention_heads\": 16, \"vocab_size\": 32000}",
+                      file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    struct setup s = open_setup(path, "hgx-h200", 72, 1024);
+    bool seen[25] = {false};
+    s.options.given = (redco_parallelism){.tp = 1, .pp = 9, .cp = 1, .micro_batch = 1, .chunks = REDCO_DEGREE_AUTO};
+    s.options.recompute = REDCO_RECOMPUTE_FULL;
+    s.options.strategy = REDCO_STRATEGY_ZERO1;
+    s.options.allows.unequal_stages = true;
+    s.options.top = REDCO_RANKED_MAX;
+    redco_search_result *const result = search(&s);
+    for (uint32_t i = 0; i < result->ranked_count; i++) {
+        const redco_parallelism *const p = &result->ranked[i].parallelism;
+        assert_int_equal(p->micro_batches, 128);
+        seen[redco_parallelism_chunks(p)] = true;
+    }
+    for (uint32_t chunks = 1, k = 0; chunks <= 24; chunks++) {
+        const bool is_wanted = k < sizeof wanted / sizeof wanted[0] && wanted[k] == chunks;
+        k += is_wanted ? 1 : 0;
+        if (seen[chunks] != is_wanted) { fail_msg("%u chunks: %s", chunks, is_wanted ? "left out" : "listed"); }
+    }
+    redco_search_result_free(result);
+    close_setup(&s);
+    assert_int_equal(remove(path), 0);
+}
+
 /* Measured degrees against every parallelism given one by one within what rows hold: 4096 tokens a rank beside context
  * parallelism, 2048 where a batch has fewer sequences than there are GPUs, groups of at most two nodes below 8192, 64
  * stages. What is dominated is listed here, too. */
@@ -628,6 +666,7 @@ int main(void)
         cmocka_unit_test(given_tensor_parallelism_may_leave_links),
         cmocka_unit_test(wide_domains_are_used_where_they_pay),
         cmocka_unit_test(a_batch_finds_the_layouts_that_divide_it),
+        cmocka_unit_test(chunks_that_gain_nothing_are_left_out),
         cmocka_unit_test(measured_degrees_are_the_best_within_rows),
         cmocka_unit_test(free_schedules_are_the_best_of_those_given),
         cmocka_unit_test(the_ffn_is_recomputed_everywhere_or_nowhere),

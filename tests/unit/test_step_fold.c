@@ -3,6 +3,7 @@
 #include "costmodel/simulator/simulate.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static const redco_mesh one = {1, 1};
 
@@ -241,9 +242,40 @@ static void slow_transfers(void **state)
     fixture_close(&b);
 }
 
+/* Hundreds of layers on a stage, whose updated parameters are still on their way when the first pass repeats. */
+static void many_updates_under_way(void **state)
+{
+    (void)state;
+    static const char path[] = "llama-1800-layers.json";
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs("{\"model_type\": \"llama\", \"num_hidden_layers\": 1800, \"hidden_size\": 1024, "
+                      "\"intermediate_size\": 4096, \"num_attention_heads\": 16, \"vocab_size\": 32000}",
+                      file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    struct totals totals = {.runs = 0};
+    struct fixture b;
+    redco_workload workload = plain_workload(144);
+    workload.seq_len = 512;
+    workload.engine.gradient_bytes = 4;
+    fixture_open(&b, path, a800_machine(9), workload);
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.pp = 9;
+    parallelism.chunks = 8;
+    parallelism.dp = (redco_mesh){8, 1};
+    parallelism.micro_batches = 18;
+    parallelism.scheme = REDCO_INTRA_TENSOR;
+    same(&b, &parallelism, (redco_shards){one, one, {8, 1}}, REDCO_RECOMPUTE_NONE, &totals);
+    print_totals(&totals);
+    assert_int_equal(totals.fewer, 1);
+    fixture_close(&b);
+    assert_int_equal(remove(path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(folded_is_full), cmocka_unit_test(folded_variants),
-                                       cmocka_unit_test(bucket_full_at_the_end), cmocka_unit_test(slow_transfers)};
+                                       cmocka_unit_test(bucket_full_at_the_end), cmocka_unit_test(slow_transfers),
+                                       cmocka_unit_test(many_updates_under_way)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
