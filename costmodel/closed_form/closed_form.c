@@ -16,12 +16,13 @@ static double class_flops(const redco_costs *costs, uint32_t class_index, uint32
         const redco_degree_work *const whole = redco_graph_work_of(listed, 1);
         return (redco_degree_flops(whole, false, examples) + redco_degree_flops(whole, true, examples)) / examples;
     }
-    const double matrices = 6.0 * (double)class->params * class->layers;
+    const double matrices = 6.0 * (double)class->active_params * class->layers;
     if (!redco_class_is_block(class->kind)) { return matrices; }
     const double seen =
         fmin(1.0, (double)class->window / costs->workload.seq_len); /* a window: twice its causal pairs */
     const double keys = class->window > 0 ? seen * (2.0 - seen) * costs->workload.seq_len : costs->workload.seq_len;
-    const double pair = 12.0 * costs->dims->heads * costs->dims->head_dim * keys;
+    const double width = (double)costs->dims->head_dim + redco_value_dim(costs->dims); /* scores, product with V */
+    const double pair = 6.0 * costs->dims->heads * width * keys;
     const bool encoder = class->kind == REDCO_CLASS_BLOCK && costs->dims->encoder_layers > 0;
     const double self = costs->workload.mfu_causal && !encoder ? 0.5 : 1.0;
     return matrices + class->layers * pair * (self + (class->kind == REDCO_CLASS_CROSS ? 1.0 : 0.0));

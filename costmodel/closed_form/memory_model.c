@@ -244,7 +244,7 @@ redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_
                       again = redco_saver_of(engine, REDCO_RECOMPUTE_FULL);
     const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, saver);
     const bool listed = !engine->planned_memory && engine->memory != REDCO_MEMORY_FORMULAS;
-    const uint64_t working = listed ? redco_backward_working_bytes(redco_model_get_dims(model), shape) : 0;
+    const uint64_t working = listed ? redco_backward_working_bytes(model, class_index, shape) : 0;
     redco_layer_bytes bytes;
     for (int policy = 0; policy < REDCO_RECOMPUTE_COUNT; policy++) {
         const bool full = policy == REDCO_RECOMPUTE_FULL;

@@ -72,18 +72,29 @@ static uint64_t gathered_bytes(const redco_model_dims *dims, const redco_shape *
     return times(times(times(shape->micro_batch, shape->seq_len), width), 4 * 2);
 }
 
+/* Backward of experts: rows and their gradients, of the hidden width and of an expert's (four peaks measured on B200
+ * agree with it: SimuMax 1.2, release notes). */
+static uint64_t experts_working_bytes(const redco_model_dims *dims, const redco_shape *shape)
+{
+    const uint64_t width = (uint64_t)dims->hidden + redco_share_up(dims->expert_ffn, 1, shape->tp);
+    return times(times(times(tokens_of(shape), dims->choices), width), 4);
+}
+
 /* Backward of the FFN: while the gradient of the gate and its other factor is made, the gradient of their product lies
  * where the operand of the last matrix was; before, where sequence parallelism splits it, the gradient of the block's
  * output is gathered beside the product's. Or backward of attention, where it gathers keys. The gradient of the
  * residual sum is there all the time. */
-uint64_t redco_backward_working_bytes(const redco_model_dims *dims, const redco_shape *shape)
+uint64_t redco_backward_working_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape)
 {
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const bool mixture = redco_model_find(model, class_index, REDCO_USE_ROUTER, false) != REDCO_NO_PARAM;
     const uint64_t tokens = tokens_of(shape), ranks = sequence_ranks(shape);
     const uint64_t plane = times(times(tokens, dims->hidden), 2);
     const uint64_t inner = times(times(tokens, redco_share_up(dims->ffn, 1, shape->tp)), 2);
     const uint64_t elementwise = dims->gated ? 2 * inner : inner;
     const uint64_t product = inner + (ranks > 1 ? plane : 0);
-    const uint64_t ffn = elementwise > product ? elementwise : product, keys = gathered_bytes(dims, shape);
+    const uint64_t dense = elementwise > product ? elementwise : product;
+    const uint64_t ffn = mixture ? experts_working_bytes(dims, shape) : dense, keys = gathered_bytes(dims, shape);
     return redco_share_up(plane, 1, ranks) + (ffn > keys ? ffn : keys);
 }
 

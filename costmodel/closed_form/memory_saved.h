@@ -25,7 +25,7 @@ redco_saved_bytes redco_saved_of(const redco_model *model, uint32_t class_index,
                                  redco_saver saver);
 
 /** The memory that backward of a block allocates beside kept tensors, at its fullest moment. */
-uint64_t redco_backward_working_bytes(const redco_model_dims *dims, const redco_shape *shape);
+uint64_t redco_backward_working_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape);
 /** Logits, their gradient and what the head's backward allocates beside. */
 uint64_t redco_loss_bytes(const redco_model *model, const redco_shape *shape);
 

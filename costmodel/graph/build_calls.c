@@ -474,6 +474,40 @@ redco_value redco_unpick(redco_graph *graph, redco_value index, redco_value a, u
     return apply(graph, REDCO_OP_UNPICK, (redco_value[]){index, a}, 2, &attributes);
 }
 
+/* Experts */
+
+redco_value redco_top_k(redco_graph *graph, redco_value a, uint64_t count)
+{
+    redco_attributes attributes = no_attributes();
+    attributes.size[0] = count;
+    return apply(graph, REDCO_OP_TOP_K, &a, 1, &attributes);
+}
+
+redco_value redco_sort_rows(redco_graph *graph, redco_value rows, redco_value index, uint64_t experts, bool back)
+{
+    redco_attributes attributes = no_attributes();
+    attributes.size[0] = experts;
+    attributes.flags = back ? REDCO_FLAG_INVERSE : 0;
+    return apply(graph, REDCO_OP_SORT_ROWS, (redco_value[]){rows, index}, 2, &attributes);
+}
+
+redco_value redco_grouped_matmul(redco_graph *graph, redco_value rows, redco_value weights, redco_value index,
+                                 bool transpose)
+{
+    redco_attributes attributes = no_attributes();
+    attributes.size[0] = type_of(graph, weights).dim[0];
+    attributes.flags = transpose ? REDCO_FLAG_TRANSPOSE_B : 0;
+    return apply(graph, REDCO_OP_GROUPED_MATMUL, (redco_value[]){rows, weights, index}, 3, &attributes);
+}
+
+redco_value redco_grouped_matmul_grad(redco_graph *graph, redco_value a, redco_value b, redco_value index,
+                                      uint64_t experts)
+{
+    redco_attributes attributes = no_attributes();
+    attributes.size[0] = experts;
+    return apply(graph, REDCO_OP_GROUPED_MATMUL_GRAD, (redco_value[]){a, b, index}, 3, &attributes);
+}
+
 /* Products */
 
 redco_value redco_matmul(redco_graph *graph, redco_value a, redco_value b, bool transpose_a, bool transpose_b)

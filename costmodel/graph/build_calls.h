@@ -122,6 +122,24 @@ redco_value redco_pick(redco_graph *graph, redco_value a, redco_value index, con
 redco_value redco_unpick(redco_graph *graph, redco_value index, redco_value a, uint64_t n,
                          const redco_index_options *options);
 
+/* Mixtures of experts. A token's row goes to the experts that it chose, index i32 [tokens, choices]; rows lie by
+ * expert, those of one in the order of tokens and choices. Rows by expert make sense among these operators alone: a
+ * part of the tokens is sorted by itself. */
+
+/** Indices of the @p count largest numbers of each row, the largest first, of equal ones the first: i32. No gradient
+ *  passes. */
+redco_value redco_top_k(redco_graph *graph, redco_value a, uint64_t count);
+/** Rows [tokens, n] to one for each choice, [tokens x choices, n]; or @p back, those of a token added up: each is the
+ *  other's gradient. */
+redco_value redco_sort_rows(redco_graph *graph, redco_value rows, redco_value index, uint64_t experts, bool back);
+/** Rows [tokens x choices, in] by the matrices of their experts, [experts, in, out]; [experts, out, in] if they are
+ *  exchanged first. */
+redco_value redco_grouped_matmul(redco_graph *graph, redco_value rows, redco_value weights, redco_value index,
+                                 bool transpose);
+/** For each expert a^T b of its rows, [experts, columns of a, columns of b]: the gradient of its matrix. */
+redco_value redco_grouped_matmul_grad(redco_graph *graph, redco_value a, redco_value b, redco_value index,
+                                      uint64_t experts);
+
 /* Products */
 
 /** a b, with either's last two dimensions exchanged if asked. Batch dimensions come before; a tensor of lower rank gets

@@ -81,6 +81,10 @@ typedef enum redco_op_kind {
     REDCO_OP_SCATTER_ADD,
     REDCO_OP_PICK,
     REDCO_OP_UNPICK,
+    REDCO_OP_TOP_K,
+    REDCO_OP_SORT_ROWS, /**< mixtures of experts: rows, and products with a matrix for each expert */
+    REDCO_OP_GROUPED_MATMUL,
+    REDCO_OP_GROUPED_MATMUL_GRAD,
     REDCO_OP_MATMUL,
     REDCO_OP_MATMUL_ADD, /**< products of matrices with what is done to the result: fuse_matmul.h */
     REDCO_OP_MATMUL_BIAS,
@@ -119,7 +123,8 @@ typedef enum redco_op_class {
     REDCO_CLASS_MOVE,
     REDCO_CLASS_INDEX,
     REDCO_CLASS_MATMUL,
-    REDCO_CLASS_ROWS, /**< rows of the last dimension, each alone */
+    REDCO_CLASS_EXPERTS, /**< rows that go to experts, and what is multiplied by them */
+    REDCO_CLASS_ROWS,    /**< rows of the last dimension, each alone */
     REDCO_CLASS_ATTENTION,
     REDCO_CLASS_COLLECTIVE
 } redco_op_class;
@@ -130,7 +135,7 @@ enum redco_op_flags {
     REDCO_FLAG_CAUSAL = 4,       /**< attention: key j is seen by query i if j <= i + offset */
     REDCO_FLAG_MASKED = 8,       /**< indices out of range are skipped (rows of zeros), else they are an error */
     REDCO_FLAG_INTERLEAVED = 16, /**< rotary: pairs are neighbours (GPT-J), else halves (LLaMA, GPT-NeoX) */
-    REDCO_FLAG_INVERSE = 32,     /**< rotary: by the negative angle */
+    REDCO_FLAG_INVERSE = 32,     /**< rotary: by the negative angle; sort_rows: back, those of a token added up */
     REDCO_FLAG_PARAMETER = 64,   /**< input: trained */
     REDCO_FLAG_MAXIMUM = 128,    /**< all-reduce: the largest instead of the sum */
     REDCO_FLAG_RELU = 256,       /**< matmul_bias: of the sum */
@@ -146,7 +151,8 @@ typedef struct redco_attributes {
     uint64_t window;                /**< attention: a query sees that many last keys; 0 = all */
     uint64_t stream;                /**< random: which of a key's independent streams */
     uint64_t begin[REDCO_RANK_MAX]; /**< slice, pad: where the smaller tensor lies; random: where this part lies */
-    uint64_t size[REDCO_RANK_MAX];  /**< sources and moves: dimensions of the result; [0] rows of a scatter, unpick */
+    uint64_t size[REDCO_RANK_MAX];  /**< sources and moves: dimensions of the result; [0] rows of a scatter, unpick;
+                                       top_k: how many; experts: their number */
     uint64_t whole[REDCO_RANK_MAX]; /**< random: dimensions of the tensor that the result is a part of */
     uint32_t axis[REDCO_RANK_MAX];  /**< reductions: which, ascending; transpose: output i is input axis[i]; concat,
                                        iota: [0] */

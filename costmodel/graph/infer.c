@@ -332,6 +332,81 @@ redco_status redcoi_infer_unpick(redcoi_signature *s)
     return REDCO_OK;
 }
 
+redco_status redcoi_infer_top_k(redcoi_signature *s)
+{
+    const redco_tensor_type *const in = &s->in[0];
+    const uint64_t count = s->attributes->size[0];
+    if (!redco_dtype_is_float(in->dtype) || in->rank == 0) { return redcoi_mismatch(s, "it needs rows of numbers"); }
+    if (count == 0 || count > in->dim[in->rank - 1]) {
+        return redcoi_mismatch(s, "%llu of %llu", (unsigned long long)count, (unsigned long long)in->dim[in->rank - 1]);
+    }
+    s->out[0] = *in;
+    s->out[0].dtype = REDCO_I32;
+    s->out[0].dim[in->rank - 1] = count;
+    return REDCO_OK;
+}
+
+/** Experts that tokens chose: i32 [tokens, choices]. */
+static redco_status check_choices(redcoi_signature *s, const redco_tensor_type *index)
+{
+    if (index->dtype != REDCO_I32 || index->rank != 2) {
+        return redcoi_mismatch(s, "experts are i32 [tokens, choices]");
+    }
+    return s->attributes->size[0] > 0 ? REDCO_OK : redcoi_mismatch(s, "there are no experts");
+}
+
+redco_status redcoi_infer_sort_rows(redcoi_signature *s)
+{
+    const bool back = (s->attributes->flags & REDCO_FLAG_INVERSE) != 0;
+    const redco_tensor_type *const x = &s->in[0], *const index = &s->in[1];
+    const redco_status st = check_choices(s, index);
+    if (st != REDCO_OK) { return st; }
+    if (!redco_dtype_is_float(x->dtype) || x->rank != 2) { return redcoi_mismatch(s, "it needs rows of numbers"); }
+    const uint64_t tokens = index->dim[0], rows = tokens * index->dim[1];
+    if (x->dim[0] != (back ? rows : tokens)) { return redcoi_mismatch(s, "%llu rows", (unsigned long long)x->dim[0]); }
+    s->out[0] = *x;
+    s->out[0].dim[0] = back ? tokens : rows;
+    return REDCO_OK;
+}
+
+/** Rows by their experts: two matrices of one element type, and one row for each choice. */
+static redco_status check_grouped(redcoi_signature *s, uint32_t second_rank)
+{
+    const redco_tensor_type *const a = &s->in[0], *const b = &s->in[1], *const index = &s->in[2];
+    const redco_status st = check_choices(s, index);
+    if (st != REDCO_OK) { return st; }
+    if (!redco_dtype_is_float(a->dtype) || a->dtype != b->dtype || a->rank != 2 || b->rank != second_rank) {
+        return redcoi_mismatch(s, "it needs rows and %s of one floating-point type",
+                               second_rank == 3 ? "[experts, in, out]" : "rows");
+    }
+    if (a->dim[0] != index->dim[0] * index->dim[1]) { return redcoi_mismatch(s, "a row for each choice is needed"); }
+    return REDCO_OK;
+}
+
+redco_status redcoi_infer_grouped_matmul(redcoi_signature *s)
+{
+    const bool turned = (s->attributes->flags & REDCO_FLAG_TRANSPOSE_B) != 0;
+    const redco_status st = check_grouped(s, 3);
+    if (st != REDCO_OK) { return st; }
+    const redco_tensor_type *const weights = &s->in[1];
+    if (weights->dim[0] != s->attributes->size[0] || weights->dim[turned ? 2 : 1] != s->in[0].dim[1]) {
+        return redcoi_mismatch(s, "experts or inner dimensions differ");
+    }
+    s->out[0] = s->in[0];
+    s->out[0].dim[1] = weights->dim[turned ? 1 : 2];
+    return REDCO_OK;
+}
+
+redco_status redcoi_infer_grouped_matmul_grad(redcoi_signature *s)
+{
+    const redco_status st = check_grouped(s, 2);
+    if (st != REDCO_OK) { return st; }
+    if (s->in[1].dim[0] != s->in[0].dim[0]) { return redcoi_mismatch(s, "numbers of rows differ"); }
+    s->out[0] =
+        redco_type(s->in[0].dtype, 3, (const uint64_t[]){s->attributes->size[0], s->in[0].dim[1], s->in[1].dim[1]});
+    return REDCO_OK;
+}
+
 redco_status redcoi_infer_matmul(redcoi_signature *s)
 {
     const redco_tensor_type *a = &s->in[0], *b = &s->in[1];

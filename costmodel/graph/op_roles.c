@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* The properties of roles that other code asks for. */
-enum fact { CORE = 1 /* core of attention */, LOGITS = 2, FFN = 4 };
+enum fact { CORE = 1 /* core of attention */, LOGITS = 2, FFN = 4, ACTIVATION = 8 };
 
 static const struct role {
     const char *name;
@@ -30,11 +30,18 @@ static const struct role {
     [REDCO_OP_ROLE_CROSS_OUT] = {"cross_out", 0},
     [REDCO_OP_ROLE_FFN_NORM] = {"ffn_norm", 0},
     [REDCO_OP_ROLE_FFN_IN] = {"ffn_in", FFN},
-    [REDCO_OP_ROLE_ACTIVATION] = {"activation", FFN},
+    [REDCO_OP_ROLE_ACTIVATION] = {"activation", FFN | ACTIVATION},
     [REDCO_OP_ROLE_FFN_OUT] = {"ffn_out", FFN},
     [REDCO_OP_ROLE_ROUTER] = {"router", 0},
+    [REDCO_OP_ROLE_PERMUTE] = {"permute", 0},
     [REDCO_OP_ROLE_EXPERT_IN] = {"expert_in", 0},
+    [REDCO_OP_ROLE_EXPERT_ACTIVATION] = {"expert_activation", ACTIVATION},
     [REDCO_OP_ROLE_EXPERT_OUT] = {"expert_out", 0},
+    [REDCO_OP_ROLE_UNPERMUTE] = {"unpermute", 0},
+    [REDCO_OP_ROLE_SHARED_IN] = {"shared_in", 0},
+    [REDCO_OP_ROLE_SHARED_ACTIVATION] = {"shared_activation", ACTIVATION},
+    [REDCO_OP_ROLE_SHARED_OUT] = {"shared_out", 0},
+    [REDCO_OP_ROLE_MTP_IN] = {"mtp_in", 0},
     [REDCO_OP_ROLE_CASTS] = {"casts", 0},
     [REDCO_OP_ROLE_FINAL_NORM] = {"final_norm", 0},
     [REDCO_OP_ROLE_HEAD] = {"head", LOGITS},
@@ -67,6 +74,11 @@ static bool has(redco_op_role role, unsigned fact)
 bool redco_op_role_is_attention(redco_op_role role)
 {
     return has(role, CORE);
+}
+
+bool redco_op_role_is_activation(redco_op_role role)
+{
+    return has(role, ACTIVATION);
 }
 
 bool redco_op_role_makes_logits(redco_op_role role)

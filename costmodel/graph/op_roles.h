@@ -34,10 +34,17 @@ typedef enum redco_op_role {
     REDCO_OP_ROLE_FFN_IN, /**< gate and up */
     REDCO_OP_ROLE_ACTIVATION,
     REDCO_OP_ROLE_FFN_OUT, /**< down */
-    REDCO_OP_ROLE_ROUTER,
+    REDCO_OP_ROLE_ROUTER,  /**< scores of experts, and their choice */
+    REDCO_OP_ROLE_PERMUTE, /**< a token's row to each of its experts */
     REDCO_OP_ROLE_EXPERT_IN,
+    REDCO_OP_ROLE_EXPERT_ACTIVATION,
     REDCO_OP_ROLE_EXPERT_OUT,
-    REDCO_OP_ROLE_CASTS, /**< conversions to and from 8-bit formats */
+    REDCO_OP_ROLE_UNPERMUTE, /**< back, a token's rows added up */
+    REDCO_OP_ROLE_SHARED_IN, /**< shared experts, which all tokens meet */
+    REDCO_OP_ROLE_SHARED_ACTIVATION,
+    REDCO_OP_ROLE_SHARED_OUT,
+    REDCO_OP_ROLE_MTP_IN, /**< multi-token prediction: of a token's row and what the layers made */
+    REDCO_OP_ROLE_CASTS,  /**< conversions to and from 8-bit formats */
     REDCO_OP_ROLE_FINAL_NORM,
     REDCO_OP_ROLE_HEAD, /**< product with the vocabulary */
     REDCO_OP_ROLE_LOSS,
@@ -54,8 +61,9 @@ const char *redco_op_role_name(redco_op_role role);
 /** @return REDCO_OP_ROLE_NONE if no role is called @p name */
 redco_op_role redco_op_role_named(const char *name);
 
-bool redco_op_role_is_attention(redco_op_role role); /**< an attention core */
-bool redco_op_role_is_ffn(redco_op_role role);       /**< between the norm of an FFN and its output */
+bool redco_op_role_is_attention(redco_op_role role);  /**< an attention core */
+bool redco_op_role_is_ffn(redco_op_role role);        /**< between the norm of an FFN and its output */
+bool redco_op_role_is_activation(redco_op_role role); /**< an FFN's or experts' */
 bool redco_op_role_makes_logits(redco_op_role role);
 
 #ifdef __cplusplus

@@ -60,6 +60,10 @@
     ROW(SCATTER_ADD, "scatter_add", INDEX, 2, 2, 1, redcoi_infer_scatter, redcoi_vjp_scatter, NULL) \
     ROW(PICK, "pick", INDEX, 2, 2, 1, redcoi_infer_pick, redcoi_vjp_pick, NULL) \
     ROW(UNPICK, "unpick", INDEX, 2, 2, 1, redcoi_infer_unpick, redcoi_vjp_unpick, NULL) \
+    ROW(TOP_K, "top_k", ROWS, 1, 1, 1, redcoi_infer_top_k, NULL, NULL) \
+    ROW(SORT_ROWS, "sort_rows", EXPERTS, 2, 2, 1, redcoi_infer_sort_rows, redcoi_vjp_sort_rows, NULL) \
+    ROW(GROUPED_MATMUL, "grouped_matmul", EXPERTS, 3, 3, 1, redcoi_infer_grouped_matmul, redcoi_vjp_grouped_matmul, NULL) \
+    ROW(GROUPED_MATMUL_GRAD, "grouped_matmul_grad", EXPERTS, 3, 3, 1, redcoi_infer_grouped_matmul_grad, redcoi_vjp_grouped_matmul_grad, NULL) \
     ROW(MATMUL, "matmul", MATMUL, 2, 2, 1, redcoi_infer_matmul, redcoi_vjp_matmul, NULL) \
     ROW(MATMUL_ADD, "matmul_add", MATMUL, 3, 4, 1, redcoi_infer_matmul_add, NULL, redcoi_decompose_matmul_add) \
     ROW(MATMUL_BIAS, "matmul_bias", MATMUL, 3, 3, 1, redcoi_infer_matmul_bias, NULL, redcoi_decompose_matmul_bias) \

@@ -280,3 +280,38 @@ bool redcoi_vjp_matmul(redcoi_vjp *v)
     }
     return true;
 }
+
+/** Copying rows and adding them up are each other's transpose. */
+bool redcoi_vjp_sort_rows(redcoi_vjp *v)
+{
+    const bool back = (v->op->attributes.flags & REDCO_FLAG_INVERSE) != 0;
+    const uint64_t experts = v->op->attributes.size[0];
+    v->gradient[0] = redco_sort_rows(v->graph, v->cotangent[0], v->in[1], experts, !back);
+    return true;
+}
+
+/** Each expert has y = x W', where ' may exchange: dx = dy W'^T, dW' = x^T dy. */
+bool redcoi_vjp_grouped_matmul(redcoi_vjp *v)
+{
+    redco_graph *const g = v->graph;
+    const redco_value x = v->in[0], index = v->in[2], d = v->cotangent[0];
+    const bool turned = (v->op->attributes.flags & REDCO_FLAG_TRANSPOSE_B) != 0;
+    if (v->needed[0]) {
+        g->label.toward = 0;
+        v->gradient[0] = redco_grouped_matmul(g, d, v->in[1], index, !turned);
+    }
+    if (v->needed[1]) {
+        g->label.toward = 1;
+        const uint64_t experts = v->op->attributes.size[0];
+        v->gradient[1] = redco_grouped_matmul_grad(g, turned ? d : x, turned ? x : d, index, experts);
+    }
+    return true;
+}
+
+/** Each expert has W = x^T y: dx = y dW^T, dy = x dW. */
+bool redcoi_vjp_grouped_matmul_grad(redcoi_vjp *v)
+{
+    if (v->needed[0]) { v->gradient[0] = redco_grouped_matmul(v->graph, v->in[1], v->cotangent[0], v->in[2], true); }
+    if (v->needed[1]) { v->gradient[1] = redco_grouped_matmul(v->graph, v->in[0], v->cotangent[0], v->in[2], false); }
+    return true;
+}

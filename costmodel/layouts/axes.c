@@ -109,6 +109,33 @@ static void label_matmul(const redco_graph *g, const redco_op *op, redcoi_axes *
     axes->in[0][batch + (ta ? 0 : 1)] = axes->in[1][batch + (tb ? 1 : 0)] = (uint8_t)++axes->count;
 }
 
+/** Columns, of which products sum some, and rows. Those by expert are sorted in each part by itself. */
+static void label_experts(const redco_op *op, redcoi_axes *axes)
+{
+    const bool turned = (op->attributes.flags & REDCO_FLAG_TRANSPOSE_B) != 0;
+    const uint32_t index = op->kind == REDCO_OP_SORT_ROWS ? 1 : 2;
+    enum { ROWS = 1, LEFT, RIGHT };
+    axes->count = index == 1 ? LEFT : RIGHT;
+    axes->in[0][0] = axes->in[index][0] = ROWS;
+    axes->in[0][1] = LEFT;
+    switch (op->kind) {
+    case REDCO_OP_SORT_ROWS:
+        axes->out[0][0] = ROWS;
+        axes->out[0][1] = LEFT;
+        return;
+    case REDCO_OP_GROUPED_MATMUL:
+        axes->out[0][0] = ROWS;
+        axes->in[1][turned ? 2 : 1] = LEFT;
+        axes->in[1][turned ? 1 : 2] = axes->out[0][1] = RIGHT;
+        return;
+    default: /* the gradient of matrices */
+        axes->in[1][0] = ROWS;
+        axes->in[1][1] = axes->out[0][2] = RIGHT;
+        axes->out[0][1] = LEFT;
+        return;
+    }
+}
+
 /** Scale and shift of a norm, and their gradients, have no rows. */
 static bool is_vector(const redco_op *op, bool output, uint32_t i)
 {
@@ -180,6 +207,7 @@ void redcoi_axes_of(const redco_graph *graph, const redco_op *op, redcoi_axes *a
     case REDCO_CLASS_MOVE: label_move(graph, op, axes); break;
     case REDCO_CLASS_INDEX: label_index(graph, op, axes); break;
     case REDCO_CLASS_MATMUL: label_matmul(graph, op, axes); break;
+    case REDCO_CLASS_EXPERTS: label_experts(op, axes); break;
     case REDCO_CLASS_ROWS: label_rows(graph, op, axes); break;
     case REDCO_CLASS_ATTENTION:
         if (op->kind == REDCO_OP_ROTARY) {

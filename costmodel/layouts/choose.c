@@ -51,7 +51,7 @@ static bool gathers_weight(const search *s, const redcoi_choice *c)
     for (uint32_t i = 0; i < s->op->input_count; i++) {
         const redcoi_demand *w = &s->b->weights[s->op->inputs[i]];
         if (!w->any || redco_tp_equal(w->layout, c->in[i])) { continue; }
-        if (s->op->kind == REDCO_OP_MATMUL) { return true; }
+        if (s->op->kind == REDCO_OP_MATMUL || s->op->kind == REDCO_OP_GROUPED_MATMUL) { return true; }
         if (lookup && i == 0 && !(is_split(c->in[0]) && c->in[0].dim > 0)) { return true; }
     }
     return false;
@@ -229,6 +229,7 @@ static uint64_t linear_inputs(const search *s)
     case REDCO_OP_SLICE:
     case REDCO_OP_PAD:
     case REDCO_OP_PICK:
+    case REDCO_OP_SORT_ROWS:
     case REDCO_OP_ROTARY:
     case REDCO_OP_DIV: return 1;
     case REDCO_OP_SCATTER_ADD:

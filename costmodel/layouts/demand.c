@@ -146,6 +146,7 @@ static void demand_of(redcoi_builder *b, const redco_op *op)
     const redcoi_demand *d = &b->demands[op->first_output];
     redcoi_axes_of(b->global, op, &axes);
     switch (op->kind) {
+    case REDCO_OP_GROUPED_MATMUL:
     case REDCO_OP_MATMUL: demand_of_matmul(b, op, &axes); return;
     case REDCO_OP_ATTENTION:
     case REDCO_OP_ATTENTION_GRAD: demand_of_attention(b, op, &axes); return;

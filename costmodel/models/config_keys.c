@@ -49,12 +49,14 @@ void redcoi_config_unknown(redcoi_build *build)
     char text[1200], place[512];
     const char *key = NULL;
     json_t *value = NULL;
+    const bool mixture = build->model->dims.experts > 0;
     if (!redcoi_building(build) || family->unlisted || family->untrained) { return; }
     redcoi_settings_read(&reader, family, &build->model->dims, &settings);
     if (!redcoi_building(&reader)) { return; } /* the executor refuses it */
     json_object_foreach((json_t *)(uintptr_t)build->config.json, key, value)
     {
-        if (!is_asked(build, key) && !is_asked(&reader, key) && !redcoi_key_is_harmless(family->type, key, value)) {
+        if (!is_asked(build, key) && !is_asked(&reader, key) &&
+            !redcoi_key_is_harmless(family->type, mixture, key, value)) {
             add(&list, "", key, value);
         }
     }

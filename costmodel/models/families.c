@@ -19,7 +19,9 @@ const char *redcoi_family_names(bool to_train, char buffer[REDCOI_FAMILY_NAMES_S
 {
     size_t used = 0;
     for (size_t i = 0; i < FAMILIES && used < REDCOI_FAMILY_NAMES_SIZE; i++) {
-        if (families[i]->unlisted || (to_train && families[i]->untrained)) { continue; }
+        if (families[i]->unlisted || (to_train && (families[i]->untrained || families[i]->experts != NULL))) {
+            continue;
+        }
         used += (size_t)snprintf(buffer + used, REDCOI_FAMILY_NAMES_SIZE - used, "%s%s", used > 0 ? ", " : "",
                                  families[i]->type);
     }

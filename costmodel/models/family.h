@@ -25,20 +25,38 @@
     ROW(t5)                                                                                                            \
     ROW(mt5)                                                                                                           \
     ROW(bart)                                                                                                          \
+    ROW(mixtral)                                                                                                       \
+    ROW(qwen2_moe)                                                                                                     \
+    ROW(qwen3_moe)                                                                                                     \
+    ROW(deepseek_v2)                                                                                                   \
+    ROW(deepseek_v3)                                                                                                   \
+    ROW(kimi_k2)                                                                                                       \
+    ROW(glm4_moe)                                                                                                      \
+    ROW(dots1)                                                                                                         \
+    ROW(gpt_oss)                                                                                                       \
+    ROW(llama4_text)                                                                                                   \
+    ROW(olmoe)                                                                                                         \
+    ROW(minimax_m2)                                                                                                    \
+    ROW(dbrx)                                                                                                          \
+    ROW(phimoe)                                                                                                        \
+    ROW(granitemoe)                                                                                                    \
+    ROW(grok_1)                                                                                                        \
     ROW(generic)                                                                                                       \
     ROW(pipeline)
 
 enum {
     REDCOI_CLASS_KINDS = REDCO_CLASS_HEAD + 1,
-    REDCOI_CLASS_PARAMS = 40,
+    REDCOI_CLASS_PARAMS = 48,
     REDCOI_MODEL_NAME_SIZE = 200,
     REDCOI_MODEL_KEYS = 128,
     REDCOI_INNER_KEYS = 8,
-    REDCOI_MODEL_WARNINGS = 3,
+    REDCOI_MODEL_WARNINGS = 4,
     /* Beyond any model, small enough that products of two dimensions fit into 64 bits with room. */
     REDCOI_MAX_WIDTH = 1 << 20,
     REDCOI_MAX_FFN = 1 << 23,
     REDCOI_MAX_HEADS = 1 << 16,
+    REDCOI_MAX_EXPERTS = 1 << 16,
+    REDCOI_MAX_PREDICTIONS = 1 << 10,
     REDCOI_MAX_LAYERS = 1000000,
     REDCOI_MAX_ROWS = 1 << 27
 };
@@ -77,6 +95,7 @@ typedef struct redcoi_build {
     uint64_t encoder_ffn; /**< width of the encoder's FFN where it is not the decoder's; 0: it is */
     uint64_t window;      /**< keys that queries of some decoder layers see; 0: all see all */
     bool *windowed;       /**< for each decoder layer whether it has the window; NULL: all have it. Owned */
+    bool *dense;          /**< in a mixture, for each layer: it has an FFN in place of experts; NULL: none has. Owned */
     /** Keys that the reader asked for, static texts; absent marks those that took their default. */
     const char *asked[REDCOI_MODEL_KEYS];
     bool absent[REDCOI_MODEL_KEYS];
@@ -150,6 +169,7 @@ typedef struct redcoi_pass {
     uint32_t class_index;         /**< the layer's, whose tensors come before those of other classes */
     uint32_t layer;               /**< its number in its stack */
     redco_value encoded;          /**< output of the encoder */
+    redco_value tokens;           /**< the graph's: multi-token prediction looks them up */
     redco_value cosines, sines;   /**< rotary positions */
     redco_value bias;             /**< added to scores: ALiBi, relative positions; REDCO_NO_VALUE without */
     redco_value positions;        /**< the tokens', i32 [batch, length]; REDCO_NO_VALUE: 0, 1, ... */
@@ -181,6 +201,13 @@ typedef enum redcoi_size {
 } redcoi_size;
 
 #define REDCOI_SIZE_REQUIRED UINT32_MAX /**< in place of a default */
+/** Defaults of families without any. */
+#define REDCOI_REQUIRED_SIZES                                                                                          \
+    {                                                                                                                  \
+        [REDCOI_SIZE_VOCAB] = REDCOI_SIZE_REQUIRED, [REDCOI_SIZE_HIDDEN] = REDCOI_SIZE_REQUIRED,                       \
+        [REDCOI_SIZE_FFN] = REDCOI_SIZE_REQUIRED, [REDCOI_SIZE_LAYERS] = REDCOI_SIZE_REQUIRED,                         \
+        [REDCOI_SIZE_HEADS] = REDCOI_SIZE_REQUIRED                                                                     \
+    }
 
 /** A key, and the common name that transformers maps to it (PretrainedConfig.attribute_map) or NULL. */
 typedef struct redcoi_key {
@@ -193,10 +220,17 @@ typedef struct redcoi_number {
     double fallback;
 } redcoi_number;
 
-/** A condition of a module whose name depends on the FFN. */
-typedef enum redcoi_when { REDCOI_ALWAYS, REDCOI_GATED, REDCOI_UNGATED } redcoi_when;
+/** A condition of a module whose name depends on the FFN; or the spelling and order of its tensors. */
+typedef enum redcoi_when {
+    REDCOI_ALWAYS, /**< "NAME.weight", "NAME.bias" */
+    REDCOI_GATED,
+    REDCOI_UNGATED,
+    REDCOI_TENSOR, /**< always; "NAME", "NAME_bias" */
+    REDCOI_TURNED  /**< likewise, and [in, out] */
+} redcoi_when;
 
-/** A module of a layer. Its use tells its shape, and whether a model has it. */
+/** A module of a layer. Its use tells its shape, and whether a model has it. A second "{}" in a name stands for the
+ *  expert. */
 typedef struct redcoi_module {
     redco_param_use use;
     const char *name;
@@ -209,6 +243,17 @@ typedef struct redcoi_layer_modules {
     const char *prefix;
     const redcoi_module *modules; /**< NULL: the family has no such class */
 } redcoi_layer_modules;
+
+/** Keys of a mixture of experts. All that are named have to be there. */
+typedef struct redcoi_expert_keys {
+    const char *outer;      /**< the object in which all are; NULL: the config itself */
+    const char *experts;    /**< routed ones of a layer */
+    const char *choices;    /**< those of a token */
+    const char *width;      /**< an expert's; NULL: as the FFN's */
+    const char *shared;     /**< number of shared experts, each as wide as a routed one; NULL: there are none */
+    const char *all_shared; /**< width of all shared experts together, likewise */
+    bool optional;          /**< a config without the first key has no mixture */
+} redcoi_expert_keys;
 
 /** A key that switches the biases of some uses on or off. */
 typedef struct redcoi_bias_key {
@@ -234,6 +279,9 @@ struct redcoi_family {
     uint32_t defaults[REDCOI_SIZES];
     const char *dropout_key;
     const redcoi_layer_modules *layers; /**< [REDCOI_CLASS_KINDS], by redco_class_kind */
+    const redcoi_expert_keys *experts;  /**< NULL: no mixture of experts */
+    const redcoi_module *predictions;   /**< modules that stand around a layer of multi-token prediction; NULL: none */
+    bool sigmoid_router;                /**< scores of experts are sigmoids; else softmax of all */
     uint64_t biases;
     redcoi_bias_key bias_keys[2];
     uint32_t unused_positions; /**< rows of tables of positions before that of position 0 */
@@ -266,7 +314,7 @@ REDCOI_FAMILIES(REDCOI_FAMILY_DECLARE)
 
 /** @return NULL if there is none of that type */
 const redcoi_family *redcoi_family_find(const char *type);
-enum { REDCOI_FAMILY_NAMES_SIZE = 256 };
+enum { REDCOI_FAMILY_NAMES_SIZE = 512 };
 /** "llama, mistral, ...": all, or those that redco-exec trains. @return @p buffer */
 const char *redcoi_family_names(bool to_train, char buffer[REDCOI_FAMILY_NAMES_SIZE]);
 
@@ -278,6 +326,11 @@ redco_param_role redcoi_use_kind(redco_param_use use);
  * 2 of gate and up in one matrix; else 1. Queries that are more than keys make unequal parts: 1. */
 uint32_t redcoi_use_blocks(const redco_model *model, redco_param_use use);
 
+/** DENSE, or EXPERTS: one for each expert. */
+redco_param_part redcoi_use_part(redco_param_use use);
+/** @return whether tensor parallelism leaves it whole although it is a matrix */
+bool redcoi_use_is_whole(redco_param_use use);
+
 /* family_parameters.c: sizes and tensors */
 
 /** Reads sizes and biases and adds all tensors. */
@@ -287,7 +340,7 @@ void redcoi_family_build(redcoi_build *build);
 void redcoi_class(redcoi_build *build, const char *name, redco_class_kind kind, uint32_t layers);
 /** The order of a model that has one layer. */
 void redcoi_order_alone(redcoi_build *build);
-/** The name of a tensor in a layer: "{}" replaced. @return @p name */
+/** The name of a tensor in a layer: "{}" replaced, that of an expert stays. @return @p name */
 const char *redcoi_param_name(const redco_param *param, uint32_t layer, char name[REDCOI_MODEL_NAME_SIZE]);
 
 /** Facts that a program tells about a tensor. */
@@ -341,7 +394,7 @@ void redcoi_config_spelling(redcoi_build *build);
  * number. To be called when all readers have asked. */
 void redcoi_config_unknown(redcoi_build *build);
 /** @return whether the key changes no number of the family's. */
-bool redcoi_key_is_harmless(const char *family, const char *key, const json_t *value);
+bool redcoi_key_is_harmless(const char *family, bool mixture, const char *key, const json_t *value);
 /** Notes the keys of an inner object that are not in a list that NULL ends. */
 void redcoi_config_inner(redcoi_build *build, const char *key, const char *const *known);
 /** Keeps a warning. Takes the text; NULL is a want of memory. */
@@ -350,6 +403,15 @@ void redcoi_config_warn(redcoi_build *build, char *text);
 bool redcoi_config_asks(redcoi_build *build, const char *key);
 /** A text; NULL where the key is absent or null. Borrowed. */
 const char *redcoi_config_string(redcoi_build *build, const char *key);
+/** Sizes of the family's mixture. */
+void redcoi_config_experts(redcoi_build *build);
+/** A mixture's dense layers: the first ones, as many as @p key says, and of the others all but every so many as @p
+ * every says (NULL: none) have an FFN. */
+void redcoi_config_dense_first(redcoi_build *build, const char *key, const char *every);
+/** A mixture's layers that have experts: every @p every-th, but not those that @p except lists. */
+void redcoi_config_sparse_step(redcoi_build *build, uint64_t every, const char *except);
+/** Sizes of latent attention: "q_lora_rank" (null: queries are made directly), "kv_lora_rank", ... */
+void redcoi_config_latents(redcoi_build *build);
 /** The decoder layers that have the window: those that "layer_types" names where the config has it, else those from
  * @p first on. */
 void redcoi_config_windows(redcoi_build *build, uint64_t window, uint32_t first);
@@ -384,7 +446,27 @@ redco_value redcoi_lm_rows(redcoi_pass *p, redco_param_use use, redco_value inde
 /** Positions 0, 1, ... plus @p offset, i32 [length]. */
 redco_value redcoi_lm_positions(redcoi_pass *p, uint32_t offset);
 /** [batch, length, heads x size] to [batch, length, heads, size]: no work. */
-redco_value redcoi_lm_heads(redcoi_pass *p, redco_value x, uint64_t heads);
+redco_value redcoi_lm_heads(redcoi_pass *p, redco_value x, uint64_t heads, uint64_t size);
+/** @return whether the layer's class itself uses a tensor so */
+bool redcoi_lm_owns(const redcoi_pass *p, redco_param_use use);
+/** A tensor in the compute type; REDCO_NO_VALUE if there is none. */
+redco_value redcoi_lm_weight(redcoi_pass *p, redco_param_use use, bool bias);
+redco_value redcoi_lm_activate(redcoi_pass *p, redco_op_role role, redco_value x);
+/** Three matrices, gate, up, whose use is the next, and down; or two.
+ *  @param role  of the activation */
+redco_value redcoi_lm_gated(redcoi_pass *p, redco_param_use gate, redco_param_use down, redco_op_role role,
+                            redco_value y);
+
+/* expert_graph.c */
+
+/** The mixture of a layer: router, routed experts, shared ones. */
+redco_value redcoi_lm_experts(redcoi_pass *p, redco_value y);
+/** Heads of queries, keys and values of latent attention, rotated. */
+void redcoi_lm_latents(redcoi_pass *p, redco_value y, redco_value qkv[3]);
+/** The input of a layer of multi-token prediction: rows of the tokens and what the layers made. */
+redco_value redcoi_lm_predict_in(redcoi_pass *p, redco_value x);
+/** Its loss, beside what it makes. */
+void redcoi_lm_predict_out(redcoi_pass *p, redco_value x);
 
 /* position_graph.c */
 
@@ -451,8 +533,13 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
 
 /* Lists that families share. */
 extern const redcoi_key redcoi_llama_keys[REDCOI_SIZES], redcoi_gpt_keys[REDCOI_SIZES];
+extern const redcoi_key redcoi_latent_keys[REDCOI_SIZES]; /**< LLaMA's less its key heads and head size */
+extern const redcoi_module redcoi_llama_embedding[], redcoi_llama_head[];
+extern const redcoi_module redcoi_predictions[]; /**< multi-token prediction */
 extern const redcoi_layer_modules redcoi_llama_layers[REDCOI_CLASS_KINDS];
 /** Reads the sliding window of the upper layers that Qwen2 and Qwen3 have. */
 void redcoi_qwen2_windows(redcoi_build *build);
+/** The same, and which layers have experts. */
+void redcoi_qwen_moe_layers(redcoi_build *build);
 
 #endif

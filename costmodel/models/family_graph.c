@@ -37,32 +37,37 @@ static redco_value stored(redcoi_pass *p, redco_param_use use, bool bias)
     return redco_scope_value(p->scope, whole);
 }
 
-static redco_value weight(redcoi_pass *p, redco_param_use use, bool bias)
+bool redcoi_lm_owns(const redcoi_pass *p, redco_param_use use)
+{
+    return redco_model_find(p->lm->model, p->class_index, use, false) != REDCO_NO_PARAM;
+}
+
+redco_value redcoi_lm_weight(redcoi_pass *p, redco_param_use use, bool bias)
 {
     return redco_cast(p->g, stored(p, use, bias), p->scope->compute);
 }
 
 static redco_value plus_bias(redcoi_pass *p, redco_param_use use, redco_value y)
 {
-    return find(p, use, true) != NULL ? redco_add(p->g, y, weight(p, use, true)) : y;
+    return find(p, use, true) != NULL ? redco_add(p->g, y, redcoi_lm_weight(p, use, true)) : y;
 }
 
 redco_value redcoi_lm_product(redcoi_pass *p, redco_param_use use, redco_value x)
 {
     begin(p, use);
-    return plus_bias(p, use, redco_matmul(p->g, x, weight(p, use, false), false, false));
+    return plus_bias(p, use, redco_matmul(p->g, x, redcoi_lm_weight(p, use, false), false, false));
 }
 
 redco_value redcoi_lm_norm(redcoi_pass *p, redco_param_use use, redco_value x)
 {
-    const redco_tensor_type type = redco_type(p->scope->compute, 1, &(uint64_t){p->dims->hidden});
     const bool affine = has(p, use);
     begin(p, use);
-    redco_value gain = affine ? weight(p, use, false) : redco_constant(p->g, &type, 1.0);
+    const redco_tensor_type type = redco_type(p->scope->compute, 1, &(uint64_t){p->dims->hidden});
+    redco_value gain = affine ? redcoi_lm_weight(p, use, false) : redco_constant(p->g, &type, 1.0);
     if (p->lm->family->gain_is_added) { gain = redco_shift(p->g, gain, 1.0); }
     if (p->dims->norm == REDCO_NORM_RMS) { return redco_rms_norm(p->g, x, gain, p->set->norm_epsilon); }
     const bool shifted = find(p, use, true) != NULL;
-    const redco_value shift = shifted ? weight(p, use, true) : redco_constant(p->g, &type, 0.0);
+    const redco_value shift = shifted ? redcoi_lm_weight(p, use, true) : redco_constant(p->g, &type, 0.0);
     return redco_layer_norm(p->g, x, gain, shift, p->set->norm_epsilon);
 }
 
@@ -79,9 +84,9 @@ redco_value redcoi_lm_positions(redcoi_pass *p, uint32_t offset)
     return offset == 0 ? positions : redco_shift(p->g, positions, (double)offset);
 }
 
-redco_value redcoi_lm_heads(redcoi_pass *p, redco_value x, uint64_t heads)
+redco_value redcoi_lm_heads(redcoi_pass *p, redco_value x, uint64_t heads, uint64_t size)
 {
-    return redco_reshape(p->g, x, 4, (const uint64_t[]){p->batch, p->length, heads, p->dims->head_dim});
+    return redco_reshape(p->g, x, 4, (const uint64_t[]){p->batch, p->length, heads, size});
 }
 
 redco_value redcoi_lm_embed(redcoi_pass *p, redco_value tokens, bool source)
@@ -117,7 +122,7 @@ static void split_qkv(redcoi_pass *p, redco_value product, redco_value qkv[3])
         const uint64_t count[3] = {heads, kv_heads, kv_heads}, first[3] = {0, heads, heads + kv_heads};
         for (uint32_t i = 0; i < 3; i++) {
             const redco_value part = redco_slice_axis(p->g, product, 2, first[i] * size, count[i] * size);
-            qkv[i] = redcoi_lm_heads(p, part, count[i]);
+            qkv[i] = redcoi_lm_heads(p, part, count[i], size);
         }
         break;
     }
@@ -133,7 +138,7 @@ static void split_qkv(redcoi_pass *p, redco_value product, redco_value qkv[3])
             redco_reshape(p->g, product, 5, (const uint64_t[]){p->batch, p->length, kv_heads, shared + 2, size});
         for (uint32_t i = 0; i < 3; i++) {
             const redco_value part = redco_slice_axis(p->g, by_group, 3, first[i], i == 0 ? shared : 1);
-            qkv[i] = redcoi_lm_heads(p, part, i == 0 ? heads : kv_heads);
+            qkv[i] = redcoi_lm_heads(p, part, i == 0 ? heads : kv_heads, size);
         }
         break;
     }
@@ -143,6 +148,7 @@ static void split_qkv(redcoi_pass *p, redco_value product, redco_value qkv[3])
 /* Heads of queries, keys and values; of a source that is kept the queries' alone. */
 static void project(redcoi_pass *p, const struct attention *a, redco_value y, redco_value keys, redco_value qkv[3])
 {
+    static const redco_param_use norms[2] = {REDCO_USE_QUERIES_NORM, REDCO_USE_KEYS_NORM};
     const bool rotary = p->dims->positions == REDCO_POSITIONS_ROTARY;
     const bool kept = a->cross && p->caches != NULL && p->caches->decoding;
     if (!a->cross && has(p, REDCO_USE_QKV)) {
@@ -152,9 +158,10 @@ static void project(redcoi_pass *p, const struct attention *a, redco_value y, re
         return;
     }
     for (uint32_t i = 0; i < (kept ? 1 : 3); i++) {
-        const redco_value x = redcoi_lm_product(p, (redco_param_use)(a->query + i), i == 0 ? y : keys);
+        redco_value x = redcoi_lm_product(p, (redco_param_use)(a->query + i), i == 0 ? y : keys);
+        if (i < 2 && redcoi_lm_owns(p, norms[i])) { x = redcoi_lm_norm(p, norms[i], x); }
         if (!rotary && !a->cross) { redco_graph_set_role(p->g, REDCO_OP_ROLE_SPLIT_HEADS); }
-        qkv[i] = redcoi_lm_heads(p, x, i == 0 ? p->dims->heads : p->dims->kv_heads);
+        qkv[i] = redcoi_lm_heads(p, x, i == 0 ? p->dims->heads : p->dims->kv_heads, p->dims->head_dim);
     }
     if (kept) { redcoi_cache_source(p, &qkv[1], &qkv[2]); }
 }
@@ -171,11 +178,15 @@ static void rotate(redcoi_pass *p, redco_value qk[2])
 
 static redco_value attend(redcoi_pass *p, const struct attention *a, redco_value y)
 {
-    const uint64_t width[3] = {p->batch, p->length, (uint64_t)p->dims->heads * p->dims->head_dim};
+    const uint64_t width[3] = {p->batch, p->length, (uint64_t)p->dims->heads * redco_value_dim(p->dims)};
     redco_attention_options options = {.causal = a->causal, .scale = p->set->score_scale};
     redco_value qkv[3], bias = a->cross ? REDCO_NO_VALUE : p->bias;
-    project(p, a, y, a->cross ? p->encoded : y, qkv);
-    if (p->dims->positions == REDCO_POSITIONS_ROTARY) { rotate(p, qkv); }
+    if (p->dims->key_latent > 0) {
+        redcoi_lm_latents(p, y, qkv);
+    } else {
+        project(p, a, y, a->cross ? p->encoded : y, qkv);
+        if (p->dims->positions == REDCO_POSITIONS_ROTARY) { rotate(p, qkv); }
+    }
     if (options.scale == 0.0) { options.scale = 1.0 / sqrt((double)p->dims->head_dim); }
     if (p->set->scale_by_layer) { options.scale /= (double)p->layer + 1.0; }
     const uint64_t window = a->cross ? 0 : p->lm->model->classes[p->class_index].window;
@@ -196,7 +207,8 @@ static bool in_encoder(const redcoi_pass *p)
 
 static redco_value attend_self(redcoi_pass *p, redco_value y)
 {
-    const struct attention own = {REDCO_USE_QUERY, REDCO_USE_OUTPUT, REDCO_OP_ROLE_ATTENTION, !in_encoder(p), false};
+    const redco_param_use output = p->dims->key_latent > 0 ? REDCO_USE_LATENT_OUTPUT : REDCO_USE_OUTPUT;
+    const struct attention own = {REDCO_USE_QUERY, output, REDCO_OP_ROLE_ATTENTION, !in_encoder(p), false};
     return attend(p, &own, y);
 }
 
@@ -207,9 +219,9 @@ static redco_value attend_source(redcoi_pass *p, redco_value y)
     return attend(p, &cross, y);
 }
 
-static redco_value activate(redcoi_pass *p, redco_value x)
+redco_value redcoi_lm_activate(redcoi_pass *p, redco_op_role role, redco_value x)
 {
-    redco_graph_set_role(p->g, REDCO_OP_ROLE_ACTIVATION);
+    redco_graph_set_role(p->g, role);
     switch (p->set->activation) {
     case REDCOI_ACTIVATION_SILU: return redco_silu(p->g, x);
     case REDCOI_ACTIVATION_GELU: return redco_gelu(p->g, x);
@@ -219,28 +231,38 @@ static redco_value activate(redcoi_pass *p, redco_value x)
     return REDCO_NO_VALUE;
 }
 
+redco_value redcoi_lm_gated(redcoi_pass *p, redco_param_use gate, redco_param_use down, redco_op_role role,
+                            redco_value y)
+{
+    const redco_value first = p->dims->gated ? redcoi_lm_product(p, gate, y) : REDCO_NO_VALUE;
+    const redco_value other = redcoi_lm_product(p, (redco_param_use)(gate + 1), y);
+    const redco_value active = p->dims->gated ? redco_mul(p->g, redcoi_lm_activate(p, role, first), other)
+                                              : redcoi_lm_activate(p, role, other);
+    return redcoi_lm_product(p, down, active);
+}
+
 static redco_value feed_forward(redcoi_pass *p, redco_value y)
 {
-    redco_value gate = REDCO_NO_VALUE, up = REDCO_NO_VALUE;
-    if (has(p, REDCO_USE_GATE_UP)) {
-        const redco_value both = redcoi_lm_product(p, REDCO_USE_GATE_UP, y);
-        gate = redco_slice_axis(p->g, both, 2, 0, p->dims->ffn);
-        up = redco_slice_axis(p->g, both, 2, p->dims->ffn, p->dims->ffn);
-    } else {
-        if (p->dims->gated) { gate = redcoi_lm_product(p, REDCO_USE_GATE, y); }
-        up = redcoi_lm_product(p, REDCO_USE_UP, y);
+    if (redcoi_lm_owns(p, REDCO_USE_ROUTER)) { return redcoi_lm_experts(p, y); }
+    if (!has(p, REDCO_USE_GATE_UP)) {
+        return redcoi_lm_gated(p, REDCO_USE_GATE, REDCO_USE_DOWN, REDCO_OP_ROLE_ACTIVATION, y);
     }
-    const redco_value active = p->dims->gated ? redco_mul(p->g, activate(p, gate), up) : activate(p, up);
+    const redco_value both = redcoi_lm_product(p, REDCO_USE_GATE_UP, y);
+    const redco_value gate = redco_slice_axis(p->g, both, 2, 0, p->dims->ffn);
+    const redco_value up = redco_slice_axis(p->g, both, 2, p->dims->ffn, p->dims->ffn);
+    const redco_value active = redco_mul(p->g, redcoi_lm_activate(p, REDCO_OP_ROLE_ACTIVATION, gate), up);
     return redcoi_lm_product(p, REDCO_USE_DOWN, active);
 }
 
 /* One of the parts of a block that stand behind one another, with its norm and its residual sum. */
 static redco_value add_part(redcoi_pass *p, redco_param_use norm, redco_value (*part)(redcoi_pass *p, redco_value y),
-                            redco_value x)
+                            redco_param_use end_norm, redco_value x)
 {
     if (p->dims->post_norm) { return redcoi_lm_norm(p, norm, redco_add(p->g, x, part(p, x))); }
     const redco_value y = redcoi_lm_norm(p, norm, x);
-    return redco_add(p->g, p->set->residual_from_norm ? y : x, part(p, y));
+    redco_value made = part(p, y);
+    if (redcoi_lm_owns(p, end_norm)) { made = redcoi_lm_norm(p, end_norm, made); }
+    return redco_add(p->g, p->set->residual_from_norm ? y : x, made);
 }
 
 /* The parts first: under tensor parallelism both are sums over ranks, which become one. */
@@ -254,11 +276,15 @@ static redco_value parallel_block(redcoi_pass *p, redco_value x)
 redco_value redcoi_lm_block(redcoi_pass *p, redco_value x)
 {
     if (p->dims->parallel_block) { return parallel_block(p, x); }
-    x = add_part(p, REDCO_USE_ATTENTION_NORM, attend_self, x);
+    const bool predicts = redcoi_lm_owns(p, REDCO_USE_MTP_PROJECT);
+    if (predicts) { x = redcoi_lm_predict_in(p, x); }
+    x = add_part(p, REDCO_USE_ATTENTION_NORM, attend_self, REDCO_USE_ATTENTION_END_NORM, x);
     if (p->lm->model->classes[p->class_index].kind == REDCO_CLASS_CROSS) {
-        x = add_part(p, REDCO_USE_CROSS_NORM, attend_source, x);
+        x = add_part(p, REDCO_USE_CROSS_NORM, attend_source, REDCO_USES, x);
     }
-    return add_part(p, REDCO_USE_FFN_NORM, feed_forward, x);
+    x = add_part(p, REDCO_USE_FFN_NORM, feed_forward, REDCO_USE_FFN_END_NORM, x);
+    if (predicts) { redcoi_lm_predict_out(p, x); }
+    return x;
 }
 
 redco_value redcoi_lm_head(redcoi_pass *p, redco_value x)
@@ -269,6 +295,6 @@ redco_value redcoi_lm_head(redcoi_pass *p, redco_value x)
     /* The scale belongs to the head: the gradient of its input is reduced before the norm's backward. */
     if (p->set->scaled_head) { x = redco_scale(p->g, x, 1.0 / sqrt((double)p->dims->hidden)); }
     if (!p->dims->tied) { return redcoi_lm_product(p, REDCO_USE_HEAD, x); }
-    const redco_value y = redco_matmul(p->g, x, weight(p, REDCO_USE_TABLE, false), false, true);
+    const redco_value y = redco_matmul(p->g, x, redcoi_lm_weight(p, REDCO_USE_TABLE, false), false, true);
     return plus_bias(p, REDCO_USE_HEAD, y);
 }

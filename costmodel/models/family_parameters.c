@@ -119,6 +119,13 @@ static bool grow(redco_model *model)
     return true;
 }
 
+/* The part of a tensor that a token meets. A further copy of the table is looked up, and no more. */
+static uint64_t active_of(const redco_model *model, const redco_param *param, uint64_t elements)
+{
+    if (param->use == REDCO_USE_MTP_TABLE) { return 0; }
+    return param->part == REDCO_PART_EXPERTS ? elements / model->dims.experts * model->dims.choices : elements;
+}
+
 /* @param name  copied */
 static void add_param(redcoi_build *build, const char *name, const redco_param *param, uint64_t elements)
 {
@@ -137,6 +144,7 @@ static void add_param(redcoi_build *build, const char *name, const redco_param *
     added->count = class->layers;
     /* Limits keep a family's class below 40 tensors of 2^58 elements, a pipeline's below 2^17 of 2^40: no overflow. */
     class->params += elements;
+    class->active_params += active_of(model, param, elements);
     if (param->frozen) { class->frozen_params += elements; }
     class->tensors++;
     added->joined = param->joined || param->role == REDCO_PARAM_BIAS;
@@ -175,18 +183,30 @@ static redco_param_role role_of(const redco_model *model, redco_param_use use)
     return kind == REDCO_PARAM_LAYER_NORM && model->dims.norm == REDCO_NORM_RMS ? REDCO_PARAM_RMS_NORM : kind;
 }
 
-/* @param rank  of the weight; 1: of what has the length of its outputs */
+/* The tensor's name: "model.layers.{}.mlp.up_proj.weight", or as the module spells it. */
+static void write_name(char name[REDCOI_MODEL_NAME_SIZE], const char *prefix, const redcoi_module *module, bool bias)
+{
+    static const char *const ends[2][2] = {{".weight", ".bias"}, {"", "_bias"}};
+    (void)snprintf(name, REDCOI_MODEL_NAME_SIZE, "%s%s%s", prefix, module->name,
+                   ends[module->when < REDCOI_TENSOR ? 0 : 1][bias ? 1 : 0]);
+}
+
+/* A weight, or what has the length of its outputs. */
 static void add_tensor(redcoi_build *build, const char *prefix, const redcoi_module *module, redco_param_role role,
                        const uint64_t sizes[REDCO_AXIS_COUNT])
 {
     char name[REDCOI_MODEL_NAME_SIZE];
-    redco_param param = {.role = role, .use = module->use, .rank = 2};
-    redco_extent extents[2];
+    const bool bias = role == REDCO_PARAM_BIAS;
+    redco_param param = {.role = role, .use = module->use, .part = redcoi_use_part(module->use)};
+    redco_extent extents[REDCO_PARAM_EXTENTS];
     uint64_t elements = 1;
     if (!redcoi_building(build)) { return; }
-    (void)snprintf(name, sizeof name, "%s%s.%s", prefix, module->name, role == REDCO_PARAM_BIAS ? "bias" : "weight");
+    write_name(name, prefix, module, bias);
     redco_param_extents(&param, extents);
-    if (role == REDCO_PARAM_BIAS || redcoi_use_kind(module->use) == REDCO_PARAM_LAYER_NORM) { param.rank = 1; }
+    param.rank = param.part == REDCO_PART_EXPERTS ? 3 : 2;
+    if (bias || redcoi_use_kind(module->use) == REDCO_PARAM_LAYER_NORM) { param.rank--; }
+    const bool cut = redco_extent_split(&extents[param.rank - 1]) != REDCO_AXIS_COUNT;
+    if (redcoi_use_is_whole(module->use) || (param.rank > 1 && bias && !cut)) { param.odd_degrees = ~UINT32_C(1); }
     for (uint32_t i = 0; i < param.rank; i++) {
         param.shape[i] = redco_extent_count(&extents[i], sizes);
         elements *= param.shape[i];
@@ -194,7 +214,12 @@ static void add_tensor(redcoi_build *build, const char *prefix, const redcoi_mod
     add_param(build, name, &param, elements);
 }
 
-static bool has_weight(const redcoi_build *build, const redcoi_module *module)
+/* Layers of a class differ in these two. */
+struct variant {
+    bool windowed, experts;
+};
+
+static bool has_weight(const redcoi_build *build, const redcoi_module *module, struct variant variant)
 {
     const redco_model_dims *const dims = &build->model->dims;
     switch (module->use) {
@@ -203,76 +228,136 @@ static bool has_weight(const redcoi_build *build, const redcoi_module *module)
     case REDCO_USE_PROJECT_OUT: return dims->table_width != dims->hidden;
     case REDCO_USE_QUERY_NORM:
     case REDCO_USE_KEY_NORM: return dims->head_norms;
-    case REDCO_USE_GATE: return dims->gated;
+    case REDCO_USE_QUERY: return dims->query_latent == 0;
+    case REDCO_USE_KEY:
+    case REDCO_USE_VALUE:
+    case REDCO_USE_OUTPUT: return dims->key_latent == 0;
+    case REDCO_USE_KV_DOWN:
+    case REDCO_USE_KV_LATENT_NORM:
+    case REDCO_USE_KV_UP:
+    case REDCO_USE_LATENT_OUTPUT: return dims->key_latent > 0;
+    case REDCO_USE_QUERY_DOWN:
+    case REDCO_USE_QUERY_LATENT_NORM:
+    case REDCO_USE_QUERY_UP: return dims->query_latent > 0;
+    case REDCO_USE_GATE: return dims->gated && !variant.experts;
     case REDCO_USE_FINAL_NORM: return !dims->no_final_norm && !build->plain_norms;
     case REDCO_USE_HEAD: return !dims->tied;
+    case REDCO_USE_UP:
+    case REDCO_USE_GATE_UP:
+    case REDCO_USE_DOWN:
+        if (variant.experts) { return false; }
+        break;
+    case REDCO_USE_ROUTER:
+    case REDCO_USE_EXPERT_GATE:
+    case REDCO_USE_EXPERT_UP:
+    case REDCO_USE_EXPERT_GATE_UP:
+    case REDCO_USE_EXPERT_DOWN: return variant.experts;
+    case REDCO_USE_SHARED_GATE:
+    case REDCO_USE_SHARED_UP:
+    case REDCO_USE_SHARED_DOWN:
+    case REDCO_USE_SHARED_SCALE: return variant.experts && dims->shared_ffn > 0;
     default: break;
     }
-    if (module->when != REDCOI_ALWAYS) { return (module->when == REDCOI_GATED) == dims->gated; }
+    if (module->when == REDCOI_GATED || module->when == REDCOI_UNGATED) {
+        return (module->when == REDCOI_GATED) == dims->gated;
+    }
     return !build->plain_norms || redcoi_use_kind(module->use) != REDCO_PARAM_LAYER_NORM;
 }
 
 /* A bias stays where its weight is the table. */
-static void add_module(redcoi_build *build, const char *prefix, const redcoi_module *module,
+static void add_module(redcoi_build *build, const char *prefix, const redcoi_module *module, struct variant variant,
                        const uint64_t sizes[REDCO_AXIS_COUNT])
 {
-    const redco_param_role role = role_of(build->model, module->use);
-    const bool weight = has_weight(build, module), tied = module->use == REDCO_USE_HEAD && !weight;
+    const bool turned = module->when == REDCOI_TURNED;
+    const redco_param_role role = turned ? REDCO_PARAM_CONV1D : role_of(build->model, module->use);
+    const bool weight = has_weight(build, module, variant), tied = module->use == REDCO_USE_HEAD && !weight;
     const bool bias = (build->biases >> module->use & 1) != 0 && role != REDCO_PARAM_TABLE;
     if (weight) { add_tensor(build, prefix, module, role, sizes); }
     if (bias && (weight || tied)) { add_tensor(build, prefix, module, REDCO_PARAM_BIAS, sizes); }
 }
 
 /* A class of a kind, with its tensors. @return its index */
-static uint32_t add_class(redcoi_build *build, const char *name, redco_class_kind kind, uint32_t layers,
-                          const uint64_t sizes[REDCO_AXIS_COUNT])
+static uint32_t add_class(redcoi_build *build, const char *name, redco_class_kind kind, struct variant variant,
+                          uint32_t layers, const uint64_t sizes[REDCO_AXIS_COUNT])
 {
     const redcoi_layer_modules *const layer = &build->model->family->layers[kind];
     redcoi_class(build, name, kind, layers);
-    for (const redcoi_module *m = layer->modules; m->name != NULL; m++) { add_module(build, layer->prefix, m, sizes); }
+    for (const redcoi_module *m = layer->modules; m->name != NULL; m++) {
+        add_module(build, layer->prefix, m, variant, sizes);
+    }
     return (uint32_t)build->model->class_count - 1;
 }
 
-/* Layers that see all keys and layers that do not, in whatever order. */
-static void add_windowed(redcoi_build *build, const uint64_t sizes[REDCO_AXIS_COUNT])
+static struct variant variant_of(const redcoi_build *build, uint32_t layer)
 {
+    const bool mixture = build->model->dims.experts > 0;
+    return (struct variant){.windowed = build->window > 0 && (build->windowed == NULL || build->windowed[layer]),
+                            .experts = mixture && (build->dense == NULL || !build->dense[layer])};
+}
+
+/* Layers that see all keys and layers that do not, layers with an FFN and layers with experts, in whatever order. */
+static void add_variants(redcoi_build *build, const uint64_t sizes[REDCO_AXIS_COUNT])
+{
+    enum { VARIANTS = 4 };
+    static const char *const windows[2] = {"full", "window"}, *const experts[2] = {"dense", "moe"};
     redco_model *const model = build->model;
     const uint32_t all = model->dims.layers;
-    uint32_t added[2] = {0, 0}, count[2] = {0, 0}, class_index[2] = {0, 0};
-    for (uint32_t i = 0; i < all; i++) { count[build->windowed == NULL || build->windowed[i] ? 1 : 0]++; }
-    for (int w = 0; w < 2; w++) {
-        if (count[w] == 0) { continue; }
-        class_index[w] = add_class(build,
-                                   count[w] == all ? "block"
-                                   : w == 0        ? "full"
-                                                   : "window",
-                                   REDCO_CLASS_BLOCK, count[w], sizes);
-        if (redcoi_building(build)) { model->classes[class_index[w]].window = w == 0 ? 0 : build->window; }
+    uint32_t added[VARIANTS] = {0}, count[VARIANTS] = {0}, class_index[VARIANTS] = {0};
+    char name[sizeof model->classes->name];
+    for (uint32_t i = 0; i < all; i++) {
+        const struct variant v = variant_of(build, i);
+        count[(v.experts ? 2 : 0) + (v.windowed ? 1 : 0)]++;
+    }
+    const bool mixed_windows = count[0] + count[2] > 0 && count[1] + count[3] > 0;
+    const bool mixed_experts = count[0] + count[1] > 0 && count[2] + count[3] > 0;
+    for (int v = 0; v < VARIANTS; v++) {
+        if (count[v] == 0) { continue; }
+        (void)snprintf(name, sizeof name, "%s%s%s", mixed_windows ? windows[v % 2] : "",
+                       mixed_windows && mixed_experts ? "-" : "", mixed_experts ? experts[v / 2] : "");
+        class_index[v] = add_class(build, name[0] != '\0' ? name : "block", REDCO_CLASS_BLOCK,
+                                   (struct variant){v % 2 != 0, v / 2 != 0}, count[v], sizes);
+        if (redcoi_building(build)) { model->classes[class_index[v]].window = v % 2 == 0 ? 0 : build->window; }
     }
     for (uint32_t i = 0; i < all; i++) {
-        const int w = build->windowed == NULL || build->windowed[i] ? 1 : 0;
-        add_run(build, class_index[w], added[w]++, 1, i);
+        const struct variant v = variant_of(build, i);
+        const int at = (v.experts ? 2 : 0) + (v.windowed ? 1 : 0);
+        add_run(build, class_index[at], added[at]++, 1, i);
     }
+}
+
+/* Modules of multi-token prediction are layers behind the last, with what stands around each. */
+static void add_predictions(redcoi_build *build, const uint64_t sizes[REDCO_AXIS_COUNT])
+{
+    const redco_model_dims *const dims = &build->model->dims;
+    const redcoi_family *const family = build->model->family;
+    const struct variant variant = {.experts = dims->experts > 0};
+    if (dims->predictions == 0) { return; }
+    const uint32_t class_index = add_class(build, "mtp", REDCO_CLASS_BLOCK, variant, dims->predictions, sizes);
+    for (const redcoi_module *m = family->predictions; m->name != NULL; m++) {
+        add_module(build, family->layers[REDCO_CLASS_BLOCK].prefix, m, variant, sizes);
+    }
+    add_run(build, class_index, 0, dims->predictions, dims->layers);
 }
 
 /* Encoder and decoder may have FFNs of different widths; the model's is the larger. */
 static void add_layers(redcoi_build *build, redco_class_kind kind)
 {
+    static const struct variant plain = {false, false};
     redco_model *const model = build->model;
     const redco_model_dims *const dims = &model->dims;
     const redcoi_layer_modules *const layer = &model->family->layers[kind];
     const bool encoder = dims->encoder_layers > 0 && kind == REDCO_CLASS_BLOCK;
-    const char *const names[] = {"embedding", encoder ? "encoder" : "block", "decoder", "head"};
-    const uint32_t counts[] = {1, encoder ? dims->encoder_layers : dims->layers, dims->layers, 1};
-    const bool windows = build->window > 0 && kind == REDCO_CLASS_BLOCK && !encoder;
     uint64_t sizes[REDCO_AXIS_COUNT];
     if (layer->modules == NULL) { return; }
     redco_model_axis_sizes(model, 1, 1, sizes);
     if (encoder && build->encoder_ffn > 0) { sizes[REDCO_AXIS_FFN] = build->encoder_ffn; }
-    if (windows) {
-        add_windowed(build, sizes);
+    if (kind == REDCO_CLASS_BLOCK && !encoder) {
+        add_variants(build, sizes);
+        add_predictions(build, sizes);
     } else {
-        add_run(build, add_class(build, names[kind], kind, counts[kind], sizes), 0, counts[kind], 0);
+        static const char *const names[] = {"embedding", "encoder", "decoder", "head"};
+        const uint32_t counts[] = {1, dims->encoder_layers, dims->layers, 1};
+        add_run(build, add_class(build, names[kind], kind, plain, counts[kind], sizes), 0, counts[kind], 0);
     }
 }
 
@@ -281,7 +366,12 @@ void redcoi_family_build(redcoi_build *build)
     redco_model *const model = build->model;
     read_sizes(build);
     read_switches(build);
+    if (model->family->experts != NULL) { redcoi_config_experts(build); }
     if (model->family->read != NULL) { model->family->read(build); }
+    if (model->family->predictions != NULL && redcoi_building(build)) {
+        model->dims.predictions =
+            (uint32_t)redcoi_config_count(build, "num_nextn_predict_layers", 0, REDCOI_MAX_PREDICTIONS);
+    }
     redcoi_axis_sizes_make(model);
     for (int kind = 0; kind < REDCOI_CLASS_KINDS && redcoi_building(build); kind++) {
         add_layers(build, (redco_class_kind)kind);

@@ -17,7 +17,8 @@ static redco_value keep_source(redcoi_pass *p, redco_value x)
     static const redco_param_use uses[2] = {REDCO_USE_CROSS_KEY, REDCO_USE_CROSS_VALUE};
     static const redcoi_cache kinds[2] = {REDCOI_CACHE_SOURCE_KEYS, REDCOI_CACHE_SOURCE_VALUES};
     for (uint32_t i = 0; i < 2; i++) {
-        const redco_value heads = redcoi_lm_heads(p, redcoi_lm_product(p, uses[i], x), p->dims->heads);
+        const redco_value heads =
+            redcoi_lm_heads(p, redcoi_lm_product(p, uses[i], x), p->dims->heads, p->dims->head_dim);
         redco_generation_cache *const c =
             redcoi_cache_add(p, kinds[i], p->caches->source_keys, p->dims->heads, p->dims->head_dim);
         c->output = redcoi_cache_begin(p, c, heads);

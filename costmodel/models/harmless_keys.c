@@ -9,6 +9,8 @@ struct harmless {
     const char *family, *key, *only;
 };
 
+#define REDCOI_MIXTURES "?" /* in place of a family */
+
 /* Names and versions; what is asked of a generation or of another head than the language model's; other frameworks. */
 static const struct harmless table[] = {
     {NULL, "architectures", NULL},
@@ -147,6 +149,52 @@ static const struct harmless table[] = {
     {"mt5", "dense_act_fn", NULL},
     {"phi3", "original_max_position_embeddings", NULL}, /* scalings that are refused have it */
     {"llama", "rope_interleaved", "false"},
+    /* mixtures: no operator, tensor or byte depends on how scores become choices and weights, on scales, nor on
+     * the angles of positions; redco-exec trains none */
+    {REDCOI_MIXTURES, "norm_topk_prob", NULL},
+    {REDCOI_MIXTURES, "output_router_logits", NULL},
+    {REDCOI_MIXTURES, "router_aux_loss_coef", NULL},
+    {REDCOI_MIXTURES, "router_jitter_noise", NULL},
+    {REDCOI_MIXTURES, "router_z_loss_coef", NULL},
+    {REDCOI_MIXTURES, "input_jitter_noise", NULL},
+    {REDCOI_MIXTURES, "routed_scaling_factor", NULL},
+    {REDCOI_MIXTURES, "scoring_func", NULL},
+    {REDCOI_MIXTURES, "topk_method", NULL},
+    {REDCOI_MIXTURES, "n_group", NULL},
+    {REDCOI_MIXTURES, "topk_group", NULL},
+    {REDCOI_MIXTURES, "aux_loss_alpha", NULL},
+    {REDCOI_MIXTURES, "seq_aux", NULL},
+    {REDCOI_MIXTURES, "ep_size", NULL},
+    {REDCOI_MIXTURES, "experts_per_token", NULL},
+    {REDCOI_MIXTURES, "rope_theta", NULL},
+    {REDCOI_MIXTURES, "rope_scaling", NULL},
+    {REDCOI_MIXTURES, "rope_parameters", NULL},
+    {REDCOI_MIXTURES, "rope_interleave", NULL},
+    {REDCOI_MIXTURES, "partial_rotary_factor", NULL},
+    {REDCOI_MIXTURES, "max_seq_len", NULL},
+    {REDCOI_MIXTURES, "clip_qkv", NULL},
+    {REDCOI_MIXTURES, "swiglu_limit", NULL},
+    {REDCOI_MIXTURES, "initial_context_length", NULL},
+    {REDCOI_MIXTURES, "quantization_config", NULL}, /* stored weights */
+    {REDCOI_MIXTURES, "rms_norm_eps", NULL},
+    {REDCOI_MIXTURES, "embedding_multiplier", NULL},
+    {REDCOI_MIXTURES, "attention_multiplier", NULL},
+    {REDCOI_MIXTURES, "residual_multiplier", NULL},
+    {REDCOI_MIXTURES, "logits_scaling", NULL},
+    {REDCOI_MIXTURES, "attention_bias", "false"},
+    {REDCOI_MIXTURES, "mlp_bias", "false"},
+    {REDCOI_MIXTURES, "num_nextn_predict_layers", "0"},
+    {"deepseek_v2", "num_key_value_heads", NULL}, /* as many as heads */
+    {"deepseek_v3", "num_key_value_heads", NULL},
+    {"kimi_k2", "num_key_value_heads", NULL},
+    {"deepseek_v2", "head_dim", NULL},
+    {"deepseek_v3", "head_dim", NULL},
+    {"kimi_k2", "head_dim", NULL},
+    {"llama4_text", "use_qk_norm", NULL}, /* it has no weights */
+    {"llama4_text", "attn_temperature_tuning", NULL},
+    {"llama4_text", "attn_scale", NULL},
+    {"llama4_text", "floor_scale", NULL},
+    {"llama4_text", "for_llm_compressor", NULL},
 };
 
 static bool is_only(const json_t *value, const char *only)
@@ -157,12 +205,14 @@ static bool is_only(const json_t *value, const char *only)
     return same;
 }
 
-bool redcoi_key_is_harmless(const char *family, const char *key, const json_t *value)
+bool redcoi_key_is_harmless(const char *family, bool mixture, const char *key, const json_t *value)
 {
     if (key[0] == '_' || json_is_null(value)) { return true; }
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const struct harmless *const h = &table[i];
-        if (strcmp(h->key, key) != 0 || (h->family != NULL && strcmp(h->family, family) != 0)) { continue; }
+        const bool ours =
+            h->family == NULL || strcmp(h->family, family) == 0 || (mixture && strcmp(h->family, REDCOI_MIXTURES) == 0);
+        if (strcmp(h->key, key) != 0 || !ours) { continue; }
         if (h->only == NULL || is_only(value, h->only)) { return true; }
     }
     return false;
@@ -174,7 +224,7 @@ void redcoi_config_inner(redcoi_build *build, const char *key, const char *const
     json_t *value = NULL;
     json_object_foreach(json_object_get(build->config.json, key), name, value)
     {
-        bool found = redcoi_key_is_harmless("", name, value) || build->inner_count == REDCOI_INNER_KEYS;
+        bool found = redcoi_key_is_harmless("", false, name, value) || build->inner_count == REDCOI_INNER_KEYS;
         for (size_t i = 0; known[i] != NULL && !found; i++) { found = strcmp(known[i], name) == 0; }
         for (size_t i = 0; i < build->inner_count && !found; i++) { found = build->inner[i].key == name; }
         if (found) { continue; }

@@ -118,6 +118,7 @@ redcoi_pass redcoi_lm_pass_begin(redco_scope *scope, const redco_language_model 
                          .dims = lm->dims,
                          .batch = batch,
                          .length = length,
+                         .tokens = REDCO_NO_VALUE,
                          .cosines = REDCO_NO_VALUE,
                          .sines = REDCO_NO_VALUE,
                          .encoded = REDCO_NO_VALUE,
@@ -238,9 +239,11 @@ static void declare_params(const redco_language_model *lm, redco_graph *g, redco
     const size_t count = redco_model_tensors(lm->model, &params);
     for (size_t i = 0; i < count; i++) {
         const redco_param *const p = &params[i];
-        const bool turned = p->role == REDCO_PARAM_LINEAR;
-        const redco_tensor_type type =
-            redco_type(REDCO_BFLOAT16, p->rank, turned ? (const uint64_t[]){p->shape[1], p->shape[0]} : p->shape);
+        redco_tensor_type type = redco_type(REDCO_BFLOAT16, p->rank, p->shape);
+        if (p->role == REDCO_PARAM_LINEAR) { /* [out, in], or one for each expert, to [in, out] */
+            type.dim[p->rank - 1] = p->shape[p->rank - 2];
+            type.dim[p->rank - 2] = p->shape[p->rank - 1];
+        }
         params_out[i] = redco_parameter(g, redcoi_param_name(p, first_index(lm->model, p->class_index), name), &type);
     }
 }
@@ -282,6 +285,7 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
     const redco_class_kind kind = lm->model->classes[class_index].kind;
     p.class_index = class_index;
     p.layer = first_index(lm->model, class_index);
+    p.tokens = tokens;
     p.encoded = values->encoded = redco_input(graph, "encoded", &hidden);
     if (redco_class_is_block(kind)) {
         redcoi_lm_rotary_tables(&p);
@@ -327,7 +331,7 @@ redco_status redco_language_model_create(const redco_model *model, uint32_t micr
                                          redco_language_model **language_model_out, redco_error *err)
 {
     const redcoi_family *const family = model->family;
-    if (family->untrained) { return not_built(model, err); }
+    if (family->untrained || redco_model_is_paired(model)) { return not_built(model, err); }
     redco_language_model *lm = calloc(1, sizeof *lm);
     if (lm == NULL) { return redco_fail(err, REDCO_ENOMEM, redco_model_name(model), "no memory for it"); }
     *lm = (redco_language_model){

@@ -9,14 +9,19 @@ struct table {
     uint32_t count;
 };
 
+static bool is_product(redco_op_kind kind)
+{
+    return kind == REDCO_OP_MATMUL || kind == REDCO_OP_GROUPED_MATMUL;
+}
+
 /* @return whether a product reads the result of another one of its role, bias and reshapes between */
 static bool follows_product(const redcoi_probe *probe, const redco_op *op)
 {
     const redco_op *from = redco_value_op(probe->g, op->inputs[0]);
-    while (from->role == op->role && from->kind != REDCO_OP_MATMUL && from->input_count > 0) {
+    while (from->role == op->role && !is_product(from->kind) && from->input_count > 0) {
         from = redco_value_op(probe->g, from->inputs[0]);
     }
-    return from->role == op->role && from->kind == REDCO_OP_MATMUL;
+    return from->role == op->role && is_product(from->kind);
 }
 
 static void add_product(const redcoi_probe *probe, const redco_op *op, redco_layer_group *group)
@@ -28,6 +33,8 @@ static void add_product(const redcoi_probe *probe, const redco_op *op, redco_lay
         group->part_count = 0;
         group->rows = redcoi_probe_extent(probe, redco_type_elements(input) / inner);
         group->inner = redcoi_probe_extent(probe, inner);
+        group->experts = redcoi_probe_extent(
+            probe, op->kind == REDCO_OP_GROUPED_MATMUL ? redco_value_type(probe->g, op->inputs[1])->dim[0] : 1);
     }
     const bool follows = group->part_count > 0 && follows_product(probe, op);
     if (!follows && group->part_count < REDCO_GROUP_PARTS) { group->part_count++; }
@@ -54,6 +61,7 @@ static void add_to_group(const redcoi_probe *probe, const redco_op *op, redco_la
 {
     switch (op->kind) {
     case REDCO_OP_MATMUL:
+    case REDCO_OP_GROUPED_MATMUL:
         if (group->kind == REDCO_GROUP_MEMORY || group->kind == REDCO_GROUP_PRODUCT) { add_product(probe, op, group); }
         break;
     case REDCO_OP_ATTENTION: add_attention(probe, op, group); break;
@@ -63,6 +71,12 @@ static void add_to_group(const redcoi_probe *probe, const redco_op *op, redco_la
         group->kind = REDCO_GROUP_NORM;
         group->columns = redcoi_probe_columns(probe, op->first_output);
         set_elements(group, redcoi_probe_elements(probe, op->first_output));
+        break;
+    case REDCO_OP_SORT_ROWS: /* first weights, then rows */
+        group->kind = REDCO_GROUP_ROWS;
+        group->part_count = 2;
+        group->parts[0] = redcoi_probe_elements(probe, op->inputs[0]);
+        group->parts[1] = redcoi_probe_elements(probe, op->first_output);
         break;
     case REDCO_OP_CROSS_ENTROPY:
         group->kind = REDCO_GROUP_LOSS;

@@ -91,7 +91,7 @@ static void join(struct origin *into, const struct origin *from)
 
 static bool same_extents(const redco_param *a, const redco_param *b)
 {
-    redco_extent x[2], y[2];
+    redco_extent x[REDCO_PARAM_EXTENTS], y[REDCO_PARAM_EXTENTS];
     redco_param_extents(a, x);
     redco_param_extents(b, y);
     return redco_extent_equal(&x[0], &y[0]) && redco_extent_equal(&x[1], &y[1]);
@@ -107,7 +107,7 @@ static void add_table(struct list *l, const redco_op *op, uint32_t param)
         at++;
     }
     if (at == l->count) {
-        redco_extent extents[2];
+        redco_extent extents[REDCO_PARAM_EXTENTS];
         redco_param_extents(&params[param], extents);
         at = add_node(l, REDCO_NODE_TABLE, bit(op->role), extents[1], 0, NULL);
     }
@@ -214,6 +214,7 @@ static void add_op(struct list *l, const redco_op *op)
 redco_status redcoi_layer_nodes_make(const redcoi_probe *probe, redco_layer_work *work, redco_error *err)
 {
     const redcoi_class_values *const values = &probe->values;
+    if (redco_model_is_paired(&probe->model)) { return REDCO_OK; } /* nothing to choose */
     bool *const live = calloc((size_t)redco_graph_op_count(probe->g) + 1, sizeof *live);
     struct origin *const origins = calloc((size_t)redco_graph_value_count(probe->g) + 1, sizeof *origins);
     const bool good = live != NULL && origins != NULL;

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+/* Sums of two axes are told by a factor of their own, too: 37 = 14 + 23 of heads, 94 = 2 x 47 = 71 + 23, 97 = 14 + 83.
+ */
 enum { KV_HEADS = 17 * REDCOI_PROBE_RANKS, GROUP = 29, GROUP_AND_TWO = 31 };
 static const uint64_t probe_sizes[REDCO_AXIS_COUNT] = {[REDCO_AXIS_BATCH] = REDCOI_PROBE_BATCH,
                                                        [REDCO_AXIS_SEQUENCE] = REDCOI_PROBE_LENGTH,
@@ -13,7 +15,33 @@ static const uint64_t probe_sizes[REDCO_AXIS_COUNT] = {[REDCO_AXIS_BATCH] = REDC
                                                        [REDCO_AXIS_VOCAB] = 211 * REDCOI_PROBE_RANKS,
                                                        [REDCO_AXIS_TABLE_WIDTH] = 53,
                                                        [REDCO_AXIS_POSITIONS] = 59,
-                                                       [REDCO_AXIS_BUCKETS] = 61};
+                                                       [REDCO_AXIS_BUCKETS] = 61,
+                                                       [REDCO_AXIS_QUERY_LATENT] = 73,
+                                                       [REDCO_AXIS_KEY_LATENT] = 71,
+                                                       [REDCO_AXIS_ROTARY_DIM] = 23,
+                                                       [REDCO_AXIS_PLAIN_DIM] = 14,
+                                                       [REDCO_AXIS_VALUE_DIM] = 83,
+                                                       [REDCO_AXIS_LATENT_ROTARY] = 94,
+                                                       [REDCO_AXIS_PLAIN_VALUE_DIM] = 97,
+                                                       [REDCO_AXIS_EXPERTS] = 79,
+                                                       [REDCO_AXIS_CHOICES] = 67,
+                                                       [REDCO_AXIS_EXPERT_FFN] = 101 * REDCOI_PROBE_RANKS,
+                                                       [REDCO_AXIS_SHARED_FFN] = 103 * REDCOI_PROBE_RANKS};
+
+static void probe_latents(redco_model_dims *d, const uint64_t *sizes)
+{
+    if (d->experts > 0) {
+        d->experts = (uint32_t)sizes[REDCO_AXIS_EXPERTS];
+        d->choices = (uint32_t)sizes[REDCO_AXIS_CHOICES];
+        d->expert_ffn = (uint32_t)sizes[REDCO_AXIS_EXPERT_FFN];
+        d->shared_ffn = (uint32_t)sizes[REDCO_AXIS_SHARED_FFN];
+    }
+    if (d->key_latent == 0) { return; }
+    d->query_latent = d->query_latent > 0 ? (uint32_t)sizes[REDCO_AXIS_QUERY_LATENT] : 0;
+    d->key_latent = (uint32_t)sizes[REDCO_AXIS_KEY_LATENT];
+    d->rotary_dim = (uint32_t)sizes[REDCO_AXIS_ROTARY_DIM];
+    d->value_dim = (uint32_t)sizes[REDCO_AXIS_VALUE_DIM];
+}
 
 static void probe_dims(redcoi_probe *probe)
 {
@@ -30,6 +58,7 @@ static void probe_dims(redcoi_probe *probe)
     d->kv_heads = (uint32_t)sizes[REDCO_AXIS_KV_HEADS];
     d->head_dim = (uint32_t)sizes[REDCO_AXIS_HEAD_DIM];
     d->vocab = sizes[REDCO_AXIS_VOCAB];
+    probe_latents(d, sizes);
 }
 
 /* As far as it is read where the executor refuses the config. */
@@ -53,7 +82,7 @@ redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, 
     }
     for (size_t i = 0; i < model->param_count; i++) {
         redco_param *const p = &probe->model.params[i];
-        redco_extent extents[2];
+        redco_extent extents[REDCO_PARAM_EXTENTS];
         *p = model->params[i];
         redco_param_extents(p, extents);
         for (uint32_t d = 0; d < p->rank; d++) { p->shape[d] = redco_extent_count(&extents[d], probe->sizes); }

@@ -21,6 +21,8 @@ typedef struct redcoi_probe {
     bool grouped; /**< fewer KV heads than heads */
 } redcoi_probe;
 
+/* param_uses.c */
+
 /** Sets the sizes of the model itself. */
 void redcoi_axis_sizes_make(redco_model *model);
 redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, redco_error *err);

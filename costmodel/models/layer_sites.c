@@ -1,7 +1,7 @@
 /* Tensors that backward may read, derived from the graphs of the families. */
 #include "costmodel/models/layer_probe.h"
 
-enum { VALUES_MAX = 32 };
+enum { VALUES_MAX = 48 };
 
 /* A list while it is being made. */
 struct list {
@@ -83,9 +83,12 @@ static struct readers readers_of(const struct list *list, redco_value value)
     struct readers readers = {0, 0};
     for (uint32_t o = list->probe->values.first_op; o < list->probe->values.end_op; o++) {
         const redco_op *const op = redco_graph_op(list->probe->g, o);
-        if (op->kind != REDCO_OP_MATMUL || holder_of(list, op->inputs[0]) != value) { continue; }
+        const bool sorted = op->kind == REDCO_OP_SORT_ROWS; /* for products of experts */
+        if ((op->kind != REDCO_OP_MATMUL && !sorted) || holder_of(list, op->inputs[0]) != value) { continue; }
         readers.products++;
-        readers.ffn += op->role == REDCO_OP_ROLE_FFN_IN ? 1 : 0;
+        const bool ffn = op->role == REDCO_OP_ROLE_FFN_IN || op->role == REDCO_OP_ROLE_SHARED_IN ||
+                         op->role == REDCO_OP_ROLE_ROUTER || sorted;
+        readers.ffn += ffn ? 1 : 0;
     }
     return readers;
 }
@@ -121,7 +124,7 @@ static const redco_op *gating(const struct list *list, const redco_op *op)
 {
     for (uint32_t o = op->id + 1; o < list->probe->values.end_op; o++) {
         const redco_op *const reader = redco_graph_op(list->probe->g, o);
-        if (reader->kind != REDCO_OP_MUL || reader->role != REDCO_OP_ROLE_ACTIVATION) { continue; }
+        if (reader->kind != REDCO_OP_MUL || !redco_op_role_is_activation(reader->role)) { continue; }
         if (reader->inputs[0] == op->first_output || reader->inputs[1] == op->first_output) { return reader; }
     }
     return NULL;
@@ -137,6 +140,11 @@ static void add_activation(struct list *list, const redco_op *op)
         return;
     }
     const uint32_t other = product->inputs[0] == op->first_output ? 1 : 0;
+    if (op->role == REDCO_OP_ROLE_EXPERT_ACTIVATION) {
+        add_each(list, REDCO_SITE_EXPERTS_GATE, op->inputs[0]);
+        add_each(list, REDCO_SITE_EXPERTS_FACTOR, product->inputs[other]);
+        return;
+    }
     add_each(list, REDCO_SITE_ACTIVATION_GATE, op->inputs[0]);
     add_each(list, REDCO_SITE_ACTIVATION_FACTOR, product->inputs[other]);
     add_each(list, REDCO_SITE_ACTIVATION_GATED, op->first_output);
@@ -167,6 +175,14 @@ static void add_product(struct list *list, const redco_op *op)
     }
 }
 
+/* The operand of the experts' first products once, however many read it; that of their last one. */
+static void add_grouped(struct list *list, const redco_op *op)
+{
+    const bool in = op->role == REDCO_OP_ROLE_EXPERT_IN;
+    add_value(list, in ? REDCO_SITE_EXPERTS_INPUT : REDCO_SITE_EXPERTS_ACTIVATED, op->inputs[0], false);
+    if (!in) { add_value(list, REDCO_SITE_EXPERTS_OUTPUT, op->first_output, false); }
+}
+
 void redcoi_layer_sites_make(const redcoi_probe *probe, redco_layer_work *work)
 {
     struct list list = {.probe = probe, .sites = work->sites};
@@ -178,6 +194,8 @@ void redcoi_layer_sites_make(const redcoi_probe *probe, redco_layer_work *work)
         case REDCO_OP_LAYER_NORM: add_norm(&list, op); break;
         case REDCO_OP_ATTENTION: add_attention(&list, op); break;
         case REDCO_OP_MATMUL: add_product(&list, op); break;
+        case REDCO_OP_GROUPED_MATMUL: add_grouped(&list, op); break;
+        case REDCO_OP_TOP_K: add_value(&list, REDCO_SITE_ROUTER_SCORES, op->inputs[0], false); break;
         case REDCO_OP_SILU:
         case REDCO_OP_GELU:
         case REDCO_OP_GELU_TANH:

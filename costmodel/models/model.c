@@ -41,6 +41,20 @@ uint64_t redco_model_params(const redco_model *model)
     return model->total_params;
 }
 
+uint64_t redco_model_active_params(const redco_model *model)
+{
+    uint64_t params = 0;
+    for (size_t i = 0; i < model->class_count; i++) {
+        params += model->classes[i].active_params * model->classes[i].layers;
+    }
+    return params;
+}
+
+bool redco_model_is_paired(const redco_model *model)
+{
+    return model->dims.experts > 0 || model->dims.key_latent > 0;
+}
+
 size_t redco_model_classes(const redco_model *model, const redco_layer_class **classes_out)
 {
     *classes_out = model->classes;

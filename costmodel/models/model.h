@@ -38,6 +38,7 @@ typedef struct redco_layer_class {
     uint32_t layers;        /**< members, >= 1 */
     uint64_t window;        /**< keys that a query sees of those before it; 0: all */
     uint64_t params;        /**< in one member; a tied table counts in the embedding only */
+    uint64_t active_params; /**< that a token meets: of experts those that it chooses */
     uint64_t frozen_params; /**< part of them: no gradient, no optimizer state */
     uint32_t tensors;       /**< in one member */
     uint32_t modules;       /**< linear, norm, embedding modules with parameters in one member: AMSP's K */
@@ -81,7 +82,18 @@ typedef enum redco_param_use {
     REDCO_USE_QKV,        /**< one matrix for the three */
     REDCO_USE_QUERY_NORM, /**< for each head, before it is rotated */
     REDCO_USE_KEY_NORM,
+    REDCO_USE_QUERIES_NORM, /**< all heads together (OLMoE) */
+    REDCO_USE_KEYS_NORM,
+    REDCO_USE_QUERY_DOWN, /**< latent attention: into the latent space and, behind a norm, out of it */
+    REDCO_USE_QUERY_LATENT_NORM,
+    REDCO_USE_QUERY_UP,
+    REDCO_USE_KV_DOWN, /**< and the rotated key that all heads share */
+    REDCO_USE_KV_LATENT_NORM,
+    REDCO_USE_KV_UP,
+    REDCO_USE_SINKS, /**< a score for each head that is no key's */
     REDCO_USE_OUTPUT,
+    REDCO_USE_LATENT_OUTPUT,      /**< from heads of values that are not as wide as keys */
+    REDCO_USE_ATTENTION_END_NORM, /**< behind attention, before the residual sum (Grok-1) */
     REDCO_USE_CROSS_NORM,
     REDCO_USE_CROSS_QUERY,
     REDCO_USE_CROSS_KEY,
@@ -92,11 +104,22 @@ typedef enum redco_param_use {
     REDCO_USE_UP,
     REDCO_USE_GATE_UP, /**< one matrix for both, the gate first */
     REDCO_USE_DOWN,
-    REDCO_USE_ROUTER, /**< in a mixture of experts, which no family has yet */
+    REDCO_USE_ROUTER, /**< a mixture of experts has these in place of GATE to DOWN */
     REDCO_USE_EXPERT_GATE,
     REDCO_USE_EXPERT_UP,
     REDCO_USE_EXPERT_GATE_UP,
     REDCO_USE_EXPERT_DOWN,
+    REDCO_USE_SHARED_GATE,
+    REDCO_USE_SHARED_UP,
+    REDCO_USE_SHARED_DOWN,
+    REDCO_USE_SHARED_SCALE, /**< [1, hidden]: how much of the shared experts a token gets (Qwen2-MoE) */
+    REDCO_USE_FFN_END_NORM, /**< as that of attention */
+    REDCO_USE_MTP_TABLE,    /**< a module of multi-token prediction: its copies of table and head, */
+    REDCO_USE_MTP_TOKEN_NORM,
+    REDCO_USE_MTP_HIDDEN_NORM,
+    REDCO_USE_MTP_PROJECT, /**< from a token's row and what the layers made, [hidden, 2 hidden] */
+    REDCO_USE_MTP_FINAL_NORM,
+    REDCO_USE_MTP_HEAD,
     REDCO_USE_ENCODER_FINAL_NORM,
     REDCO_USE_FINAL_NORM,
     REDCO_USE_PROJECT_OUT, /**< back to a narrow table's width */
@@ -107,6 +130,7 @@ typedef enum redco_param_use {
 #define REDCO_NO_PARAM UINT32_MAX
 
 /** Parameters that lie on the same grid of ranks (parallel.h): experts have one of their own. */
+/** Experts' tensors are [experts, out, in]: their names have a second "{}", for the expert. */
 typedef enum redco_param_part { REDCO_PART_DENSE, REDCO_PART_EXPERTS, REDCO_PARTS } redco_param_part;
 
 /** One parameter tensor in the HuggingFace (torch) layout: linears are [out, in]. Its id is its index among
@@ -163,6 +187,15 @@ typedef struct redco_model_dims {
     uint32_t table_width;   /**< the table of tokens': hidden, or less (OPT-350M) */
     uint32_t max_positions; /**< rows of a learned position table; 0 = no such table, hence no limit */
     uint32_t buckets;       /**< rows of a table of relative positions (T5) */
+    uint32_t experts;       /**< routed ones of a layer that has some; 0: no mixture */
+    uint32_t choices;       /**< experts of a token */
+    uint32_t expert_ffn;    /**< width of one */
+    uint32_t shared_ffn;    /**< all shared experts together; 0: there are none */
+    uint32_t query_latent;  /**< latent attention; 0: queries are made directly */
+    uint32_t key_latent;    /**< the one for keys and values; 0: no latent attention */
+    uint32_t rotary_dim;    /**< with it: elements of head_dim that are rotated, the last ones */
+    uint32_t value_dim;     /**< with it: of values' heads; else 0: head_dim */
+    uint32_t predictions;   /**< modules of multi-token prediction */
     bool gated;             /**< three FFN matrices */
     bool tied;              /**< input and output embeddings share one table */
     redco_norm_kind norm;
@@ -174,6 +207,12 @@ typedef struct redco_model_dims {
     bool no_final_norm;  /**< the head reads the last block's output */
     bool dropout;        /**< classic GPT training with dropout masks */
 } redco_model_dims;
+
+/** Elements of a head of values. */
+static inline uint32_t redco_value_dim(const redco_model_dims *dims)
+{
+    return dims->value_dim > 0 ? dims->value_dim : dims->head_dim;
+}
 
 /** @param name_or_path  preset or config.json; an unknown model_type names the known ones. The name shown to people is
  *  the config's "_name", else its "_name_or_path", else @p name_or_path. */
@@ -201,6 +240,8 @@ const char *redco_model_name(const redco_model *model); /**< "LLaMA-7B" or the c
 const char *redco_model_type(const redco_model *model); /**< "llama", ... */
 const redco_model_dims *redco_model_get_dims(const redco_model *model);
 uint64_t redco_model_params(const redco_model *model); /**< exact, tied tables once */
+/** Those that a token meets: of a mixture the experts that it chooses, else all. */
+uint64_t redco_model_active_params(const redco_model *model);
 size_t redco_model_classes(const redco_model *model, const redco_layer_class **classes_out);
 /** The order of the layers: embedding first, head last. @return the number of runs */
 size_t redco_model_order(const redco_model *model, const redco_layer_run **runs_out);
@@ -212,6 +253,9 @@ size_t redco_model_tensors(const redco_model *model, const redco_param **params_
 uint32_t redco_model_find(const redco_model *model, uint32_t class_index, redco_param_use use, bool bias);
 /** The role of the operator that uses a tensor in this model. */
 redco_op_role redco_model_use_role(const redco_model *model, redco_param_use use);
+/** @return whether tensor parallelism cuts it in pairs of columns and rows, and no other layout is known: mixtures of
+ *  experts, latent attention */
+bool redco_model_is_paired(const redco_model *model);
 /** A warning about the config: a key that seems misspelt, sizes that it leaves out.
  *  @return the @p index-th, or NULL past the last */
 const char *redco_model_warning(const redco_model *model, size_t index);
@@ -235,8 +279,9 @@ void redco_model_axis_sizes(const redco_model *model, uint64_t batch, uint64_t l
                             uint64_t sizes_out[REDCO_AXIS_COUNT]);
 /** The spaces that a tensor maps to and from, in symbols: a linear's outputs and inputs, a table's rows and width. */
 void redco_param_maps(const redco_param *param, redco_extent *out_out, redco_extent *in_out);
+enum { REDCO_PARAM_EXTENTS = 3 };
 /** A tensor's dimensions, as many as its rank, in the order of its shape, in symbols. */
-void redco_param_extents(const redco_param *param, redco_extent extents_out[2]);
+void redco_param_extents(const redco_param *param, redco_extent extents_out[REDCO_PARAM_EXTENTS]);
 /** The config as read, of a model from dimensions the one that says them: borrowed. */
 const json_t *redco_model_config(const redco_model *model);
 

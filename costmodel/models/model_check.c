@@ -61,8 +61,11 @@ static redco_status compare_shape(const struct check *check, const redco_safeten
 {
     char in_file[SHAPE_SIZE];
     char in_model[SHAPE_SIZE];
-    if (!tensor->has_shape || (tensor->rank == param->rank &&
-                               memcmp(tensor->shape, param->shape, param->rank * sizeof param->shape[0]) == 0)) {
+    const bool folded = param->part == REDCO_PART_EXPERTS && param->rank == 3 && tensor->rank == 2 &&
+                        tensor->shape[0] == param->shape[0] * param->shape[1] && tensor->shape[1] == param->shape[2];
+    if (!tensor->has_shape || folded ||
+        (tensor->rank == param->rank &&
+         memcmp(tensor->shape, param->shape, param->rank * sizeof param->shape[0]) == 0)) {
         return REDCO_OK;
     }
     return redco_fail(check->err, REDCO_EVALUE, check->path, "%s has shape [%s]; the config of %s says [%s]",
@@ -91,10 +94,53 @@ static struct entry *find_copy(const struct check *check)
     return NULL;
 }
 
+/* Experts have one tensor each, "experts.{}.up_proj.weight", or one for all: without their number, or, as transformers
+ * 5 keeps them, gate and up together, "experts.gate_up_proj". */
+static redco_status compare_experts(const struct check *check, const redco_param *param,
+                                    const char name[REDCOI_MODEL_NAME_SIZE])
+{
+    const char *const brace = strstr(name, "{}"), *const rest = brace + 3; /* "up_proj.weight" */
+    const int before = (int)(brace - name), module = (int)(strrchr(rest, '.') - rest);
+    const bool joint = param->use == REDCO_USE_EXPERT_GATE || param->use == REDCO_USE_EXPERT_UP;
+    char other[REDCOI_MODEL_NAME_SIZE];
+    redco_param one = *param;
+    for (uint32_t d = 1; d < param->rank; d++) { one.shape[d - 1] = param->shape[d]; }
+    one.rank--;
+    for (uint64_t expert = 0; expert < param->shape[0]; expert++) {
+        (void)snprintf(other, sizeof other, "%.*s%llu.%s", before, name, (unsigned long long)expert, rest);
+        struct entry *const entry = find(check, other);
+        if (entry == NULL && expert == 0) { break; }
+        if (entry == NULL) {
+            return redco_fail(check->err, REDCO_EVALUE, check->path,
+                              "has no tensor %s, which the config of %s asks for", other,
+                              redco_model_name(check->model));
+        }
+        entry->used = true;
+        const redco_status st = compare_shape(check, entry->tensor, &one);
+        if (st != REDCO_OK || expert + 1 == param->shape[0]) { return st; }
+    }
+    redco_param all = *param;
+    (void)snprintf(other, sizeof other, "%.*s%.*s", before, name, module, rest);
+    struct entry *entry = find(check, other);
+    if (entry == NULL && joint) {
+        (void)snprintf(other, sizeof other, "%.*sgate_up_proj", before, name);
+        all.shape[1] *= 2;
+        entry = find(check, other);
+    }
+    if (entry == NULL) {
+        return redco_fail(check->err, REDCO_EVALUE, check->path,
+                          "has neither a tensor of each expert nor one of all for %s, which the config of %s asks for",
+                          name, redco_model_name(check->model));
+    }
+    entry->used = true;
+    return compare_shape(check, entry->tensor, &all);
+}
+
 static redco_status compare_tensor(const struct check *check, const redco_param *param, bool is_table, uint32_t layer)
 {
     char name[REDCOI_MODEL_NAME_SIZE];
-    struct entry *entry = find(check, redcoi_param_name(param, layer, name));
+    if (strstr(redcoi_param_name(param, layer, name), "{}") != NULL) { return compare_experts(check, param, name); }
+    struct entry *entry = find(check, name);
     if (entry == NULL && is_table) { entry = find_copy(check); }
     if (entry == NULL) {
         return redco_fail(check->err, REDCO_EVALUE, check->path, "has no tensor %s, which the config of %s asks for",
@@ -124,8 +170,8 @@ static redco_status compare_wanted(const struct check *check)
 static bool is_buffer(const char *name)
 {
     static const char *const endings[] = {
-        ".attn.bias", ".attn.masked_bias", ".attention.bias",      ".attention.masked_bias",
-        ".inv_freq",  "final_logits_bias", ".embed_positions.sin", ".embed_positions.cos"};
+        ".attn.bias",        ".attn.masked_bias",        ".attention.bias",      ".attention.masked_bias", ".inv_freq",
+        "final_logits_bias", ".e_score_correction_bias", ".embed_positions.sin", ".embed_positions.cos"};
     const size_t length = strlen(name);
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         const size_t ending = strlen(endings[i]);

@@ -10,6 +10,43 @@
 /* 16 bytes of training state for each of this many parameters still fit into 64 bits with room. */
 static const uint64_t max_params = 1000000000000000;
 
+/* Layers that redco does not know: linear attention, Mamba, attention of which an index chooses the keys. */
+static redco_status check_layers(const redco_json_value *config, const char *type, redco_error *err)
+{
+    static const struct {
+        const char *prefix, *layers;
+    } unknown[] = {{"linear_", "linear attention"}, {"mamba_", "Mamba layers"}, {"index_", "sparse attention"}};
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach((json_t *)(uintptr_t)config->json, key, value)
+    {
+        for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+            if (strncmp(key, unknown[i].prefix, strlen(unknown[i].prefix)) != 0 || json_is_null(value)) { continue; }
+            return redco_json_fail(config, key, err, "is a key of %s, which redco does not know: \"%.40s\" is not read",
+                                   unknown[i].layers, type);
+        }
+    }
+    return REDCO_OK;
+}
+
+/* The family of mixtures that reads the keys of one whose type is not known; NULL: none does. */
+static const redcoi_family *nearest(const redco_json_value *config)
+{
+    static const struct {
+        const char *keys[2], *type;
+    } known[] = {{{"n_routed_experts", "kv_lora_rank"}, "deepseek_v3"},
+                 {{"n_routed_experts", "moe_intermediate_size"}, "glm4_moe"},
+                 {{"num_experts", "shared_expert_intermediate_size"}, "qwen2_moe"},
+                 {{"num_experts", "moe_intermediate_size"}, "qwen3_moe"},
+                 {{"num_experts", "num_experts_per_tok"}, "olmoe"},
+                 {{"num_local_experts", "num_experts_per_tok"}, "mixtral"}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (!redco_json_has(config, known[i].keys[0]) || !redco_json_has(config, known[i].keys[1])) { continue; }
+        return redcoi_family_find(known[i].type);
+    }
+    return NULL;
+}
+
 static redco_status find_family(const redco_json_value *config, const redcoi_family **family_out, redco_error *err)
 {
     char names[REDCOI_FAMILY_NAMES_SIZE];
@@ -17,10 +54,12 @@ static redco_status find_family(const redco_json_value *config, const redcoi_fam
     if (json_is_object(config->json) && !redco_json_has(config, "model_type")) {
         return redco_json_fail(config, "model_type", err, "is missing; one of: %s", redcoi_family_names(false, names));
     }
-    const redco_status st = redco_json_string(config, "model_type", &type, err);
+    redco_status st = redco_json_string(config, "model_type", &type, err);
     if (st != REDCO_OK) { return st; }
     *family_out = redcoi_family_find(type);
-    if (*family_out != NULL) { return REDCO_OK; }
+    if (*family_out == NULL) { *family_out = nearest(config); }
+    if (*family_out == NULL || (*family_out)->experts != NULL) { st = check_layers(config, type, err); }
+    if (st != REDCO_OK || *family_out != NULL) { return st; }
     return redco_json_fail(config, "model_type", err, "\"%.40s\" is not a model type that redco knows; known: %s", type,
                            redcoi_family_names(false, names));
 }
@@ -99,6 +138,18 @@ static redco_status check_numbers(const redco_json_value *config, redco_error *e
     return st;
 }
 
+/* A type that is read as the nearest one: what its keys do not say is that one's. */
+static void warn_of_type(redcoi_build *build)
+{
+    const char *const type = json_string_value(json_object_get(build->config.json, "model_type"));
+    const char *const family = build->model->family->type;
+    char place[512], text[1024];
+    if (!redcoi_building(build) || type == NULL || strcmp(type, family) == 0) { return; }
+    (void)snprintf(text, sizeof text, "%s: \"%.40s\" is not a model type that redco knows; read as the nearest, %s",
+                   redco_json_place(&build->config, "model_type", place, sizeof place), type, family);
+    redcoi_config_warn(build, strdup(text));
+}
+
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
                                    redco_error *err)
 {
@@ -125,11 +176,13 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     redcoi_build build = {.model = model, .config = *config, .status = REDCO_OK, .err = err};
     (family->build != NULL ? family->build : redcoi_family_build)(&build);
     if (model->dims.gated) { model->dims.activation = REDCO_ACTIVATION_GATED; }
+    warn_of_type(&build);
     redcoi_config_spelling(&build);
     redcoi_config_unknown(&build);
     redcoi_config_defaults(&build);
     sum_params(&build);
     free(build.windowed);
+    free(build.dense);
     if (redcoi_building(&build)) { build.status = redcoi_layer_works_make(model, err); }
     if (!redcoi_building(&build)) {
         redco_model_free(model);
@@ -169,7 +222,21 @@ static json_t *config_of(const redco_model_dims *dims, const char *name)
         {"gated", json_boolean(dims->gated)},
         {"tie_word_embeddings", json_boolean(dims->tied)},
     };
+    const struct {
+        const char *key;
+        uint64_t value;
+    } mixture[] = {
+        {"num_experts", dims->experts},
+        {"num_experts_per_tok", dims->choices},
+        {"moe_intermediate_size", dims->expert_ffn},
+        {"shared_expert_intermediate_size", dims->shared_ffn},
+        {"num_nextn_predict_layers", dims->predictions},
+    };
     bool good = config != NULL;
+    for (size_t i = 0; i < sizeof mixture / sizeof mixture[0]; i++) { /* a 0 is none */
+        json_t *const value = mixture[i].value > 0 ? json_integer((json_int_t)mixture[i].value) : NULL;
+        good = (value == NULL || json_object_set_new(config, mixture[i].key, value) == 0) && good;
+    }
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) { /* each value is taken, also on failure */
         good = json_object_set_new(config, members[i].key, members[i].value) == 0 && good;
     }

@@ -36,6 +36,8 @@ void redco_rank_axis_sizes(const redco_model *model, const redco_shape *shape, u
     *kv = redco_rank_kv_heads(dims, shape->tp);
     sizes_out[REDCO_AXIS_QKV_HEADS] = *heads + 2 * *kv;
     sizes_out[REDCO_AXIS_FFN] = ceil_div(dims->ffn, shape->tp);
+    sizes_out[REDCO_AXIS_EXPERT_FFN] = ceil_div(dims->expert_ffn, shape->tp); /* without a grid of their own */
+    sizes_out[REDCO_AXIS_SHARED_FFN] = ceil_div(dims->shared_ffn, shape->tp);
     sizes_out[REDCO_AXIS_VOCAB] = ceil_div(dims->vocab, shape->tp);
 }
 
@@ -52,17 +54,31 @@ static uint64_t sum_parts(const redco_rank_layer *rank, const redco_layer_group 
     return sum;
 }
 
+/* Tensor parallelism cuts neither of a matrix: ranks that share a sequence multiply their own part of it. */
+static bool is_whole(const redco_layer_group *group)
+{
+    bool whole = redco_extent_split(&group->inner) == REDCO_AXIS_COUNT;
+    for (uint32_t i = 0; i < group->part_count; i++) {
+        whole = whole && redco_extent_split(&group->parts[i]) == REDCO_AXIS_COUNT;
+    }
+    return whole;
+}
+
 static void price_product(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
 {
+    const bool narrow =
+        in_block(rank) && group->role != REDCO_OP_ROLE_ROUTER && !redco_op_role_makes_logits(group->role);
     op->kind = REDCO_OPERATOR_GEMM;
     op->m = redco_extent_count(&group->rows, rank->sizes);
     op->n = sum_parts(rank, group);
     op->k = redco_extent_count(&group->inner, rank->sizes);
-    op->low_precision = in_block(rank);
+    op->experts = redco_extent_count(&group->experts, rank->sizes);
+    op->low_precision = narrow;
     op->adds = in_block(rank) && redco_extent_split(&group->inner) != REDCO_AXIS_COUNT;
+    if (rank->shape->sequence_parallel && is_whole(group)) { op->m = ceil_div(op->m, rank->shape->tp); }
     const double m = (double)op->m, n = (double)op->n, k = (double)op->k;
     op->flops = 2.0 * m * n * k;
-    op->bytes = rank->element_bytes * (m * k + k * n + m * n);
+    op->bytes = rank->element_bytes * (m * k + (double)op->experts * k * n + m * n);
     /* An engine of planned memory multiplies by each weight, of which some ranks have a part of a head. */
     const bool each = rank->shape->engine.planned_memory && rank->kind == REDCO_CLASS_BLOCK;
     if (!each || group->part_count < 2 || rank->shape->tp > rank->dims->kv_heads) { return; }
@@ -89,12 +105,13 @@ static void price_attention(const redco_rank_layer *rank, const redco_layer_grou
 {
     const redco_attention kernel = rank->shape->engine.attention;
     const double queries = (double)redco_extent_count(&group->parts[0], rank->sizes);
-    const double square_flops = 4.0 * queries * (double)rank->shape->seq_len; /* scores, and product with V */
+    const double made = (double)redco_extent_count(&group->parts[3], rank->sizes);
+    const double square_flops = 2.0 * (queries + made) * (double)rank->shape->seq_len; /* scores, product with V */
     op->flops = square_flops;
     if (kernel == REDCO_ATTENTION_FUSED || kernel == REDCO_ATTENTION_UNFUSED) { /* the full square, causal or not */
         op->kind = REDCO_OPERATOR_SCORES;
         op->unaligned_head = rank->dims->head_dim % 8 != 0;
-        op->bytes = square_flops / 4.0 / (double)rank->dims->head_dim * rank->memory_unit *
+        op->bytes = queries * (double)rank->shape->seq_len / (double)rank->dims->head_dim * rank->memory_unit *
                     (kernel == REDCO_ATTENTION_FUSED ? fused_score_bytes : plain_score_bytes);
         return;
     }
@@ -130,10 +147,17 @@ static void price_memory(const redco_rank_layer *rank, const redco_layer_group *
     static const char *const activations[] = {[REDCO_ACTIVATION_GELU] = "activation",
                                               [REDCO_ACTIVATION_RELU] = "relu",
                                               [REDCO_ACTIVATION_GATED] = "gated_activation"};
-    const bool active = group->role == REDCO_OP_ROLE_ACTIVATION;
+    const bool active = redco_op_role_is_activation(group->role);
     price_bytes(rank, REDCO_OPERATOR_MEMORY,
                 active ? activations[rank->dims->activation] : redco_op_role_name(group->role),
                 active && rank->dims->gated ? 8.0 : 4.0, op);
+}
+
+/* 2 bytes read and 2 written of each; with sequence parallelism a rank sorts its own part of the sequence. */
+static void price_rows(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
+{
+    if (rank->shape->sequence_parallel) { op->elements /= (double)rank->shape->tp; }
+    price_bytes(rank, REDCO_OPERATOR_MEMORY, redco_op_role_name(group->role), 2.0, op);
 }
 
 /* 24 bytes per logit in all, a third of them forward; the loss computes in 32 bit whatever the precision. */
@@ -163,6 +187,7 @@ static redco_operator operator_of(const redco_rank_layer *rank, const redco_laye
     switch (group->kind) {
     case REDCO_GROUP_MEMORY: price_memory(rank, group, &op); break;
     case REDCO_GROUP_PRODUCT: price_product(rank, group, &op); break;
+    case REDCO_GROUP_ROWS: price_rows(rank, group, &op); break;
     case REDCO_GROUP_ATTENTION: price_attention(rank, group, &op); break;
     case REDCO_GROUP_NORM: price_norm(rank, group, &op); break;
     case REDCO_GROUP_LOSS: price_loss(rank, group, &op); break;
@@ -171,12 +196,22 @@ static redco_operator operator_of(const redco_rank_layer *rank, const redco_laye
     return op;
 }
 
+/* The width of what goes through a block's FFN, or its experts and shared experts. */
+static double inner_width(const redco_rank_layer *rank)
+{
+    const uint64_t *const sizes = rank->sizes;
+    for (uint32_t i = 0; i < rank->work->group_count; i++) {
+        if (rank->work->groups[i].role != REDCO_OP_ROLE_EXPERT_IN) { continue; }
+        return (double)(sizes[REDCO_AXIS_CHOICES] * sizes[REDCO_AXIS_EXPERT_FFN] + sizes[REDCO_AXIS_SHARED_FFN]);
+    }
+    return (double)sizes[REDCO_AXIS_FFN];
+}
+
 /* An engine's own: inputs and gradients of the products. */
 static redco_operator casts_of(const redco_rank_layer *rank)
 {
     const double tokens = (double)(rank->sizes[REDCO_AXIS_BATCH] * rank->sizes[REDCO_AXIS_SEQUENCE]);
-    const double each =
-        6.0 * (double)rank->dims->hidden / (double)rank->shape->tp + 3.0 * (double)rank->sizes[REDCO_AXIS_FFN];
+    const double each = 6.0 * (double)rank->dims->hidden / (double)rank->shape->tp + 3.0 * inner_width(rank);
     redco_operator op = {.role = REDCO_OP_ROLE_CASTS, .elements = tokens * each};
     price_bytes(rank, REDCO_OPERATOR_CAST, NULL, 1.0, &op);
     return op;
@@ -307,23 +342,26 @@ redco_status redco_compute_use_engine(redco_compute *compute, const redco_gpu *g
     return REDCO_OK;
 }
 
-static double gemm_at_s(const redco_compute *compute, double peak_flops_per_s, uint64_t m, uint64_t n, uint64_t k)
+/* As many products as there are experts: m, n and k of one, all alike. */
+static double gemm_at_s(const redco_compute *compute, double peak_flops_per_s, double experts, double m, double n,
+                        double k)
 {
     const redco_calibration *const c = &compute->calibration;
-    const double dm = (double)m, dn = (double)n, dk = (double)k;
-    const double flops_s = 2.0 * dm * dn * dk / (peak_flops_per_s * c->gemm_efficiency);
-    const double bytes = (double)compute->element_bytes * (dm * dk + dk * dn + dm * dn);
+    const double flops_s = 2.0 * m * n * k * experts / (peak_flops_per_s * c->gemm_efficiency);
+    const double bytes = (double)compute->element_bytes * experts * (m * k + k * n + m * n);
     const double memory_s = bytes / (gemm_memory_ratio * compute->memory_bandwidth_bytes_per_s);
-    return fmax(flops_s * (1.0 + c->gemm_k0 / dk), memory_s) + c->kernel_s;
+    return fmax(flops_s * (1.0 + c->gemm_k0 / k), memory_s) + c->kernel_s;
 }
 
 static double gemm_pass_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
 {
     const double peak = op->low_precision ? compute->low_precision_flops_per_s : compute->peak_flops_per_s;
+    const double experts = op->experts > 1 ? (double)op->experts : 1.0;
+    const double m = (double)op->m / experts, n = (double)op->n, k = (double)op->k;
     switch (pass) {
-    case REDCO_PASS_FORWARD: return gemm_at_s(compute, peak, op->m, op->n, op->k);
-    case REDCO_PASS_GRAD_INPUT: return gemm_at_s(compute, peak, op->m, op->k, op->n);
-    case REDCO_PASS_GRAD_WEIGHT: return gemm_at_s(compute, peak, op->k, op->n, op->m);
+    case REDCO_PASS_FORWARD: return gemm_at_s(compute, peak, experts, m, n, k);
+    case REDCO_PASS_GRAD_INPUT: return gemm_at_s(compute, peak, experts, m, k, n);
+    case REDCO_PASS_GRAD_WEIGHT: return gemm_at_s(compute, peak, experts, k, n, m);
     }
     return 0.0;
 }
@@ -353,7 +391,7 @@ static double listed_product_s(const redco_compute *compute, const redco_work_op
     double each_s = 0.0;
     if (m == 0 || n == 0 || k == 0) { return 0.0; }
     if (!redco_compute_profile_gemm_s(compute->measured, m, n, k, pass, compute->precision, &each_s)) {
-        each_s = gemm_at_s(compute, compute->peak_flops_per_s, m, n, k);
+        each_s = gemm_at_s(compute, compute->peak_flops_per_s, 1.0, (double)m, (double)n, (double)k);
     }
     return redco_count_at(&op->batch, examples) * each_s;
 }

@@ -57,6 +57,7 @@ typedef struct redco_operator {
     uint32_t ranks;
     redco_operator_kind kind;
     uint64_t m, n, k;
+    uint64_t experts; /**< above 1: GEMM of a matrix for each expert, each with an equal part of the m rows */
     uint64_t parts[REDCO_OPERATOR_PARTS]; /**< GEMM of several weights that one input meets (q, k, v; gate, up), by an
                                                engine that multiplies by each: their widths, which add up to n */
     uint32_t part_count;                  /**< 0: one product */
@@ -78,7 +79,7 @@ typedef struct redco_operator {
 /** Measured times of operators: compute_profile.h. */
 typedef struct redco_compute_profile redco_compute_profile;
 
-enum { REDCO_OPERATORS_MAX = 16 };
+enum { REDCO_OPERATORS_MAX = REDCO_GROUPS_MAX };
 
 /** A member of a class as one rank has it: its operators are made from it one by one. */
 typedef struct redco_rank_layer {

@@ -497,6 +497,7 @@ static double summed_s(const redco_compute_profile *profile, double elements, re
 static bool products_s(const redco_compute_profile *profile, const redco_operator *op, redco_pass pass,
                        redco_precision precision, double *time_s_out)
 {
+    if (op->experts > 1) { return false; } /* profiles have none of many matrices */
     const uint64_t whole[1] = {op->n};
     const uint64_t *const widths = op->part_count > 0 ? op->parts : whole;
     const uint32_t count = op->part_count > 0 ? op->part_count : 1;

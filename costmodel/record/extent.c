@@ -14,8 +14,8 @@ uint64_t redco_extent_count(const redco_extent *extent, const uint64_t sizes[RED
 
 redco_axis redco_extent_split(const redco_extent *extent)
 {
-    static const redco_axis cut[] = {REDCO_AXIS_HEADS, REDCO_AXIS_KV_HEADS, REDCO_AXIS_QKV_HEADS, REDCO_AXIS_FFN,
-                                     REDCO_AXIS_VOCAB};
+    static const redco_axis cut[] = {REDCO_AXIS_HEADS,      REDCO_AXIS_KV_HEADS,   REDCO_AXIS_QKV_HEADS, REDCO_AXIS_FFN,
+                                     REDCO_AXIS_EXPERT_FFN, REDCO_AXIS_SHARED_FFN, REDCO_AXIS_VOCAB};
     for (size_t i = 0; i < sizeof cut / sizeof cut[0]; i++) {
         if (extent->power[cut[i]] > 0) { return cut[i]; }
     }

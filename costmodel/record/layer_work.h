@@ -17,6 +17,7 @@ extern "C" {
 typedef enum redco_group_kind {
     REDCO_GROUP_MEMORY,
     REDCO_GROUP_PRODUCT,
+    REDCO_GROUP_ROWS, /**< a token's row to each of its experts, or back */
     REDCO_GROUP_ATTENTION,
     REDCO_GROUP_NORM,
     REDCO_GROUP_LOSS,
@@ -32,7 +33,7 @@ typedef struct redco_group_traffic {
     bool sequence_parallel; /**< with it; else without */
 } redco_group_traffic;
 
-enum { REDCO_GROUP_PARTS = 4, REDCO_GROUP_PARAMS = 8, REDCO_GROUP_TRAFFIC = 8, REDCO_GROUPS_MAX = 16 };
+enum { REDCO_GROUP_PARTS = 4, REDCO_GROUP_PARAMS = 8, REDCO_GROUP_TRAFFIC = 8, REDCO_GROUPS_MAX = 32 };
 
 /** Operators of a layer's graph that are priced as one: those of one role. Residual sums, biases and moves are free.
  *  Products that read one input (q, k and v; gate and up) are one; a product that reads the result of another of its
@@ -42,8 +43,10 @@ typedef struct redco_layer_group {
     redco_group_kind kind;
     bool causal;                           /**< attention */
     redco_extent rows, inner;              /**< product: [rows][inner] by [inner][n] */
+    redco_extent experts;                  /**< product: matrices, each for an equal part of the rows; 1: one */
     redco_extent parts[REDCO_GROUP_PARTS]; /**< product: n of each weight; attention: elements of queries, keys, values
-                                                and result; else: elements, to be added up */
+                                                and result; rows: read and written; else: elements, to be added
+                                                up */
     uint32_t part_count;
     redco_extent columns;                /**< norm: of a row; table: its elements */
     uint32_t params[REDCO_GROUP_PARAMS]; /**< ids of the tensors that it reads, ascending */
@@ -76,6 +79,12 @@ typedef enum redco_site {
     REDCO_SITE_ACTIVATION_OUTPUT,    /**< operand of the FFN's last product */
     REDCO_SITE_PRODUCT_OPERAND,      /**< operands that no norm, attention core or activation made */
     REDCO_SITE_PRODUCT_OUTPUT,       /**< results of the last product of an FFN */
+    REDCO_SITE_ROUTER_SCORES,        /**< a token's for each expert: logits, probabilities and choices */
+    REDCO_SITE_EXPERTS_INPUT,        /**< rows by expert, operand of the experts' first products */
+    REDCO_SITE_EXPERTS_GATE,         /**< results of these: a gate's activation reads it, */
+    REDCO_SITE_EXPERTS_FACTOR,       /**< the activated gate multiplies it, */
+    REDCO_SITE_EXPERTS_ACTIVATED,    /**< and what comes of both, operand of their last product */
+    REDCO_SITE_EXPERTS_OUTPUT,       /**< result of that, before a token's rows are added up */
     REDCO_SITE_DROPOUT_MASK,         /**< a byte for each element that a part of a block adds to the values handed on */
     REDCO_SITE_COUNT
 } redco_site;
@@ -83,7 +92,7 @@ typedef enum redco_site {
 /** "norm.input": words of rule files; NULL-terminated, indexed by the enum. */
 extern const char *const redco_site_words[];
 
-enum { REDCO_SITES_MAX = 40 };
+enum { REDCO_SITES_MAX = 56 };
 
 typedef struct redco_layer_site {
     redco_site site;

@@ -231,6 +231,7 @@ static void copy_inputs(redco_plan *plan, const redco_assembler *from)
     const redco_inputs *inputs = from->inputs;
     const redco_workload *workload = &from->options->workload;
     plan->params = redco_model_params(inputs->model);
+    plan->active_params = redco_model_active_params(inputs->model);
     plan->model_layers = redcoi_blocks(inputs->model);
     plan->model_config = json_incref((json_t *)(uintptr_t)redco_model_config(inputs->model));
     plan->model_defaults = json_incref((json_t *)(uintptr_t)redco_model_defaults(inputs->model));
@@ -265,6 +266,7 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
+    plan->etp = redco_model_get_dims(assembler->inputs->model)->experts > 0 ? plan->parallelism.tp : 1;
     plan->predicted = redcoi_predicted(&candidate->prediction, &assembler->inputs->calibration);
     plan->closed_form = redcoi_closed_form(&candidate->closed_form);
     (void)snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", assembler->inputs->engine_reason);

@@ -145,6 +145,10 @@ static redco_status read_engine_and_calibration(const redco_input_names *names, 
         st = redco_calibration_read(names->calibration, &inputs->machine, &inputs->calibration, err);
     }
     if (st != REDCO_OK || (st = choose_engine(names, inputs, err)) != REDCO_OK) { return st; }
+    if (inputs->choice.engine.planned_memory && redco_model_is_paired(inputs->model)) {
+        return redco_fail(err, REDCO_EVALUE, redco_model_name(inputs->model),
+                          "has experts or latent attention: redco plans it for other engines, redco-exec trains none");
+    }
     if (names->calibration == NULL) {
         const char *const set =
             redco_calibration_of_engine(&inputs->engine, &inputs->choice.engine, &inputs->machine.gpu);
@@ -270,6 +274,7 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
         file->schedules & ~(1U << REDCO_PIPELINE_1F1B | 1U << REDCO_PIPELINE_INTERLEAVED | 1U << REDCO_PIPELINE_GPIPE);
     options->allows.states = inputs->engine_limits ? file->states : 0;
     if (!options->tp_placement_fixed) {
-        options->tp_placement = w->engine.tp_layout == REDCO_ENGINE_PAIRED ? REDCO_TP_PAIRED : REDCO_TP_RULES;
+        const bool paired = w->engine.tp_layout == REDCO_ENGINE_PAIRED || redco_model_is_paired(inputs->model);
+        options->tp_placement = paired ? REDCO_TP_PAIRED : REDCO_TP_RULES;
     }
 }

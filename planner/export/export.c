@@ -402,6 +402,12 @@ redco_status redco_export_create(const redco_plan *plan, const redco_plan_case *
                         redco_model_name(reopened->inputs.model));
         goto out;
     }
+    if (redco_model_is_paired(reopened->inputs.model) && framework != REDCO_FRAMEWORK_SBATCH) {
+        st = redco_fail(err, REDCO_EVALUE, redco_framework_words[framework],
+                        "%s has experts or latent attention, whose options are not exported yet: only sbatch is",
+                        redco_model_name(reopened->inputs.model));
+        goto out;
+    }
     if ((st = redcoi_check_hosts(plan, err)) != REDCO_OK ||
         (st = redcoi_offer_plan(ability, plan, reopened, &expressed, &offer, err)) != REDCO_OK) {
         goto out;

@@ -88,8 +88,11 @@ redco_mesh redcoi_plan_expert_replicas(const redco_plan *plan)
     const redco_parallel parallel = redco_plan_parallel(plan);
     const redco_rank_grid dense = redco_parallel_grid(&parallel);
     redco_rank_grid experts;
-    if (redco_grid_of_experts(&dense, 1, plan->ep, 0, &experts, NULL) != REDCO_OK) { return (redco_mesh){0, 0}; }
-    const uint32_t replicas = experts.degrees[REDCO_DIM_EDP], in_node = redco_dp_in_node(plan->gpus_per_node, plan->ep);
+    if (redco_grid_of_experts(&dense, plan->etp, plan->ep, 0, &experts, NULL) != REDCO_OK) {
+        return (redco_mesh){0, 0};
+    }
+    const uint32_t replicas = experts.degrees[REDCO_DIM_EDP];
+    const uint32_t in_node = redco_dp_in_node(plan->gpus_per_node, (uint64_t)plan->etp * plan->ep);
     return replicas <= in_node ? (redco_mesh){replicas, 1} : (redco_mesh){in_node, replicas / in_node};
 }
 
@@ -103,7 +106,7 @@ redco_plan *redco_plan_new(void)
 {
     redco_plan *plan = calloc(1, sizeof *plan);
     if (plan != NULL) {
-        plan->parallelism.pp = plan->parallelism.chunks = plan->parallelism.cp = plan->ep = 1;
+        plan->parallelism.pp = plan->parallelism.chunks = plan->parallelism.cp = plan->ep = plan->etp = 1;
         plan->hosts_per_node = 1;
         (void)snprintf(plan->engine.name, sizeof plan->engine.name, "amsp");
     }

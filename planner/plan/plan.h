@@ -77,6 +77,7 @@ typedef struct redco_plan {
     char *strategy; /**< "optimum", "fixed", or a name of --strategy */
     char *model_name, *model_type;
     uint64_t params;
+    uint64_t active_params; /**< that a token meets; 0 in older plans */
     uint32_t model_layers;
     json_t *model_config;   /**< HuggingFace config: the plan is self-contained */
     json_t *model_defaults; /**< from redco_model_defaults(); NULL or empty: the config states all sizes */
@@ -95,7 +96,8 @@ typedef struct redco_plan {
     redco_parallelism parallelism; /**< chunks at least 1; split NULL: it is the next member */
     uint32_t *split;               /**< blocks of each position, split_count of them (stages.h); NULL: equal shares */
     uint32_t split_count;
-    uint32_t ep; /**< 1 in version 1 */
+    uint32_t ep;  /**< 1 in version 1 */
+    uint32_t etp; /**< tensor parallelism of experts: as tp; 1 without experts */
     redco_plan_layers *layers;
     uint32_t layers_count;
     char *tp_placement; /**< "rules", "milp", "user", "paired" */

@@ -11,7 +11,7 @@ redco_status redcoi_plan_consistent(const redco_plan *plan, const char *name, re
 bool redcoi_plan_close(double a, double b);
 
 /** The ranks over which an expert is data-parallel, as GPUs of a node x nodes: edp of the expert grid (parallel.h) with
- *  etp = 1. 0x0 where the degrees have no such grid. */
+ *  the plan's etp and ep. 0x0 where the degrees have no such grid. */
 redco_mesh redcoi_plan_expert_replicas(const redco_plan *plan);
 
 /** The member "pipeline" (plan_pipeline.c). */

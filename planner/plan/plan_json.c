@@ -22,6 +22,9 @@ static json_t *model_json(const redco_plan *plan)
 {
     json_t *const json = json_pack("{s:s,s:s,s:I,s:I}", "name", plan->model_name, "type", plan->model_type, "params",
                                    (json_int_t)plan->params, "layers", (json_int_t)plan->model_layers);
+    if (plan->active_params != 0 && plan->active_params != plan->params) {
+        (void)json_object_set_new(json, "active_params", json_integer((json_int_t)plan->active_params));
+    }
     if (json_object_size(plan->model_defaults) > 0) { (void)json_object_set(json, "defaults", plan->model_defaults); }
     if (json_object_set_new(json, "config", shared(plan->model_config)) == 0) { return json; }
     json_decref(json);
@@ -76,7 +79,7 @@ static json_t *all_mesh_json(const redco_plan *plan)
     (void)redco_parallelism_write(&plan->parallelism, "tp pp cp", json);
     (void)json_object_set_new(json, "ep", json_integer((json_int_t)plan->ep));
     (void)redco_parallelism_write(&plan->parallelism, "dp", json);
-    (void)json_object_set_new(json, "etp", json_integer(1));
+    (void)json_object_set_new(json, "etp", json_integer((json_int_t)plan->etp));
     (void)json_object_set_new(json, "edp", redco_mesh_json(redcoi_plan_expert_replicas(plan)));
     if (redco_parallelism_write(&plan->parallelism, "pp_chunks sequence_parallel secondary cp_type", json)) {
         return json;

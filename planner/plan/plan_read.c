@@ -49,6 +49,8 @@ static redco_status read_model(const redco_json_value *root, redco_plan *plan, r
     if (st != REDCO_OK || (st = read_text(&model, "name", &plan->model_name, err)) != REDCO_OK ||
         (st = read_text(&model, "type", &plan->model_type, err)) != REDCO_OK ||
         (st = redco_json_u64(&model, "params", 1, most_count, &plan->params, err)) != REDCO_OK ||
+        (redco_json_has(&model, "active_params") &&
+         (st = redco_json_u64(&model, "active_params", 1, most_count, &plan->active_params, err)) != REDCO_OK) ||
         (st = redco_json_u32(&model, "layers", 1, MOST_LAYERS, &plan->model_layers, err)) != REDCO_OK ||
         (redco_json_has(&model, "defaults") &&
          (st = keep_object(&model, "defaults", &plan->model_defaults, err)) != REDCO_OK)) {
@@ -169,6 +171,9 @@ static redco_status read_all_meshes(const redco_json_value *root, redco_plan *pl
     redco_status st = redco_json_object(root, "mesh", &mesh, err);
     if (st == REDCO_OK) { st = redco_parallelism_read(&mesh, "tp pp cp", &plan->parallelism, err); }
     if (st == REDCO_OK) { st = redco_json_u32(&mesh, "ep", 1, 1, &plan->ep, err); }
+    if (st == REDCO_OK && redco_json_has(&mesh, "etp")) {
+        st = redco_json_u32(&mesh, "etp", 1, plan->parallelism.tp, &plan->etp, err);
+    }
     if (st != REDCO_OK) { return st; }
     return redco_parallelism_read(&mesh, "dp pp_chunks cp_type secondary", &plan->parallelism, err);
 }
@@ -500,12 +505,14 @@ static redco_status read_inputs(const redco_json_value *root, redco_plan *plan, 
 static redco_status check_expert_grid(const redco_json_value *mesh, const redco_plan *plan, redco_error *err)
 {
     const redco_mesh expected = redcoi_plan_expert_replicas(plan);
-    uint32_t etp = 1;
     redco_mesh edp;
-    redco_status st = REDCO_OK;
-    if (redco_json_has(mesh, "etp") && (st = redco_json_u32(mesh, "etp", 1, 1, &etp, err)) != REDCO_OK) { return st; }
+    if (plan->etp != 1 && plan->etp != plan->parallelism.tp) {
+        return redco_json_fail(mesh, "etp", err, "is %u; experts are whole or cut as tp = %u", plan->etp,
+                               plan->parallelism.tp);
+    }
     if (!redco_json_has(mesh, "edp")) { return REDCO_OK; }
-    if ((st = redco_mesh_read(mesh, "edp", &edp, err)) != REDCO_OK) { return st; }
+    const redco_status st = redco_mesh_read(mesh, "edp", &edp, err);
+    if (st != REDCO_OK) { return st; }
     if (edp.gpus == expected.gpus && edp.nodes == expected.nodes) { return REDCO_OK; }
     return redco_json_fail(mesh, "edp", err, "is %ux%u; tp, cp, dp and ep make it %ux%u", edp.gpus, edp.nodes,
                            expected.gpus, expected.nodes);

@@ -647,6 +647,45 @@ static void programs(void **state)
     }
 }
 
+/* Three tokens that choose two of four experts, of which one has no token; then each choice's row by itself. */
+static void experts(void **state)
+{
+    fixture *l = *state;
+    static const int32_t chosen[6] = {3, 0, 0, 1, 1, 3};
+    const redco_value index = fixture_given(l, REDCO_I32, 2, (const uint64_t[]){3, 2}, chosen);
+    const redco_value x = fixture_real(l, 2, (const uint64_t[]){3, 2}, -1, 1);
+    const redco_value w = fixture_real(l, 3, (const uint64_t[]){4, 2, 3}, -1, 1);
+    const redco_value down = fixture_real(l, 3, (const uint64_t[]){4, 2, 3}, -1, 1);
+    const redco_value rows = redco_sort_rows(l->g, x, index, 4, false);
+    const redco_value y = redco_grouped_matmul(
+        l->g, redco_tanh(l->g, redco_grouped_matmul(l->g, rows, w, index, false)), down, index, true);
+    fixture_check_derivatives(l, "experts", redco_sort_rows(l->g, y, index, 4, true));
+    fixture_check_derivatives(l, "gradient of experts", redco_grouped_matmul_grad(l->g, rows, y, index, 4));
+    /* Rows by expert: 0 of tokens 0 and 1; 1 of 1 and 2; 3 of 0 and 2. Twice back is the number of choices. */
+    static const double one[6] = {1, 2, 3, 4, 5, 6}, wanted[12] = {1, 2, 3, 4, 3, 4, 5, 6, 1, 2, 5, 6};
+    const redco_value given = fixture_given(l, REDCO_F64, 2, (const uint64_t[]){3, 2}, one);
+    const redco_value sorted = redco_sort_rows(l->g, given, index, 4, false);
+    double got[12], back[6];
+    fixture_run(l, sorted, got);
+    fixture_run(l, redco_sort_rows(l->g, sorted, index, 4, true), back);
+    for (uint32_t i = 0; i < 12; i++) { assert_true(got[i] == wanted[i]); }
+    for (uint32_t i = 0; i < 6; i++) { assert_true(back[i] == 2 * one[i]); }
+    fixture_clear(l);
+    static const double scores[8] = {1, 3, 3, 2, -1, -4, -2, -3};
+    static const int32_t best[6] = {1, 2, 3, 0, 2, 3};
+    int32_t found[6];
+    const redco_value s = fixture_given(l, REDCO_F64, 2, (const uint64_t[]){2, 4}, scores);
+    fixture_run(l, redco_top_k(l->g, s, 3), found);
+    for (uint32_t i = 0; i < 6; i++) { assert_int_equal(found[i], best[i]); }
+    fixture_clear(l);
+    /* Refused: an expert that there is not, a choice without a row. */
+    static const int32_t beyond[2] = {0, 4};
+    const redco_value far = fixture_given(l, REDCO_I32, 2, (const uint64_t[]){1, 2}, beyond);
+    const redco_value z = fixture_real(l, 2, (const uint64_t[]){1, 2}, -1, 1);
+    fixture_refuses(l, redco_sort_rows(l->g, z, far, 4, false), "expert 4 is outside of [0, 4)");
+    fixture_clear(l);
+}
+
 /* A new operator is not forgotten here: whatever passes a gradient was checked, when all tests run. */
 static void no_operator_is_left_out(void **state)
 {
@@ -702,6 +741,7 @@ int main(void)
         cmocka_unit_test(third_derivatives),
         cmocka_unit_test(what_gradients_are_of),
         cmocka_unit_test(programs),
+        cmocka_unit_test(experts),
         cmocka_unit_test(no_operator_is_left_out),
     };
     return cmocka_run_group_tests(tests, open_fixture, close_fixture);

@@ -107,7 +107,7 @@ static void check_shapes(const redco_model *model)
     uint64_t sizes[REDCO_AXIS_COUNT];
     redco_model_axis_sizes(model, 1, 1, sizes);
     for (size_t i = 0; i < count; i++) {
-        redco_extent extents[2];
+        redco_extent extents[REDCO_PARAM_EXTENTS];
         redco_param_extents(&params[i], extents);
         for (uint32_t d = 0; d < params[i].rank; d++) {
             if (redco_extent_count(&extents[d], sizes) != params[i].shape[d]) {

@@ -190,7 +190,7 @@ static const struct row contradictions[] = {
     {"/model/params", "1.5", "/model/params", "a whole number is needed"},
     {"/model/layers", "5", "/pipeline/stages", "1 positions have 4 layers; the model has 5"},
     {"/pipeline/stages/0/layers", "[0, 2]", "/pipeline/stages", "1 positions have 3 layers; the model has 4"},
-    {"/mesh/etp", "2", "/mesh/etp", "is 2"},
+    {"/mesh/etp", "4", "/mesh/etp", "is 4"},
     {"/mesh/edp/nodes", "3", "/mesh/edp", "is 8x3; tp, cp, dp and ep make it 8x2"},
     {"/mesh/sequence_parallel", "true", "/mesh/sequence_parallel", "workload.sequence_parallel is not"},
     {"/model/name", "\"\"", "/model/name", "is empty"},

@@ -25,11 +25,20 @@ static uint32_t find_name(const struct kept *kept, const char *name)
     return at;
 }
 
+/* Tensors of experts are rows of mixtures alone. */
+static bool is_foreign(const struct kept *kept, redco_site site)
+{
+    bool there = site < REDCO_SITE_ROUTER_SCORES || site > REDCO_SITE_EXPERTS_OUTPUT;
+    for (uint32_t i = 0; i < kept->site_count && !there; i++) { there = kept->sites[i].site == site; }
+    return !there;
+}
+
 /* A name that is new stands behind the one before it in its set. */
 static void add_names(struct kept *kept, const redco_saving_set *set)
 {
     uint32_t behind = 0;
     for (uint32_t i = 0; i < set->count; i++) {
+        if (is_foreign(kept, set->rules[i].site)) { continue; }
         const uint32_t at = find_name(kept, set->rules[i].name);
         if (at < kept->name_count) {
             behind = at + 1;
@@ -50,10 +59,11 @@ static bool open_kept(const redco_inputs *inputs, struct kept *kept)
     const redco_layer_class *classes = NULL;
     const size_t count = redco_model_classes(inputs->model, &classes);
     *kept = (struct kept){.inputs = inputs};
-    for (uint32_t c = 0; c < count && kept->site_count == 0; c++) {
-        if (classes[c].kind == REDCO_CLASS_BLOCK) {
-            kept->sites = redco_model_work(inputs->model, c)->sites;
-            kept->site_count = redco_model_work(inputs->model, c)->site_count;
+    for (uint32_t c = 0; c < count; c++) { /* layers with experts before those with an FFN */
+        const redco_layer_work *const work = redco_model_work(inputs->model, c);
+        if (classes[c].kind == REDCO_CLASS_BLOCK && work->site_count > kept->site_count) {
+            kept->sites = work->sites;
+            kept->site_count = work->site_count;
         }
     }
     for (uint32_t s = 0; s < COLUMNS; s++) {

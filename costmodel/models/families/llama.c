@@ -9,7 +9,13 @@ const redcoi_key redcoi_llama_keys[REDCOI_SIZES] = {
     [REDCOI_SIZE_HEAD_DIM] = {"head_dim", NULL},
 };
 
-static const redcoi_module embedding[] = {{REDCO_USE_TABLE, "model.embed_tokens", 0}, {0}};
+const redcoi_key redcoi_latent_keys[REDCOI_SIZES] = {
+    [REDCOI_SIZE_VOCAB] = {"vocab_size", NULL},          [REDCOI_SIZE_HIDDEN] = {"hidden_size", NULL},
+    [REDCOI_SIZE_FFN] = {"intermediate_size", NULL},     [REDCOI_SIZE_LAYERS] = {"num_hidden_layers", NULL},
+    [REDCOI_SIZE_HEADS] = {"num_attention_heads", NULL},
+};
+
+const redcoi_module redcoi_llama_embedding[] = {{REDCO_USE_TABLE, "model.embed_tokens", 0}, {0}};
 static const redcoi_module block[] = {
     {REDCO_USE_ATTENTION_NORM, "input_layernorm", 0},
     {REDCO_USE_QUERY, "self_attn.q_proj", 0},
@@ -24,12 +30,24 @@ static const redcoi_module block[] = {
     {REDCO_USE_DOWN, "mlp.down_proj", 0},
     {0},
 };
-static const redcoi_module head[] = {{REDCO_USE_FINAL_NORM, "model.norm", 0}, {REDCO_USE_HEAD, "lm_head", 0}, {0}};
+const redcoi_module redcoi_llama_head[] = {
+    {REDCO_USE_FINAL_NORM, "model.norm", 0}, {REDCO_USE_HEAD, "lm_head", 0}, {0}};
+
+/* Names of the checkpoint of DeepSeek-V3. */
+const redcoi_module redcoi_predictions[] = {
+    {REDCO_USE_MTP_TABLE, "embed_tokens", 0},
+    {REDCO_USE_MTP_TOKEN_NORM, "enorm", 0},
+    {REDCO_USE_MTP_HIDDEN_NORM, "hnorm", 0},
+    {REDCO_USE_MTP_PROJECT, "eh_proj", 0},
+    {REDCO_USE_MTP_FINAL_NORM, "shared_head.norm", 0},
+    {REDCO_USE_MTP_HEAD, "shared_head.head", 0},
+    {0},
+};
 
 const redcoi_layer_modules redcoi_llama_layers[REDCOI_CLASS_KINDS] = {
-    [REDCO_CLASS_EMBEDDING] = {"", embedding},
+    [REDCO_CLASS_EMBEDDING] = {"", redcoi_llama_embedding},
     [REDCO_CLASS_BLOCK] = {"model.layers.{}.", block},
-    [REDCO_CLASS_HEAD] = {"", head},
+    [REDCO_CLASS_HEAD] = {"", redcoi_llama_head},
 };
 
 const redcoi_family redcoi_family_llama = {

@@ -1,0 +1,58 @@
+/* GLM-4.5 (arXiv 2508.06471): grouped heads, their norms where "use_qk_norm" says so, a few dense layers, then routed
+ * and shared experts as DeepSeek-V3 has them, and modules of multi-token prediction.
+ * Source: modeling_glm4_moe.py and configuration_glm4_moe.py of HuggingFace transformers 5.24. */
+#include "costmodel/models/family.h"
+
+static const redcoi_module block[] = {
+    {REDCO_USE_ATTENTION_NORM, "input_layernorm", 0},
+    {REDCO_USE_QUERY, "self_attn.q_proj", 0},
+    {REDCO_USE_KEY, "self_attn.k_proj", 0},
+    {REDCO_USE_VALUE, "self_attn.v_proj", 0},
+    {REDCO_USE_QUERY_NORM, "self_attn.q_norm", 0},
+    {REDCO_USE_KEY_NORM, "self_attn.k_norm", 0},
+    {REDCO_USE_OUTPUT, "self_attn.o_proj", 0},
+    {REDCO_USE_FFN_NORM, "post_attention_layernorm", 0},
+    {REDCO_USE_GATE, "mlp.gate_proj", 0},
+    {REDCO_USE_UP, "mlp.up_proj", 0},
+    {REDCO_USE_DOWN, "mlp.down_proj", 0},
+    {REDCO_USE_ROUTER, "mlp.gate", 0},
+    {REDCO_USE_EXPERT_GATE, "mlp.experts.{}.gate_proj", 0},
+    {REDCO_USE_EXPERT_UP, "mlp.experts.{}.up_proj", 0},
+    {REDCO_USE_EXPERT_DOWN, "mlp.experts.{}.down_proj", 0},
+    {REDCO_USE_SHARED_GATE, "mlp.shared_experts.gate_proj", 0},
+    {REDCO_USE_SHARED_UP, "mlp.shared_experts.up_proj", 0},
+    {REDCO_USE_SHARED_DOWN, "mlp.shared_experts.down_proj", 0},
+    {0},
+};
+
+static const redcoi_layer_modules layers[REDCOI_CLASS_KINDS] = {
+    [REDCO_CLASS_EMBEDDING] = {"", redcoi_llama_embedding},
+    [REDCO_CLASS_BLOCK] = {"model.layers.{}.", block},
+    [REDCO_CLASS_HEAD] = {"", redcoi_llama_head},
+};
+static const redcoi_expert_keys experts = {.experts = "n_routed_experts",
+                                           .choices = "num_experts_per_tok",
+                                           .width = "moe_intermediate_size",
+                                           .shared = "n_shared_experts"};
+
+static void read_glm4_moe(redcoi_build *build)
+{
+    build->model->dims.head_norms = redcoi_config_bool(build, "use_qk_norm", false);
+    redcoi_config_dense_first(build, "first_k_dense_replace", NULL);
+}
+
+const redcoi_family redcoi_family_glm4_moe = {
+    .type = "glm4_moe",
+    .dims = {.norm = REDCO_NORM_RMS, .positions = REDCO_POSITIONS_ROTARY, .gated = true},
+    .keys = redcoi_llama_keys,
+    .defaults = REDCOI_REQUIRED_SIZES,
+    .layers = layers,
+    .experts = &experts,
+    .predictions = redcoi_predictions,
+    .sigmoid_router = true,
+    .bias_keys = {{"attention_bias", false, REDCOI_QKV_BIASES}},
+    .epsilon = {"rms_norm_eps", 1e-5},
+    .deviation = {"initializer_range", 0.02},
+    .active = {"hidden_act", REDCOI_ACTIVATION_SILU},
+    .read = read_glm4_moe,
+};

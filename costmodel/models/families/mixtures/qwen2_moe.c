@@ -1,0 +1,56 @@
+/* Qwen2-MoE (Yang et al., arXiv 2407.10671): Qwen2 with routed experts, and one shared one that a gate scales, in the
+ * layers that "decoder_sparse_step" and "mlp_only_layers" leave.
+ * Source: modeling_qwen2_moe.py and configuration_qwen2_moe.py of HuggingFace transformers 4.48; 5.24. */
+#include "costmodel/models/family.h"
+
+static const redcoi_module block[] = {
+    {REDCO_USE_ATTENTION_NORM, "input_layernorm", 0},
+    {REDCO_USE_QUERY, "self_attn.q_proj", 0},
+    {REDCO_USE_KEY, "self_attn.k_proj", 0},
+    {REDCO_USE_VALUE, "self_attn.v_proj", 0},
+    {REDCO_USE_OUTPUT, "self_attn.o_proj", 0},
+    {REDCO_USE_FFN_NORM, "post_attention_layernorm", 0},
+    {REDCO_USE_GATE, "mlp.gate_proj", 0},
+    {REDCO_USE_UP, "mlp.up_proj", 0},
+    {REDCO_USE_DOWN, "mlp.down_proj", 0},
+    {REDCO_USE_ROUTER, "mlp.gate", 0},
+    {REDCO_USE_EXPERT_GATE, "mlp.experts.{}.gate_proj", 0},
+    {REDCO_USE_EXPERT_UP, "mlp.experts.{}.up_proj", 0},
+    {REDCO_USE_EXPERT_DOWN, "mlp.experts.{}.down_proj", 0},
+    {REDCO_USE_SHARED_GATE, "mlp.shared_expert.gate_proj", 0},
+    {REDCO_USE_SHARED_UP, "mlp.shared_expert.up_proj", 0},
+    {REDCO_USE_SHARED_DOWN, "mlp.shared_expert.down_proj", 0},
+    {REDCO_USE_SHARED_SCALE, "mlp.shared_expert_gate", 0},
+    {0},
+};
+
+static const redcoi_layer_modules layers[REDCOI_CLASS_KINDS] = {
+    [REDCO_CLASS_EMBEDDING] = {"", redcoi_llama_embedding},
+    [REDCO_CLASS_BLOCK] = {"model.layers.{}.", block},
+    [REDCO_CLASS_HEAD] = {"", redcoi_llama_head},
+};
+static const redcoi_expert_keys experts = {.experts = "num_experts",
+                                           .choices = "num_experts_per_tok",
+                                           .width = "moe_intermediate_size",
+                                           .all_shared = "shared_expert_intermediate_size"};
+
+void redcoi_qwen_moe_layers(redcoi_build *build)
+{
+    redcoi_qwen2_windows(build);
+    const uint64_t step = redcoi_config_derived(build, "decoder_sparse_step", NULL, 1, REDCOI_MAX_LAYERS);
+    redcoi_config_sparse_step(build, step, "mlp_only_layers");
+}
+
+const redcoi_family redcoi_family_qwen2_moe = {
+    .type = "qwen2_moe",
+    .dims = {.norm = REDCO_NORM_RMS, .positions = REDCO_POSITIONS_ROTARY, .gated = true},
+    .keys = redcoi_llama_keys,
+    .defaults = REDCOI_REQUIRED_SIZES,
+    .layers = layers,
+    .experts = &experts,
+    .bias_keys = {{"qkv_bias", true, REDCOI_QKV_BIASES}},
+    .epsilon = {"rms_norm_eps", 1e-6},
+    .deviation = {"initializer_range", 0.02},
+    .active = {"hidden_act", REDCOI_ACTIVATION_SILU},
+    .read = redcoi_qwen_moe_layers,
+};
