@@ -8,9 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A search with a limit may miss the best layout by this: within it an engine is asked without. */
-static const double limit_ratio = 0.05;
-
 static uint64_t gpus_of(const redco_inputs *inputs)
 {
     return (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node;
@@ -131,10 +128,11 @@ static redco_status ask_rival(const redco_question *question, const redco_inputs
                               struct offer *best, struct offer *offer, redco_error *err)
 {
     /* A plan that is priced as if its engine had what is asked for is no measure for one that has it. */
-    const double limit_s = isinf(best->objective) || best->lacks > 0 ? 0.0 : best->objective * (1.0 + limit_ratio);
+    const double limit_s =
+        isinf(best->objective) || best->lacks > 0 ? 0.0 : best->objective * (1.0 + redco_limited_ratio);
     redco_status st = ask_engine(question, inputs, name, limit_s, offer, err);
     if (st != REDCO_OK) { return st; }
-    const bool close = limit_s > 0.0 && offer->objective >= best->objective * (1.0 - limit_ratio);
+    const bool close = limit_s > 0.0 && offer->objective >= best->objective * (1.0 - redco_limited_ratio);
     if (close && !isinf(offer->objective)) { st = ask_engine(question, inputs, name, 0.0, offer, err); }
     if (st == REDCO_OK && is_better(offer, best)) { *best = *offer; }
     return st;
@@ -144,7 +142,7 @@ static redco_status ask_rival(const redco_question *question, const redco_inputs
 static redco_status ask_close(const redco_question *question, const redco_inputs *inputs, const struct offer *offers,
                               uint32_t count, struct offer *best, redco_error *err)
 {
-    const double close_s = best->objective * (1.0 + 2.0 * limit_ratio);
+    const double close_s = best->objective * (1.0 + 2.0 * redco_limited_ratio);
     redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
         struct offer offer;
@@ -163,8 +161,21 @@ static bool is_among(const char *name, const char *const *names, uint32_t count)
     return false;
 }
 
+/* Says that an engine without an exporter would be faster than the one that is taken: a question that leaves only it
+ * (one policy of recomputation that no other has room for, say) has its plan for an answer. */
+static void note_faster(const redco_question *question, const struct offer *faster, const struct offer *best,
+                        redco_inputs *inputs)
+{
+    const size_t used = strlen(inputs->engine_reason), rest = sizeof inputs->engine_reason - used;
+    if (!(faster->objective < best->objective * (1.0 - redcoi_tie_ratio))) { return; }
+    (void)snprintf(inputs->engine_reason + used, rest,
+                   "; %s, which no exporter writes, would take %.5g s%s, %.1f %% less", faster->name, faster->objective,
+                   question->options.objective == REDCO_OBJECTIVE_COMM ? " of communication" : "",
+                   100.0 * (1.0 - faster->objective / best->objective));
+}
+
 /* The fastest plan decides, of equal ones the default, which is asked in full: each engine keeps to what it has, so
- * that what is priced can be run. Where nothing fits, engines without an exporter are asked, too. */
+ * that what is priced can be run. Engines without an exporter are taken where nothing else fits. */
 static redco_status choose_fastest(redco_question *question, redco_inputs *inputs, redco_error *err)
 {
     const char *rivals[REDCO_MOST_RIVALS], *all[REDCO_MOST_RIVALS];
@@ -182,11 +193,12 @@ static redco_status choose_fastest(redco_question *question, redco_inputs *input
     }
     if (st == REDCO_OK && !isinf(best.objective)) { st = ask_close(question, inputs, offers, count, &best, err); }
     struct offer other = best;
-    for (uint32_t i = 0; i < all_count && isinf(best.objective) && st == REDCO_OK; i++) {
+    const bool fits = !isinf(best.objective);
+    for (uint32_t i = 0; i < all_count && !(fits && question->is_variant) && st == REDCO_OK; i++) {
         if (!is_among(all[i], rivals, count)) { st = ask_rival(question, inputs, all[i], &other, &offer, err); }
     }
     if (st != REDCO_OK) { return st; }
-    if (!isinf(other.objective)) { best = other; }
+    if (!fits && !isinf(other.objective)) { best = other; }
     if (best.name == preset->name) {
         const size_t used = strlen(inputs->engine_reason), rest = sizeof inputs->engine_reason - used;
         if (question->try_engines && count == 0) {
@@ -195,10 +207,11 @@ static redco_status choose_fastest(redco_question *question, redco_inputs *input
             (void)snprintf(inputs->engine_reason + used, rest, "; auto: none of %u others measured here is faster",
                            count);
         }
-        return REDCO_OK;
+    } else {
+        if ((st = take_engine(question, best.name, inputs, err)) != REDCO_OK) { return st; }
+        give_reason(&usual, &best, question->try_engines, inputs);
     }
-    if ((st = take_engine(question, best.name, inputs, err)) != REDCO_OK) { return st; }
-    give_reason(&usual, &best, question->try_engines, inputs);
+    if (fits) { note_faster(question, &other, &best, inputs); }
     return REDCO_OK;
 }
 
@@ -229,6 +242,7 @@ redco_status redco_question_ask(const redco_question *question, const redco_inpu
     }
     if (!named) { one.names.engine = NULL; }
     one.engine_chosen = false;
+    one.is_variant = true;
     one.options = *options;
     one.gpus = gpus;
     one.size_count = 0;

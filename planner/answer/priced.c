@@ -11,6 +11,7 @@
 
 const double redcoi_rounding_ratio = 1e-9;
 const double redcoi_tie_ratio = 1e-3;
+const double redco_limited_ratio = 0.02;
 
 enum { COMM_OTHERS = 64 }; /* listed beside one answer of least communication */
 

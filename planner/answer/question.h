@@ -31,6 +31,7 @@ typedef struct redco_question {
     uint32_t positions[REDCO_SPLIT_POSITIONS_MAX]; /**< filled by redco_question_read(), for the options */
     bool engine_chosen;                            /**< redco_question_settle() filled names.engine in */
     bool try_engines;                              /**< --engine auto: redco_question_settle() */
+    bool is_variant;                               /**< another question says what is to be said of engines */
 } redco_question;
 
 /** 1024 sequences of 4096 tokens a step in bf16 on the default model and cluster; everything else is optimised. */
