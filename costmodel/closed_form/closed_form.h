@@ -137,6 +137,14 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
                                 const redco_calibration *calibration, const redco_comm *comm, redco_costs **costs_out,
                                 redco_error *err);
 void redco_costs_free(redco_costs *costs);
+/** Prepares prices of layers that recompute these sets. Others are prepared when they are first priced, and what was
+ *  cached is then computed again. A step has REDCO_RECOMPUTE_SETS of them at most, none and full included. */
+void redco_costs_prepare(redco_costs *costs, const redco_recompute_list *sets);
+/** The sets of a list that no recomputation and no other of them beats under @p parallelism in all classes of blocks:
+ *  one that takes no longer, whose layers keep and work with as few bytes, and that mixes with others by layer where
+ *  this one does. @return bit per set, of one at least */
+uint32_t redco_costs_recompute_tried(redco_costs *costs, const redco_parallelism *parallelism,
+                                     const redco_recompute_list *sets);
 /** Replaces the constants: what was cached is computed again, with the same meaning as a new redco_costs. */
 void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibration);
 

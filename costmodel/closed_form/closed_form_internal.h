@@ -56,21 +56,21 @@ typedef struct redcoi_part_params {
 typedef struct redcoi_times {
     double forward_s, backward_s; /**< with exposed tensor- and context-parallel traffic and the host's floor */
     double weight_s;              /**< part of backward: gradients of matrices */
-    double recompute_s[REDCO_RECOMPUTE_COUNT];
-    double recompute_tp_s[REDCO_RECOMPUTE_COUNT]; /**< tensor-parallel traffic of what is recomputed, whole */
-    double tp_forward_s, tp_backward_s;           /**< tensor-parallel traffic, whole */
-    redcoi_tp_times tp[REDCO_GROUPS_MAX];         /**< the same by groups of the model */
-    redcoi_tp_times cp;                           /**< context-parallel traffic around attention, the exposed part */
-    double clock_ratio;                           /**< clock of all classes' products (power.h) */
-    double forward_j, backward_j;                 /**< above idle */
+    double recompute_s[REDCO_RECOMPUTE_SETS];    /**< by redco_costs.recompute */
+    double recompute_tp_s[REDCO_RECOMPUTE_SETS]; /**< tensor-parallel traffic of what is recomputed, whole */
+    double tp_forward_s, tp_backward_s;          /**< tensor-parallel traffic, whole */
+    redcoi_tp_times tp[REDCO_GROUPS_MAX];        /**< the same by groups of the model */
+    redcoi_tp_times cp;                          /**< context-parallel traffic around attention, the exposed part */
+    double clock_ratio;                          /**< clock of all classes' products (power.h) */
+    double forward_j, backward_j;                /**< above idle */
     double listed_tp_s; /**< that which stands among listed operators, part of their seconds in both passes */
     redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
     uint32_t group_count;
     redcoi_part_params parts[REDCO_PARTS];
     uint64_t params;         /**< the sum over the parts */
     uint64_t trained_params; /**< likewise */
-    uint64_t activation_bytes[REDCO_RECOMPUTE_COUNT];
-    uint64_t recompute_bytes[REDCO_RECOMPUTE_COUNT];
+    uint64_t activation_bytes[REDCO_RECOMPUTE_SETS];
+    uint64_t recompute_bytes[REDCO_RECOMPUTE_SETS];
 } redcoi_times;
 
 /** The part of a parallelism that the times of its layers depend on. */
@@ -201,7 +201,7 @@ typedef struct redcoi_memo {
     redco_shards nccl_shards[REDCO_PARTS]; /**< 0x0: none */
     uint64_t nccl_bytes[REDCO_PARTS];
     redcoi_kept_gathers gathers[REDCOI_CLASSES_MAX][REDCO_PARTS];
-    redcoi_exposed exposed[REDCOI_CLASSES_MAX][REDCO_RECOMPUTE_COUNT];
+    redcoi_exposed exposed[REDCOI_CLASSES_MAX][REDCO_RECOMPUTE_SETS];
 } redcoi_memo;
 
 struct redco_costs {
@@ -212,6 +212,8 @@ struct redco_costs {
     uint32_t class_count;
     uint32_t blocks; /**< members of all block classes */
     redco_workload workload;
+    redco_recompute_list recompute; /**< sets that ranks have times of: none, which is the first, full, the last, and
+                                       what was asked for */
     redco_calibration calibration;
     const redco_comm *comm;
     redco_compute compute;
@@ -308,6 +310,7 @@ typedef struct redcoi_job {
     const redcoi_part_params *own; /**< the part's, as state_params and first_params are */
     redco_shards shards;
     redco_recompute recompute;
+    uint32_t set; /**< its index in redco_costs.recompute */
     double element_bytes, gradient_bytes;
     uint64_t logits_bytes; /**< counted elsewhere, and free again when layers are recomputed */
     double state_params;   /**< all trained parameters of the fullest rank before sharding: the paper's Phi */
@@ -369,8 +372,15 @@ redco_mesh redcoi_backward_mesh(const redcoi_job *job);
 /** The part of an operator's forward that full recomputation repeats: checkpointing per operator skips the attention
  * core and half of the products. */
 double redcoi_repeated_ratio(redco_operator_kind kind, bool partial);
-/** @return whether selective recomputation, or that of the FFN, repeats the operator. */
-bool redcoi_is_repeated(const redco_engine *engine, redco_recompute policy, const redco_operator *op);
+/** The modules whose recomputation repeats the operator. */
+redco_recompute redcoi_repeated_by(const redco_engine *engine, const redco_operator *op);
+/** Index of a set among redco_costs.recompute; of one that is new, all times are forgotten. */
+uint32_t redcoi_recompute_set(redco_costs *costs, redco_recompute set);
+/** Index of full recomputation. */
+static inline uint32_t redcoi_full_set(const redco_costs *costs)
+{
+    return costs->recompute.count - 1;
+}
 /** @return whether full recomputation leaves an operator of a block out, since backward does not read what it makes: an
  * engine that plans its memory runs what is read. */
 bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op);

@@ -75,7 +75,7 @@ static struct way way_of(redco_costs *costs, const redco_parallelism *parallelis
     const redcoi_tp_times traffic = redcoi_context_times(costs, &shape, core.forward_s, core.backward_s);
     return (struct way){.forward_s = core.forward_s + traffic.forward_before_s + traffic.forward_after_s,
                         .backward_s = core.backward_s + traffic.backward_before_s + traffic.backward_after_s,
-                        .bytes = redco_layer_bytes_of(costs->model, class_index, &shape)};
+                        .bytes = redco_layer_bytes_of(costs->model, class_index, &shape, &costs->recompute)};
 }
 
 /* A step grows with the seconds of every pass, and its memory with what layers keep and work with; all else is the same
@@ -83,9 +83,8 @@ static struct way way_of(redco_costs *costs, const redco_parallelism *parallelis
 static bool is_no_worse(const struct way *a, const struct way *b)
 {
     bool no_worse = a->forward_s <= b->forward_s && a->backward_s <= b->backward_s;
-    for (int policy = 0; policy < REDCO_RECOMPUTE_COUNT; policy++) {
-        no_worse = no_worse && a->bytes.kept[policy] <= b->bytes.kept[policy] &&
-                   a->bytes.again[policy] <= b->bytes.again[policy];
+    for (uint32_t i = 0; i < REDCO_RECOMPUTE_SETS; i++) { /* 0 of those that there are not */
+        no_worse = no_worse && a->bytes.kept[i] <= b->bytes.kept[i] && a->bytes.again[i] <= b->bytes.again[i];
     }
     return no_worse;
 }

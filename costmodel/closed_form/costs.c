@@ -81,6 +81,8 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     costs->dims = redco_model_get_dims(model);
     costs->class_count = (uint32_t)redco_model_classes(model, &costs->classes);
     costs->workload = *workload;
+    (void)redco_recompute_add(&costs->recompute, REDCO_RECOMPUTE_NONE);
+    (void)redco_recompute_add(&costs->recompute, REDCO_RECOMPUTE_FULL);
     if (calibration->planned_memory) { costs->workload.engine.planned_memory = true; }
     if (costs->workload.engine.planned_memory) { costs->workload.engine.memory = REDCO_MEMORY_FORMULAS; }
     if ((workload->overlap & REDCO_OVERLAP_TP) != 0) { costs->workload.engine.async_tp = true; }
@@ -124,6 +126,64 @@ static void forget_ranks(redco_costs *costs)
     for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) { redcoi_rank_clear(&costs->ranks[i]); }
     for (uint32_t i = 0; i < REDCOI_PACES_CACHED; i++) { costs->paces[i].tp = 0; }
     redcoi_memo_clear(costs);
+}
+
+uint32_t redcoi_recompute_set(redco_costs *costs, redco_recompute set)
+{
+    uint32_t at = redco_recompute_find(&costs->recompute, set);
+    if (at < costs->recompute.count) { return at; }
+    if (!redco_recompute_add(&costs->recompute, set)) { /* full: those there are belong to other steps */
+        costs->recompute = (redco_recompute_list){{REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_FULL}, 2};
+        (void)redco_recompute_add(&costs->recompute, set);
+    }
+    forget_ranks(costs);
+    return redco_recompute_find(&costs->recompute, set);
+}
+
+void redco_costs_prepare(redco_costs *costs, const redco_recompute_list *sets)
+{
+    for (uint32_t i = 0; i < sets->count; i++) { (void)redcoi_recompute_set(costs, sets->sets[i]); }
+}
+
+static bool no_worse(const redcoi_times *times, uint32_t a, uint32_t b)
+{
+    return times->recompute_s[a] <= times->recompute_s[b] && times->activation_bytes[a] <= times->activation_bytes[b] &&
+           times->recompute_bytes[a] <= times->recompute_bytes[b];
+}
+
+/* The first of two that are alike beats the other. */
+static bool beats(const redco_costs *costs, const redcoi_rank *rank, redco_recompute better, redco_recompute worse)
+{
+    const uint32_t a = redco_recompute_find(&costs->recompute, better);
+    const uint32_t b = redco_recompute_find(&costs->recompute, worse);
+    bool alike = true;
+    if (better == worse || redco_recompute_mixes(better) < redco_recompute_mixes(worse)) { return false; }
+    for (uint32_t c = 0; c < costs->class_count; c++) {
+        if (!redco_class_is_block(costs->classes[c].kind)) { continue; }
+        for (uint32_t layout = 0; layout < rank->layout_count[c]; layout++) {
+            const redcoi_times *const times = redcoi_times_of(rank, c, layout);
+            if (!no_worse(times, a, b)) { return false; }
+            alike = alike && no_worse(times, b, a);
+        }
+    }
+    return !alike || better < worse;
+}
+
+uint32_t redco_costs_recompute_tried(redco_costs *costs, const redco_parallelism *parallelism,
+                                     const redco_recompute_list *sets)
+{
+    uint32_t tried = 0;
+    if (sets->count == 1) { return 1; }
+    redco_costs_prepare(costs, sets);
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    for (uint32_t i = 0; i < sets->count; i++) {
+        bool beaten = beats(costs, rank, REDCO_RECOMPUTE_NONE, sets->sets[i]);
+        for (uint32_t j = 0; j < sets->count && !beaten; j++) {
+            beaten = beats(costs, rank, sets->sets[j], sets->sets[i]);
+        }
+        tried |= beaten ? 0 : 1U << i;
+    }
+    return tried != 0 ? tried : 1;
 }
 
 static void drop_layouts(redco_costs *costs)

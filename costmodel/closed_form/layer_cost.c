@@ -129,8 +129,8 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_parallelism 
     const bool block = redco_class_is_block(job.class->kind);
     double tp_s = times->tp_forward_s + times->tp_backward_s + times->listed_tp_s;
     if (block) {
-        cost.recompute_s = times->recompute_s[config->recompute];
-        tp_s += times->recompute_tp_s[config->recompute];
+        cost.recompute_s = times->recompute_s[job.set];
+        tp_s += times->recompute_tp_s[job.set];
     }
     const double again_s = cost.recompute_s;
     redcoi_add_traffic(&job, &cost);
@@ -170,7 +170,7 @@ static redco_layer_cost least_cost(redco_costs *costs, const redco_parallelism *
     redco_layer_cost cost = {.forward_s = times->forward_s,
                              .backward_s = times->backward_s + fmin(copied_s, redcoi_keep_gradients_s(&job))};
     const bool block = redco_class_is_block(job.class->kind);
-    cost.recompute_s = block ? times->recompute_s[recompute] : 0.0;
+    cost.recompute_s = block ? times->recompute_s[job.set] : 0.0;
     redcoi_add_traffic(&job, &cost);
     redcoi_add_memory(&job, &states, &cost);
     cost.compute_s = job.stage.repeat * (cost.forward_s + cost.backward_s + cost.recompute_s);
@@ -180,6 +180,7 @@ static redco_layer_cost least_cost(redco_costs *costs, const redco_parallelism *
 redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                         redco_mesh parameters, redco_recompute recompute)
 {
+    (void)redcoi_recompute_set(costs, recompute);
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     const uint32_t layouts = rank->layout_count[class_index];
     redco_layer_cost sum = {.compute_s = 0.0};
@@ -200,6 +201,7 @@ redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_parallel
 static redco_layer_cost layer_cost(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                    const redco_layer_config *config, bool paper)
 {
+    (void)redcoi_recompute_set(costs, config->recompute);
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     redco_layer_cost sum = {.compute_s = 0.0};
     if (rank->layout_count[class_index] <= 1) { return layout_cost(costs, parallelism, class_index, 0, config, paper); }

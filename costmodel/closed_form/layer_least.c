@@ -10,6 +10,7 @@ uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_parallelism *par
     bare.secondary = (redco_mesh){0, 0};
     const redco_mesh grid = redco_costs_grid(costs, parallelism);
     const redco_layer_config config = {{grid, grid, grid}, recompute};
+    (void)redcoi_recompute_set(costs, recompute);
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     redco_layer_cost cost = {.compute_s = 0.0};
     redcoi_layer_memory(costs, &bare, class_index, &config, redcoi_memo_of(costs, parallelism)->stages[class_index],

@@ -89,7 +89,7 @@ const redcoi_gathers *redcoi_gathers_of(const redcoi_job *job, redco_group group
 
 const redcoi_exposed *redcoi_exposed_of(const redcoi_job *job, const redcoi_shard_traffic *traffic)
 {
-    redcoi_exposed *const kept = &job->costs->memo.exposed[class_of(job)][job->recompute];
+    redcoi_exposed *const kept = &job->costs->memo.exposed[class_of(job)][job->set];
     if (kept->times != job->times || !same_traffic(&kept->traffic, traffic)) {
         kept->times = job->times;
         kept->traffic = *traffic;
@@ -134,6 +134,7 @@ redcoi_job redcoi_job_part(const redcoi_job *job, redco_param_part part)
 redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                          uint32_t layout, const redco_layer_config *config)
 {
+    const uint32_t set = redcoi_recompute_set(costs, config->recompute); /* may clear all others */
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     const redcoi_memo *const memo = redcoi_memo_of(costs, parallelism);
     const redcoi_job job = {.costs = costs,
@@ -144,6 +145,7 @@ redcoi_job redcoi_job_of(redco_costs *costs, const redco_parallelism *parallelis
                             .stage = memo->stages[class_index],
                             .shards = config->shards,
                             .recompute = config->recompute,
+                            .set = set,
                             .element_bytes = costs->compute.element_bytes,
                             .gradient_bytes = costs->state_bytes.gradient,
                             .logits_bytes = rank->logits_bytes,

@@ -63,12 +63,12 @@ redcoi_states redcoi_layer_states(const redcoi_job *job)
 static void add_late(const redcoi_job *job, redco_layer_cost *cost)
 {
     const uint64_t late = job->stage.late, of = job->stage.of;
-    const uint64_t again = redco_share_up(job->times->recompute_bytes[job->recompute], late, of);
+    const uint64_t again = redco_share_up(job->times->recompute_bytes[job->set], late, of);
     if (job->parallelism->schedule == REDCO_PIPELINE_ZB_H1) {
         cost->activation_bytes += again;
         return;
     }
-    const uint64_t last = again + redco_share_up(job->times->activation_bytes[job->recompute], late, of);
+    const uint64_t last = again + redco_share_up(job->times->activation_bytes[job->set], late, of);
     if (last > cost->activation_bytes) { cost->activation_bytes = last; }
 }
 
@@ -79,7 +79,7 @@ void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco
     cost->parameter_bytes = redco_share_up(states->parameter_bytes, held, of);
     cost->gradient_bytes = redco_share_up(states->gradient_bytes, held, of);
     cost->optimizer_bytes = redco_share_up(states->optimizer_bytes, held, of);
-    cost->activation_bytes = redco_share_up(job->times->activation_bytes[job->recompute], job->stage.kept, of);
+    cost->activation_bytes = redco_share_up(job->times->activation_bytes[job->set], job->stage.kept, of);
     if (job->stage.late > 0 && job->recompute == REDCO_RECOMPUTE_FULL) { add_late(job, cost); }
     const uint32_t parts = redcoi_job_parts(job);
     for (redco_param_part p = REDCO_PART_DENSE; p < parts; p++) {
@@ -108,7 +108,7 @@ void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco
     const bool one_kind = job->costs->workload.engine.memory != REDCO_MEMORY_FORMULAS;
     const int kind =
         one_kind || job->recompute == REDCO_RECOMPUTE_FULL ? REDCO_TRANSIENT_RECOMPUTE : REDCO_TRANSIENT_SELECTIVE;
-    const uint64_t again = job->times->recompute_bytes[job->recompute];
+    const uint64_t again = job->times->recompute_bytes[job->set];
     cost->transient_bytes[kind] = again > job->logits_bytes ? again - job->logits_bytes : 0;
 }
 
@@ -127,6 +127,7 @@ void redcoi_layer_memory(redco_costs *costs, const redco_parallelism *parallelis
                          const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
                          redco_layer_cost *cost_out)
 {
+    (void)redcoi_recompute_set(costs, config->recompute);
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     redco_layer_cost sum = {.compute_s = 0.0};
     if (rank->layout_count[class_index] <= 1) {

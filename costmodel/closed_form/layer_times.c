@@ -21,12 +21,10 @@ double redcoi_repeated_ratio(redco_operator_kind kind, bool partial)
     return kind == REDCO_OPERATOR_GEMM ? partial_gemm_ratio : 1.0;
 }
 
-bool redcoi_is_repeated(const redco_engine *engine, redco_recompute policy, const redco_operator *op)
+redco_recompute redcoi_repeated_by(const redco_engine *engine, const redco_operator *op)
 {
-    if (policy == REDCO_RECOMPUTE_SELECTIVE) { return is_attention(op->kind); }
-    if (policy != REDCO_RECOMPUTE_MLP) { return false; }
-    return redco_op_role_is_ffn(op->role) ||
-           (op->role == REDCO_OP_ROLE_FFN_NORM && redco_saver_of(engine, policy) == REDCO_SAVER_TE);
+    const redco_op_role reader = op->group != NULL ? op->group->reader : REDCO_OP_ROLE_NONE;
+    return redco_modules_of(op->role, reader, redco_norms_in_products(engine));
 }
 
 bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op)
@@ -102,7 +100,7 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
         again_s += group->again_s + group->tp.forward_before_s + group->again_after_s + group->cp.forward_before_s +
                    group->cp.forward_after_s;
     }
-    if (costs->workload.engine.planned_memory) { times->recompute_s[REDCO_RECOMPUTE_FULL] = again_s; }
+    if (costs->workload.engine.planned_memory) { times->recompute_s[redcoi_full_set(costs)] = again_s; }
 }
 
 static void add_module(redcoi_part_params *part, uint64_t params)
@@ -221,11 +219,13 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     for (uint32_t i = 0; i < count; i++) { ops[i] = redco_rank_operator(&layer, i); }
     double forward_s = 0.0, backward_s = 0.0;
     double repeated_s = 0.0;
+    const uint32_t full = redcoi_full_set(costs);
     for (uint32_t i = 0; i < count; i++) {
         const double s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
         forward_s += s;
-        for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-            if (redcoi_is_repeated(&shape->engine, (redco_recompute)r, &ops[i])) { times->recompute_s[r] += s; }
+        const redco_recompute again = redcoi_repeated_by(&shape->engine, &ops[i]);
+        for (uint32_t set = 0; set < full; set++) {
+            if ((again & costs->recompute.sets[set]) != 0) { times->recompute_s[set] += s; }
         }
         repeated_s += redcoi_repeated_ratio(ops[i].kind, true) * s;
         backward_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio) +
@@ -256,13 +256,15 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     }
     times->forward_s = redco_pass_s(forward_s, host_factor * (c->host_forward_s + host_tp_s));
     times->backward_s = redco_pass_s(backward_s, host_factor * (c->host_backward_s + host_tp_s));
-    for (uint32_t i = 0; i < count; i++) {
-        if (!redcoi_is_repeated(&shape->engine, REDCO_RECOMPUTE_MLP, &ops[i])) { continue; }
-        times->recompute_tp_s[REDCO_RECOMPUTE_MLP] += times->tp[i].forward_before_s + times->tp[i].forward_after_s;
+    for (uint32_t set = 0; set < full; set++) {
+        for (uint32_t i = 0; i < count; i++) {
+            if ((redcoi_repeated_by(&shape->engine, &ops[i]) & costs->recompute.sets[set]) == 0) { continue; }
+            times->recompute_tp_s[set] += times->tp[i].forward_before_s + times->tp[i].forward_after_s;
+        }
+        times->recompute_s[set] += c->tp_exposed_ratio * times->recompute_tp_s[set];
     }
-    times->recompute_s[REDCO_RECOMPUTE_MLP] += c->tp_exposed_ratio * times->recompute_tp_s[REDCO_RECOMPUTE_MLP];
-    times->recompute_tp_s[REDCO_RECOMPUTE_FULL] = shape->engine.partial_recompute ? 0.0 : times->tp_forward_s;
-    times->recompute_s[REDCO_RECOMPUTE_FULL] = shape->engine.partial_recompute ? repeated_s : times->forward_s;
+    times->recompute_tp_s[full] = shape->engine.partial_recompute ? 0.0 : times->tp_forward_s;
+    times->recompute_s[full] = shape->engine.partial_recompute ? repeated_s : times->forward_s;
     times->weight_s = weight_s(costs, ops, count, times, logits_s);
     if (block) { fill_groups(costs, ops, count, times); }
 }
@@ -314,11 +316,11 @@ static void fill_times(redco_costs *costs, const redco_parallelism *parallelism,
     fill_seconds(costs, class_index, shape, &layout, times);
     fill_modules(costs, class_index, rank->key.tp, times);
     rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
-    const redco_layer_bytes bytes = redco_layer_bytes_of(costs->model, class_index, shape);
-    for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+    const redco_layer_bytes bytes = redco_layer_bytes_of(costs->model, class_index, shape, &costs->recompute);
+    for (uint32_t r = 0; r < costs->recompute.count; r++) {
         times->activation_bytes[r] = with_fragments(costs, bytes.kept[r]);
         times->recompute_bytes[r] = with_fragments(costs, bytes.again[r]);
-        if (r == REDCO_RECOMPUTE_FULL) { /* keeps a layer's input alone; the rest is its working set */
+        if (costs->recompute.sets[r] == REDCO_RECOMPUTE_FULL) { /* keeps its input alone; the rest is its working set */
             times->recompute_bytes[r] = shifted(times->recompute_bytes[r], layout.activation_bytes);
         } else {
             times->activation_bytes[r] = shifted(times->activation_bytes[r], layout.activation_bytes);

@@ -42,7 +42,7 @@ static struct windows windows_of(const redcoi_job *job, const redco_layer_cost *
     const bool full = job->recompute == REDCO_RECOMPUTE_FULL;
     const bool over_nodes = job->parallelism->cp > 1 &&
                             redcoi_cp_group(job->costs, job->parallelism->tp, job->parallelism->cp).mesh.nodes > 1;
-    const double again_tp_s = cost->recompute_s > 0.0 ? times->recompute_tp_s[job->recompute] : 0.0;
+    const double again_tp_s = cost->recompute_s > 0.0 ? times->recompute_tp_s[job->set] : 0.0;
     const double again_cp_s = cost->recompute_s > 0.0 && full && again_tp_s > 0.0
                                   ? times->cp.forward_before_s + times->cp.forward_after_s
                                   : 0.0;

@@ -211,7 +211,7 @@ static uint64_t at_precision(uint64_t bytes, redco_precision precision)
 static redco_layer_bytes always(uint64_t bytes)
 {
     redco_layer_bytes all = {.kept = {0}};
-    for (int policy = 0; policy < REDCO_RECOMPUTE_COUNT; policy++) { all.kept[policy] = bytes; }
+    for (int i = 0; i < REDCO_RECOMPUTE_SETS; i++) { all.kept[i] = bytes; }
     return all;
 }
 
@@ -221,8 +221,9 @@ static redco_layer_bytes edge_bytes(const redco_model *model, uint32_t class_ind
     const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
     const uint64_t width = redco_model_get_dims(model)->hidden;
     const uint64_t plane = redco_share_up(times(tokens_of(shape), width), 2, sigma); /* one T x h tensor */
+    static const redco_recompute_list none = {.count = 0};
     if (engine->planned_memory) {
-        return always(head ? redco_saved_of(model, class_index, shape, REDCO_SAVER_PLANNED).kept
+        return always(head ? redco_saved_of(model, class_index, shape, REDCO_SAVER_PLANNED, &none).kept
                            : redcoi_planned_embedding_bytes(model, class_index, shape));
     }
     /* In and out of the final norm; logits are counted apart. The embedding's output, which tables of tensors count
@@ -231,7 +232,8 @@ static redco_layer_bytes edge_bytes(const redco_model *model, uint32_t class_ind
     return always(at_precision(times(plane, planes), shape->precision));
 }
 
-redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_index, const redco_shape *shape)
+redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                                       const redco_recompute_list *sets)
 {
     const redco_graph_work *const work = redco_model_graph_work(model);
     if (work != NULL) { return always(redcoi_graph_activation_bytes(work, shape)); }
@@ -242,17 +244,17 @@ redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_
     if (!redco_class_is_block(kind)) { return edge_bytes(model, class_index, shape, kind == REDCO_CLASS_HEAD); }
     const redco_saver saver = redco_saver_of(engine, REDCO_RECOMPUTE_NONE),
                       again = redco_saver_of(engine, REDCO_RECOMPUTE_FULL);
-    const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, saver);
+    const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, saver, sets);
     const bool listed = !engine->planned_memory && engine->memory != REDCO_MEMORY_FORMULAS;
     const uint64_t working = listed ? redco_backward_working_bytes(model, class_index, shape) : 0;
-    redco_layer_bytes bytes;
-    for (int policy = 0; policy < REDCO_RECOMPUTE_COUNT; policy++) {
-        const bool full = policy == REDCO_RECOMPUTE_FULL;
-        bytes.kept[policy] = full && again != saver ? redco_saved_of(model, class_index, shape, again).kept
-                                                    : saved.kept - saved.freed[policy];
-        bytes.again[policy] = engine->planned_memory
-                                  ? redcoi_planned_recompute_bytes(model, class_index, shape, saved.freed[policy], full)
-                                  : (full ? saved.kept : saved.freed[policy]) + at_precision(working, shape->precision);
+    redco_layer_bytes bytes = {.kept = {0}};
+    for (uint32_t i = 0; i < sets->count; i++) {
+        const bool full = sets->sets[i] == REDCO_RECOMPUTE_FULL;
+        bytes.kept[i] = full && again != saver ? redco_saved_of(model, class_index, shape, again, sets).kept
+                                               : saved.kept - saved.freed[i];
+        bytes.again[i] = engine->planned_memory
+                             ? redcoi_planned_recompute_bytes(model, class_index, shape, saved.freed[i], full)
+                             : (full ? saved.kept : saved.freed[i]) + at_precision(working, shape->precision);
     }
     return bytes;
 }

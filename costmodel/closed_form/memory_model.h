@@ -29,14 +29,15 @@ uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index
 uint64_t redco_fullest_owner_params(const redco_model *model, redco_param_part part, uint32_t tp, uint64_t owners,
                                     bool assigned);
 
-/** The memory of one member for one micro-batch, by policy. */
+/** The memory of one member for one micro-batch, by what it recomputes. */
 typedef struct redco_layer_bytes {
-    uint64_t kept[REDCO_RECOMPUTE_COUNT]; /**< from forward to backward */
+    uint64_t kept[REDCO_RECOMPUTE_SETS]; /**< from forward to backward */
     /** The memory that backward builds again while it is in one recomputed member; for engines that plan their memory
      *  also gradients, and also where nothing is recomputed. */
-    uint64_t again[REDCO_RECOMPUTE_COUNT];
+    uint64_t again[REDCO_RECOMPUTE_SETS];
 } redco_layer_bytes;
-redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_index, const redco_shape *shape);
+redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                                       const redco_recompute_list *sets);
 /** Logits, their 32-bit copy and their gradient; of engines that plan their memory the gradient alone, over the logits,
  *  and what the head's backward works with. */
 uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape);

@@ -22,6 +22,26 @@ redco_saver redco_saver_of(const redco_engine *engine, redco_recompute policy)
     return engine->compiled ? REDCO_SAVER_COMPILED : REDCO_SAVER_EAGER;
 }
 
+bool redco_norms_in_products(const redco_engine *engine)
+{
+    return redco_saver_of(engine, REDCO_RECOMPUTE_NONE) == REDCO_SAVER_TE;
+}
+
+redco_recompute redco_model_modules(const redco_model *model, const redco_engine *engine)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t count = redco_model_classes(model, &classes);
+    redco_recompute modules = REDCO_RECOMPUTE_NONE;
+    for (uint32_t c = 0; c < count; c++) {
+        const redco_layer_work *const work = redco_model_work(model, c);
+        for (uint32_t i = 0; i < work->group_count && redco_class_is_block(classes[c].kind); i++) {
+            const redco_layer_group *const group = &work->groups[i];
+            modules |= redco_modules_of(group->role, group->reader, redco_norms_in_products(engine));
+        }
+    }
+    return modules;
+}
+
 redco_saving_case redco_saving_case_of(const redco_model *model, const redco_shape *shape,
                                        uint64_t sizes_out[REDCO_AXIS_COUNT])
 {
@@ -43,14 +63,18 @@ redco_saving_case redco_saving_case_of(const redco_model *model, const redco_sha
 }
 
 redco_saved_bytes redco_saved_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                                 redco_saver saver)
+                                 redco_saver saver, const redco_recompute_list *sets)
 {
     const redco_saving_set *const set = redco_saving_set_of(saver);
     const redco_layer_work *const work = redco_model_work(model, class_index);
     uint64_t sizes[REDCO_AXIS_COUNT];
     const redco_saving_case rank = redco_saving_case_of(model, shape, sizes);
     if (set == NULL) { return (redco_saved_bytes){.kept = redco_share_most}; }
-    return redco_saving_bytes(set, work->sites, work->site_count, &rank);
+    redco_recompute_list recomputed = *sets;
+    for (uint32_t i = 0; i < sets->count && saver == REDCO_SAVER_PLANNED; i++) { /* no other module is executed again */
+        recomputed.sets[i] &= REDCO_RECOMPUTE_CORE_ATTN | REDCO_RECOMPUTE_FULL;
+    }
+    return redco_saving_bytes(set, work->sites, work->site_count, &rank, &recomputed);
 }
 
 static uint64_t tokens_of(const redco_shape *shape)

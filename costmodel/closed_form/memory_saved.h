@@ -15,14 +15,19 @@ extern "C" {
  *  of what checkpointing by operator keeps. */
 redco_saver redco_saver_of(const redco_engine *engine, redco_recompute policy);
 
+/** Transformer Engine's norms are in the kernels of the products that read them. */
+bool redco_norms_in_products(const redco_engine *engine);
+/** The modules that an engine may recompute in some block of a model. */
+redco_recompute redco_model_modules(const redco_model *model, const redco_engine *engine);
+
 /** A rank's layer as rules see it.
  *  @param sizes_out  lives as long as the result is used */
 redco_saving_case redco_saving_case_of(const redco_model *model, const redco_shape *shape,
                                        uint64_t sizes_out[REDCO_AXIS_COUNT]);
 
-/** Bytes that one rank keeps of a layer and micro-batch. */
+/** Bytes that one rank keeps of a layer and micro-batch. @param sets  as in redco_saving_bytes() */
 redco_saved_bytes redco_saved_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                                 redco_saver saver);
+                                 redco_saver saver, const redco_recompute_list *sets);
 
 /** The memory that backward of a block allocates beside kept tensors, at its fullest moment. */
 uint64_t redco_backward_working_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape);

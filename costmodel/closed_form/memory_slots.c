@@ -136,9 +136,7 @@ static uint64_t head_kept_bytes(const redcoi_job *job)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < job->costs->class_count; i++) {
-        if (job->costs->classes[i].kind == REDCO_CLASS_HEAD) {
-            bytes += job->rank->classes[i].activation_bytes[REDCO_RECOMPUTE_NONE];
-        }
+        if (job->costs->classes[i].kind == REDCO_CLASS_HEAD) { bytes += job->rank->classes[i].activation_bytes[0]; }
     }
     return job->logits_bytes > 0 ? bytes : 0; /* on the stage that has it */
 }
@@ -222,7 +220,7 @@ void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost)
     if (kind == REDCO_CLASS_HEAD) { bytes = beyond(bytes, head_input_bytes(job)); }
     if (block) {
         bytes += sharded ? 0 : block_gradient_bytes(job, &products);
-        bytes += job->times->recompute_bytes[job->recompute];
+        bytes += job->times->recompute_bytes[job->set];
         bytes = beyond(bytes, job->logits_bytes + head_kept_bytes(job));
         bytes = larger(bytes, sharded ? beside_head_bytes(job) : 0);
     }

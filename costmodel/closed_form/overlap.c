@@ -174,9 +174,10 @@ static void backward_layer(struct passes *p, bool first, bool last)
     const redcoi_times *const times = job->times;
     const redcoi_shard_traffic *const traffic = p->traffic;
     const bool full = job->recompute == REDCO_RECOMPUTE_FULL, whole = traffic->by_layer;
-    const double module_s = full ? 0.0 : times->recompute_s[job->recompute]; /* the attention core, or the FFN */
+    const double module_s = full ? 0.0 : times->recompute_s[job->set];
     const uint32_t groups = times->group_count;
-    const uint32_t module_group = job->recompute == REDCO_RECOMPUTE_MLP ? groups - 1 : 1;
+    /* The attention core runs again before its group, all other modules before the last one. */
+    const uint32_t module_group = (job->recompute & ~(redco_recompute)REDCO_RECOMPUTE_CORE_ATTN) != 0 ? groups - 1 : 1;
     if (full) { forward_layer(p, first, last, true); }
     for (uint32_t g = groups; g-- > 0;) {
         const redcoi_group_times *const group = &times->groups[g];
@@ -238,7 +239,7 @@ void redcoi_expose_passes(const redcoi_job *job, const redcoi_shard_traffic *tra
     const redcoi_times *const times = job->times;
     const bool full = job->recompute == REDCO_RECOMPUTE_FULL;
     const bool planned = job->costs->workload.engine.planned_memory;
-    const double again_s = full && !planned ? times->forward_s : times->recompute_s[job->recompute];
+    const double again_s = full && !planned ? times->forward_s : times->recompute_s[job->set];
     const redco_group group = redcoi_cp_group(job->costs, job->parallelism->tp, job->parallelism->cp);
     struct passes p; /* its queues are filled as they are read */
     p.job = job;

@@ -117,9 +117,9 @@ static bool fill(redco_costs *costs, const redco_parallelism *parallelism, const
             const redcoi_times *const t = &rank->classes[c];
             if (!redco_class_is_block(costs->classes[c].kind)) { continue; }
             blocks_s += costs->classes[c].layers * (t->forward_s + t->backward_s);
-            repeated_s += costs->classes[c].layers * t->recompute_s[REDCO_RECOMPUTE_FULL];
+            repeated_s += costs->classes[c].layers * t->recompute_s[redcoi_full_set(costs)];
             for (uint32_t i = 0; i < positions; i++) {
-                again[i].backward_s += layers[i * costs->class_count + c] * t->recompute_s[REDCO_RECOMPUTE_FULL];
+                again[i].backward_s += layers[i * costs->class_count + c] * t->recompute_s[redcoi_full_set(costs)];
             }
         }
         const redco_span_times sets[SETS] = {[ALONE] = {times, 0.0},

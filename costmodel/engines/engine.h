@@ -121,15 +121,6 @@ extern const char *const redco_trait_words[];
 /** @return whether files and plans may leave a trait out. */
 bool redco_trait_may_lack(redco_trait trait);
 
-/** The kinds of recomputation that an engine offers, in redco_engine_file.recompute; bits. */
-enum {
-    REDCO_OFFERS_NONE = 1,
-    REDCO_OFFERS_SELECTIVE = 2,
-    REDCO_OFFERS_HALF = 4, /**< engine.partial_recompute */
-    REDCO_OFFERS_FULL = 8,
-    REDCO_OFFERS_MLP = 16
-};
-
 /** Degrees beside data parallelism that an engine has, in redco_engine_file.dimensions; bits. */
 enum {
     REDCO_HAS_TP = 1,
@@ -179,7 +170,8 @@ typedef struct redco_engine_file {
     bool fused_loss[3];         /**< likewise */
     uint64_t bucket_bytes;
     uint32_t overlap; /**< redco_overlap bits: what it hides behind computation */
-    uint32_t recompute, dimensions, states;
+    uint32_t dimensions, states;
+    redco_recompute_list recompute;  /**< sets that it offers; half: engine.partial_recompute */
     uint32_t schedules;              /**< schedules of pipelines: bits 1 << redco_pipeline_kind */
     uint32_t cp_types;               /**< bits 1 << redco_cp_type; 0: it has no context parallelism */
     redco_cp_type cp_type;           /**< the first that the file names: what it does unless told otherwise */

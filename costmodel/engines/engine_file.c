@@ -20,9 +20,6 @@ static const struct bit overlap_bits[] = {{"ag_rs", REDCO_OVERLAP_AG_RS},
                                           {"bc", REDCO_OVERLAP_BC},
                                           {"tp", REDCO_OVERLAP_TP},
                                           {NULL, 0}};
-static const struct bit recompute_bits[] = {{"none", REDCO_OFFERS_NONE}, {"selective", REDCO_OFFERS_SELECTIVE},
-                                            {"mlp", REDCO_OFFERS_MLP},   {"half", REDCO_OFFERS_HALF},
-                                            {"full", REDCO_OFFERS_FULL}, {NULL, 0}};
 static const struct bit scheme_bits[] = {{"inter-tensor", 1}, {"intra-tensor", 2}, {NULL, 0}};
 static const struct bit dimension_bits[] = {
     {"tp", REDCO_HAS_TP}, {"sp", REDCO_HAS_SP},         {"pp", REDCO_HAS_PP},         {"chunks", REDCO_HAS_CHUNKS},
@@ -81,6 +78,33 @@ static redco_status read_bits(const redco_json_value *file, const char *key, con
             return redco_json_fail(&entry, NULL, err, "is \"%.40s\", unknown or named twice", text);
         }
         *bits_out |= known[at].bit;
+    }
+    return st;
+}
+
+static redco_status read_recompute(const redco_json_value *file, redco_recompute_list *list, redco_error *err)
+{
+    redco_json_value sourced, array;
+    size_t count = 0;
+    redco_status st = open_sourced(file, "recompute", &sourced, NULL, err);
+    if (st == REDCO_OK) { st = redco_json_array(&sourced, "value", &array, &count, err); }
+    if (st == REDCO_OK && count == 0) { return redco_json_fail(file, "recompute", err, "has no value; one is needed"); }
+    if (st == REDCO_OK && count > REDCO_RECOMPUTE_SETS - 2) {
+        return redco_json_fail(&sourced, "value", err, "has %zu values; at most %d are possible", count,
+                               REDCO_RECOMPUTE_SETS - 2);
+    }
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        redco_json_value entry;
+        redco_recompute set = REDCO_RECOMPUTE_NONE;
+        bool half = false;
+        if ((st = redco_json_element(&array, i, &entry, err)) != REDCO_OK) { return st; }
+        const char *const text = json_is_string(entry.json) ? json_string_value(entry.json) : "";
+        const bool known = redco_recompute_parse(text, &set, &half);
+        if (half) { set = REDCO_RECOMPUTE_HALF; }
+        if (!known || redco_recompute_has(list, set)) {
+            return redco_json_fail(&entry, NULL, err, "is \"%.40s\", unknown or named twice", text);
+        }
+        (void)redco_recompute_add(list, set);
     }
     return st;
 }
@@ -333,7 +357,7 @@ redco_status redco_engine_file_from_json(const redco_json_value *value, redco_en
                                                 : read_trait(value, (redco_trait)t, &file, &choice, err);
     }
     if (st != REDCO_OK || (st = read_bits(value, "overlap", overlap_bits, &file.overlap, err)) != REDCO_OK ||
-        (st = read_some(value, "recompute", recompute_bits, &file.recompute, err)) != REDCO_OK ||
+        (st = read_recompute(value, &file.recompute, err)) != REDCO_OK ||
         (st = read_some(value, "scheme", scheme_bits, &schemes, err)) != REDCO_OK ||
         (st = read_bits(value, "dimensions", dimension_bits, &file.dimensions, err)) != REDCO_OK ||
         (st = read_schedules(value, &file, err)) != REDCO_OK || (st = read_cp_types(value, &file, err)) != REDCO_OK ||

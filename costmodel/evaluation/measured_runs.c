@@ -139,7 +139,7 @@ static redco_recompute recompute_of(const redco_measured_run *run, const redco_e
     case REDCO_MEASURED_RECOMPUTE_HALF: return REDCO_RECOMPUTE_FULL;
     case REDCO_MEASURED_RECOMPUTE_SELECTIVE: /* nothing to drop where flash attention keeps no scores; redco-exec runs
                                                 it again */
-        return engine->planned_memory || redco_attention_keeps_scores(engine->attention) ? REDCO_RECOMPUTE_SELECTIVE
+        return engine->planned_memory || redco_attention_keeps_scores(engine->attention) ? REDCO_RECOMPUTE_CORE_ATTN
                                                                                          : REDCO_RECOMPUTE_NONE;
     case REDCO_MEASURED_RECOMPUTE_NONE:
     case REDCO_MEASURED_RECOMPUTE_UNKNOWN: break;

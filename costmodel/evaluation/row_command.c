@@ -55,16 +55,6 @@ static bool add_meshes(redco_row_command *command, const redco_request *request)
            add(command, "p=%ux%u,g=%ux%u,os=%ux%u%s", p.gpus, p.nodes, g.gpus, g.nodes, os.gpus, os.nodes, secondary);
 }
 
-static const char *recompute_word(const redco_measured_run *run, const redco_request *request)
-{
-    if (run->recompute == REDCO_MEASURED_RECOMPUTE_HALF) { return "half"; }
-    switch (request->assignments[0].config.recompute) {
-    case REDCO_RECOMPUTE_SELECTIVE: return "selective";
-    case REDCO_RECOMPUTE_FULL: return "full";
-    default: return "none";
-    }
-}
-
 static const char *precision_word(redco_measured_precision precision)
 {
     switch (precision) {
@@ -173,6 +163,9 @@ static bool add_all(redco_row_command *command, const redco_measured_run *run, c
                     const redco_row_files *files)
 {
     const redco_parallelism *const s = &request->parallelism;
+    char recompute[REDCO_RECOMPUTE_TEXT];
+    (void)redco_recompute_text(request->assignments[0].config.recompute, request->workload.engine.partial_recompute,
+                               recompute, sizeof recompute);
     return add(command, "redco-plan") && add_number(command, "--gpus", run->n_gpus) &&
            add_option(command, "--cluster", files->cluster) && add_option(command, "--model", files->model) &&
            add_number(command, "--seq", run->seq_len) && add_number(command, "--global-batch", run->global_batch) &&
@@ -181,7 +174,7 @@ static bool add_all(redco_row_command *command, const redco_measured_run *run, c
            (run->cp <= 1 || add_option(command, "--cp-type", redco_cp_type_words[s->cp_type])) &&
            add_meshes(command, request) &&
            add_option(command, "--scheme", s->scheme == REDCO_INTER_TENSOR ? "inter-tensor" : "intra-tensor") &&
-           add_option(command, "--recompute", recompute_word(run, request)) &&
+           add_option(command, "--recompute", recompute) &&
            add_option(command, "--precision", precision_word(run->precision)) && add_overlap(command, run) &&
            add(command, "--sequence-parallel=%s", run->sequence_parallel ? "on" : "off") && add_engine(command, run) &&
            add_profile(command, request) &&

@@ -4,7 +4,7 @@
 #ifndef REDCO_OP_ROLES_H
 #define REDCO_OP_ROLES_H
 
-#include <stdbool.h>
+#include "topology/base/recomputation.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,8 +61,10 @@ const char *redco_op_role_name(redco_op_role role);
 /** @return REDCO_OP_ROLE_NONE if no role is called @p name */
 redco_op_role redco_op_role_named(const char *name);
 
+/** The modules whose recomputation runs it again. */
+redco_recompute redco_op_role_modules(redco_op_role role);
+
 bool redco_op_role_is_attention(redco_op_role role);  /**< an attention core */
-bool redco_op_role_is_ffn(redco_op_role role);        /**< between the norm of an FFN and its output */
 bool redco_op_role_is_activation(redco_op_role role); /**< an FFN's or experts' */
 bool redco_op_role_makes_logits(redco_op_role role);
 

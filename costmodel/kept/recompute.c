@@ -37,7 +37,7 @@ static bool is_alone(const rewrite *r, const redco_op *maker)
     if (maker->kind == REDCO_OP_ALL_GATHER) {
         return r->options->gather_again && !redco_op_role_is_attention(maker->role);
     }
-    return r->policy[maker->id] == REDCO_RECOMPUTE_SELECTIVE && redco_op_role_is_attention(maker->role) &&
+    return (r->policy[maker->id] & REDCO_RECOMPUTE_CORE_ATTN) != 0 && redco_op_role_is_attention(maker->role) &&
            redco_op_kind_class(maker->kind) != REDCO_CLASS_COLLECTIVE;
 }
 

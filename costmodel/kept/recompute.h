@@ -3,7 +3,7 @@
  *  what the first ones read and are the same kernels.
  *
  *  - none: all that backward reads is kept.
- *  - selective: outputs of the attention core are dropped; the core runs again in front of the first operator that
+ *  - core_attn: outputs of the attention core are dropped; the core runs again in front of the first operator that
  *    reads one of them.
  *  - full: what a layer made is dropped but for what other layers read: their inputs. When backward enters the layer,
  *    all that it needs of it is computed again, in forward's order, collectives included; what backward does not read,

@@ -59,6 +59,7 @@ static void set_elements(redco_layer_group *group, redco_extent elements)
 /* The operator of a group that is no product, attention core, norm, loss or look-up does not decide its kind. */
 static void add_to_group(const redcoi_probe *probe, const redco_op *op, redco_layer_group *group)
 {
+    uint32_t readers = 0;
     switch (op->kind) {
     case REDCO_OP_MATMUL:
     case REDCO_OP_GROUPED_MATMUL:
@@ -69,6 +70,7 @@ static void add_to_group(const redcoi_probe *probe, const redco_op *op, redco_la
     case REDCO_OP_LAYER_NORM:
         if (group->kind == REDCO_GROUP_PRODUCT || group->kind == REDCO_GROUP_TABLE) { break; }
         group->kind = REDCO_GROUP_NORM;
+        group->reader = redcoi_norm_reader(probe, op->first_output, &readers);
         group->columns = redcoi_probe_columns(probe, op->first_output);
         set_elements(group, redcoi_probe_elements(probe, op->first_output));
         break;

@@ -48,6 +48,9 @@ redco_status redcoi_layer_traffic_make(const redcoi_probe *probe, redco_layer_gr
 
 /* layer_sites.c */
 
+/** The role of all products that read a value. @return REDCO_OP_ROLE_NONE where they have several, or there is none
+ *  @param count_out  of these products */
+redco_op_role redcoi_norm_reader(const redcoi_probe *probe, redco_value value, uint32_t *count_out);
 void redcoi_layer_sites_make(const redcoi_probe *probe, redco_layer_work *work);
 
 /* layer_nodes.c */

@@ -22,7 +22,7 @@ static void add(struct list *list, redco_layer_site added)
         redco_layer_site *const old = &list->sites[i];
         redco_extent one = old->elements;
         one.factor = added.elements.factor;
-        if (old->site != added.site || old->role != added.role || old->ffn != added.ffn ||
+        if (old->site != added.site || old->role != added.role || old->reader != added.reader ||
             !redco_extent_equal(&one, &added.elements)) {
             continue;
         }
@@ -40,7 +40,7 @@ static redco_value holder_of(const struct list *list, redco_value value)
     return value;
 }
 
-static void add_value(struct list *list, redco_site site, redco_value value, bool ffn)
+static void add_value(struct list *list, redco_site site, redco_value value, redco_op_role reader)
 {
     const redco_value holder = holder_of(list, value);
     for (uint32_t i = 0; i < list->listed_count; i++) {
@@ -50,20 +50,21 @@ static void add_value(struct list *list, redco_site site, redco_value value, boo
     list->listed[list->listed_count].site = site;
     list->listed[list->listed_count++].value = holder;
     add(list, (redco_layer_site){site, redcoi_probe_elements(list->probe, value),
-                                 redco_value_op(list->probe->g, holder)->role, ffn});
+                                 redco_value_op(list->probe->g, holder)->role, reader});
 }
 
 /* A tensor as often as it is read. */
 static void add_each(struct list *list, redco_site site, redco_value value)
 {
     const redco_op *const maker = redco_value_op(list->probe->g, holder_of(list, value));
-    add(list, (redco_layer_site){site, redcoi_probe_elements(list->probe, value), maker->role, false});
+    add(list, (redco_layer_site){site, redcoi_probe_elements(list->probe, value), maker->role, REDCO_OP_ROLE_NONE});
 }
 
 /* A tensor that an operator makes beside its result. */
-static void add_beside(struct list *list, redco_site site, redco_extent elements, const redco_op *op)
+static void add_beside(struct list *list, redco_site site, redco_extent elements, const redco_op *op,
+                       redco_op_role reader)
 {
-    add(list, (redco_layer_site){site, elements, op->role, false});
+    add(list, (redco_layer_site){site, elements, op->role, reader});
 }
 
 /* The elements of a tensor without its last dimension: those of a statistic of its rows. */
@@ -73,37 +74,44 @@ static redco_extent rows_of(const struct list *list, redco_value value)
     return redcoi_probe_extent(list->probe, redco_type_elements(type) / type->dim[type->rank - 1]);
 }
 
-/* The readers of a tensor that are products. */
-struct readers {
-    uint32_t products, ffn;
-};
-
-static struct readers readers_of(const struct list *list, redco_value value)
+redco_op_role redcoi_norm_reader(const redcoi_probe *probe, redco_value value, uint32_t *count_out)
 {
-    struct readers readers = {0, 0};
-    for (uint32_t o = list->probe->values.first_op; o < list->probe->values.end_op; o++) {
-        const redco_op *const op = redco_graph_op(list->probe->g, o);
-        const bool sorted = op->kind == REDCO_OP_SORT_ROWS; /* for products of experts */
-        if ((op->kind != REDCO_OP_MATMUL && !sorted) || holder_of(list, op->inputs[0]) != value) { continue; }
-        readers.products++;
-        const bool ffn = op->role == REDCO_OP_ROLE_FFN_IN || op->role == REDCO_OP_ROLE_SHARED_IN ||
-                         op->role == REDCO_OP_ROLE_ROUTER || sorted;
-        readers.ffn += ffn ? 1 : 0;
+    redco_op_role role = REDCO_OP_ROLE_NONE;
+    *count_out = 0;
+    for (uint32_t o = probe->values.first_op; o < probe->values.end_op; o++) {
+        const redco_op *const op = redco_graph_op(probe->g, o);
+        const bool product = op->kind == REDCO_OP_MATMUL || op->kind == REDCO_OP_SORT_ROWS; /* for those of experts */
+        redco_value read = product ? op->inputs[0] : REDCO_NO_VALUE;
+        while (product && redco_op_is_view(redco_value_op(probe->g, read)->kind)) {
+            read = redco_value_op(probe->g, read)->inputs[0];
+        }
+        if (read != value) { continue; }
+        role = *count_out == 0 || role == op->role ? op->role : REDCO_OP_ROLE_NONE;
+        (*count_out)++;
     }
-    return readers;
+    return role;
 }
 
 static void add_norm(struct list *list, const redco_op *op)
 {
     const redco_value output = op->first_output;
     const redco_extent elements = redcoi_probe_elements(list->probe, output), rows = rows_of(list, output);
-    const struct readers readers = readers_of(list, output);
-    add_value(list, REDCO_SITE_NORM_INPUT, op->inputs[0], false);
-    add_beside(list, REDCO_SITE_NORM_CONVERTED, elements, op);
-    add_beside(list, REDCO_SITE_NORM_NORMED, elements, op);
-    add_beside(list, REDCO_SITE_NORM_STATISTIC, rows, op);
-    if (op->kind == REDCO_OP_LAYER_NORM) { add_beside(list, REDCO_SITE_NORM_MEAN, rows, op); }
-    if (readers.products > 0) { add_value(list, REDCO_SITE_NORM_OUTPUT, output, readers.ffn == readers.products); }
+    uint32_t readers = 0;
+    const redco_op_role reader = redcoi_norm_reader(list->probe, output, &readers);
+    add_value(list, REDCO_SITE_NORM_INPUT, op->inputs[0], REDCO_OP_ROLE_NONE);
+    add_beside(list, REDCO_SITE_NORM_CONVERTED, elements, op, reader);
+    add_beside(list, REDCO_SITE_NORM_NORMED, elements, op, reader);
+    add_beside(list, REDCO_SITE_NORM_STATISTIC, rows, op, reader);
+    if (op->kind == REDCO_OP_LAYER_NORM) { add_beside(list, REDCO_SITE_NORM_MEAN, rows, op, reader); }
+    if (readers > 0) { add_value(list, REDCO_SITE_NORM_OUTPUT, output, reader); }
+}
+
+/* The product that a value comes from, rotated, split and joined on the way. */
+static const redco_op *product_of(const struct list *list, redco_value value)
+{
+    const redco_op *op = redco_value_op(list->probe->g, value);
+    while (op->kind != REDCO_OP_MATMUL && op->input_count > 0) { op = redco_value_op(list->probe->g, op->inputs[0]); }
+    return op;
 }
 
 static void add_attention(struct list *list, const redco_op *op)
@@ -112,11 +120,16 @@ static void add_attention(struct list *list, const redco_op *op)
     const redco_extent rows = rows_of(list, op->inputs[0]);
     redco_extent repeated = queries;
     repeated.factor *= 2;
-    for (uint32_t i = 0; i < 3; i++) { add_each(list, (redco_site)(REDCO_SITE_ATTENTION_QUERIES + i), op->inputs[i]); }
-    add_beside(list, REDCO_SITE_ATTENTION_REPEATED, repeated, op);
-    add_value(list, REDCO_SITE_ATTENTION_OUTPUT, op->first_output, false);
-    add_beside(list, REDCO_SITE_ATTENTION_STATISTIC, rows, op);
-    add_beside(list, REDCO_SITE_ATTENTION_SCORES, rows, op);
+    for (uint32_t i = 0; i < 3; i++) {
+        const redco_value value = op->inputs[i];
+        add(list, (redco_layer_site){(redco_site)(REDCO_SITE_ATTENTION_QUERIES + i),
+                                     redcoi_probe_elements(list->probe, value), product_of(list, value)->role,
+                                     REDCO_OP_ROLE_NONE});
+    }
+    add_beside(list, REDCO_SITE_ATTENTION_REPEATED, repeated, op, REDCO_OP_ROLE_NONE);
+    add_value(list, REDCO_SITE_ATTENTION_OUTPUT, op->first_output, REDCO_OP_ROLE_NONE);
+    add_beside(list, REDCO_SITE_ATTENTION_STATISTIC, rows, op, REDCO_OP_ROLE_NONE);
+    add_beside(list, REDCO_SITE_ATTENTION_SCORES, rows, op, REDCO_OP_ROLE_NONE);
 }
 
 /* The operator that multiplies an activated gate by its other factor; NULL: it is none. */
@@ -136,7 +149,7 @@ static void add_activation(struct list *list, const redco_op *op)
     if (product == NULL) {
         add_each(list, op->kind == REDCO_OP_RELU ? REDCO_SITE_ACTIVATION_RECTIFIED : REDCO_SITE_ACTIVATION_INPUT,
                  op->inputs[0]);
-        add_value(list, REDCO_SITE_ACTIVATION_OUTPUT, op->first_output, false);
+        add_value(list, REDCO_SITE_ACTIVATION_OUTPUT, op->first_output, REDCO_OP_ROLE_NONE);
         return;
     }
     const uint32_t other = product->inputs[0] == op->first_output ? 1 : 0;
@@ -148,7 +161,7 @@ static void add_activation(struct list *list, const redco_op *op)
     add_each(list, REDCO_SITE_ACTIVATION_GATE, op->inputs[0]);
     add_each(list, REDCO_SITE_ACTIVATION_FACTOR, product->inputs[other]);
     add_each(list, REDCO_SITE_ACTIVATION_GATED, op->first_output);
-    add_value(list, REDCO_SITE_ACTIVATION_OUTPUT, product->first_output, false);
+    add_value(list, REDCO_SITE_ACTIVATION_OUTPUT, product->first_output, REDCO_OP_ROLE_NONE);
 }
 
 static bool is_listed(const struct list *list, redco_value holder)
@@ -164,12 +177,12 @@ static void add_product(struct list *list, const redco_op *op)
     const redco_value operand = holder_of(list, op->inputs[0]);
     const redco_op *const maker = redco_value_op(list->probe->g, operand);
     if (operand == list->probe->values.input) { /* norms stand behind their parts: that of the layer before made it */
-        add_value(list, REDCO_SITE_NORM_OUTPUT, operand, false);
+        add_value(list, REDCO_SITE_NORM_OUTPUT, operand, REDCO_OP_ROLE_NONE);
     } else if (redcoi_probe_forward(list->probe, maker) && !is_listed(list, operand)) {
-        add_value(list, REDCO_SITE_PRODUCT_OPERAND, operand, false);
+        add_value(list, REDCO_SITE_PRODUCT_OPERAND, operand, REDCO_OP_ROLE_NONE);
     }
     const bool last = op->role == REDCO_OP_ROLE_FFN_OUT;
-    if (last) { add_value(list, REDCO_SITE_PRODUCT_OUTPUT, op->first_output, false); }
+    if (last) { add_value(list, REDCO_SITE_PRODUCT_OUTPUT, op->first_output, REDCO_OP_ROLE_NONE); }
     if (last || op->role == REDCO_OP_ROLE_OUT || op->role == REDCO_OP_ROLE_CROSS_OUT) {
         add_each(list, REDCO_SITE_DROPOUT_MASK, op->first_output);
     }
@@ -179,14 +192,14 @@ static void add_product(struct list *list, const redco_op *op)
 static void add_grouped(struct list *list, const redco_op *op)
 {
     const bool in = op->role == REDCO_OP_ROLE_EXPERT_IN;
-    add_value(list, in ? REDCO_SITE_EXPERTS_INPUT : REDCO_SITE_EXPERTS_ACTIVATED, op->inputs[0], false);
-    if (!in) { add_value(list, REDCO_SITE_EXPERTS_OUTPUT, op->first_output, false); }
+    add_value(list, in ? REDCO_SITE_EXPERTS_INPUT : REDCO_SITE_EXPERTS_ACTIVATED, op->inputs[0], REDCO_OP_ROLE_NONE);
+    if (!in) { add_value(list, REDCO_SITE_EXPERTS_OUTPUT, op->first_output, REDCO_OP_ROLE_NONE); }
 }
 
 void redcoi_layer_sites_make(const redcoi_probe *probe, redco_layer_work *work)
 {
     struct list list = {.probe = probe, .sites = work->sites};
-    add_value(&list, REDCO_SITE_LAYER_INPUT, probe->values.input, false);
+    add_value(&list, REDCO_SITE_LAYER_INPUT, probe->values.input, REDCO_OP_ROLE_NONE);
     for (uint32_t o = probe->values.first_op; o < probe->values.end_op; o++) {
         const redco_op *const op = redco_graph_op(probe->g, o);
         switch (op->kind) {
@@ -195,7 +208,7 @@ void redcoi_layer_sites_make(const redcoi_probe *probe, redco_layer_work *work)
         case REDCO_OP_ATTENTION: add_attention(&list, op); break;
         case REDCO_OP_MATMUL: add_product(&list, op); break;
         case REDCO_OP_GROUPED_MATMUL: add_grouped(&list, op); break;
-        case REDCO_OP_TOP_K: add_value(&list, REDCO_SITE_ROUTER_SCORES, op->inputs[0], false); break;
+        case REDCO_OP_TOP_K: add_value(&list, REDCO_SITE_ROUTER_SCORES, op->inputs[0], REDCO_OP_ROLE_NONE); break;
         case REDCO_OP_SILU:
         case REDCO_OP_GELU:
         case REDCO_OP_GELU_TANH:

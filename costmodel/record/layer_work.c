@@ -10,3 +10,12 @@ const char *const redco_site_words[] = {"layer.input",          "norm.input",   
                                         "product.output",       "router.scores",      "experts.input",
                                         "experts.gate",         "experts.factor",     "experts.activated",
                                         "experts.output",       "dropout.mask",       NULL};
+
+redco_recompute redco_modules_of(redco_op_role role, redco_op_role reader, bool norms_in_products)
+{
+    const redco_recompute modules = redco_op_role_modules(role);
+    const bool norm = (modules & REDCO_RECOMPUTE_LAYERNORM) != 0;
+    if (!norm || !norms_in_products) { return modules; }
+    if (reader == REDCO_OP_ROLE_FFN_IN) { return REDCO_RECOMPUTE_MLP; }
+    return reader == REDCO_OP_ROLE_QKV || reader == REDCO_OP_ROLE_CROSS_Q ? REDCO_RECOMPUTE_NONE : modules;
+}

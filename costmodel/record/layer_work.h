@@ -49,6 +49,7 @@ typedef struct redco_layer_group {
                                                 up */
     uint32_t part_count;
     redco_extent columns;                /**< norm: of a row; table: its elements */
+    redco_op_role reader;                /**< norm: the role of all products that read it; none: several */
     uint32_t params[REDCO_GROUP_PARAMS]; /**< ids of the tensors that it reads, ascending */
     uint32_t param_count;
     bool unread; /**< backward reads nothing that it makes, nor what is made of that: of blocks its last products */
@@ -97,8 +98,8 @@ enum { REDCO_SITES_MAX = 56 };
 typedef struct redco_layer_site {
     redco_site site;
     redco_extent elements;
-    redco_op_role role; /**< the role of the operator that made the tensor */
-    bool ffn;           /**< norm.output: read by products of an FFN alone */
+    redco_op_role role;   /**< the role of the operator that made the tensor */
+    redco_op_role reader; /**< norms: the role of all products that read it; none: several */
 } redco_layer_site;
 
 typedef enum redco_node_kind {
@@ -138,6 +139,11 @@ typedef struct redco_layer_work {
      */
     const redco_graph_work *listed;
 } redco_layer_work;
+
+/** The modules whose recomputation runs an operator of that role again. Where norms are in the kernels of products, one
+ *  is with that of the FFN, and no module of its own.
+ *  @param reader  of norms, as in redco_layer_group */
+redco_recompute redco_modules_of(redco_op_role role, redco_op_role reader, bool norms_in_products);
 
 #ifdef __cplusplus
 }

@@ -18,8 +18,6 @@ const char *const redco_saver_words[] = {"te",    "local",  "eager",    "compile
 
 static const char *const condition_words[] = {"plain_norm", "dropout", "fused_scores", "unfused_scores", "all_to_all",
                                               "made_again", NULL};
-static const char *const policy_words[] = {
-    [REDCO_RECOMPUTE_NONE] = "none", [REDCO_RECOMPUTE_SELECTIVE] = "selective", [REDCO_RECOMPUTE_MLP] = "mlp", NULL};
 
 static redco_status find_word(const redco_json_value *value, const char *key, const char *text,
                               const char *const *known, uint32_t *at_out, redco_error *err)
@@ -66,11 +64,8 @@ static redco_status read_flags(const redco_json_value *value, redco_saving_rule 
     const struct {
         const char *key;
         bool *flag;
-    } flags[] = {{"fixed", &rule->fixed},
-                 {"whole", &rule->whole},
-                 {"in_product", &rule->in_product},
-                 {"within", &rule->within},
-                 {"beside", &rule->beside}};
+    } flags[] = {{"fixed", &rule->fixed},   {"whole", &rule->whole},   {"in_product", &rule->in_product},
+                 {"result", &rule->result}, {"within", &rule->within}, {"beside", &rule->beside}};
     redco_status st = REDCO_OK;
     for (size_t i = 0; i < sizeof flags / sizeof flags[0] && st == REDCO_OK; i++) {
         if (redco_json_has(value, flags[i].key)) { st = redco_json_bool(value, flags[i].key, flags[i].flag, err); }
@@ -80,9 +75,9 @@ static redco_status read_flags(const redco_json_value *value, redco_saving_rule 
 
 static redco_status read_rule(const redco_json_value *value, redco_saving_rule *rule, redco_error *err)
 {
-    static const char *const keys[] = {"name",  "tensor",     "bytes",  "per",      "narrow_bytes",
-                                       "when",  "unless",     "source", "freed_by", "fixed",
-                                       "whole", "in_product", "within", "beside",   NULL};
+    static const char *const keys[] = {"name",  "tensor",     "bytes",  "per",    "narrow_bytes",
+                                       "when",  "unless",     "source", "result", "fixed",
+                                       "whole", "in_product", "within", "beside", NULL};
     const char *text = NULL;
     uint32_t at = 0;
     *rule = (redco_saving_rule){.per = 1};
@@ -103,15 +98,10 @@ static redco_status read_rule(const redco_json_value *value, redco_saving_rule *
         st = redco_json_u32(value, "per", 1, MOST_BYTES, &rule->per, err);
     }
     if (st != REDCO_OK || (st = read_conditions(value, "when", &rule->when, err)) != REDCO_OK ||
-        (st = read_conditions(value, "unless", &rule->unless, err)) != REDCO_OK ||
-        (st = read_flags(value, rule, err)) != REDCO_OK || !redco_json_has(value, "freed_by")) {
+        (st = read_conditions(value, "unless", &rule->unless, err)) != REDCO_OK) {
         return st;
     }
-    if ((st = redco_json_string(value, "freed_by", &text, err)) == REDCO_OK) {
-        st = find_word(value, "freed_by", text, policy_words, &at, err);
-        rule->freed_by = (redco_recompute)at;
-    }
-    return st;
+    return read_flags(value, rule, err);
 }
 
 static redco_status read_factor(const redco_json_value *file, redco_saving_set *set, redco_error *err)

@@ -1,6 +1,6 @@
 /** @file saving_rules.h  The tensors that training software keeps for backward, as rule files (presets/saving): for
- * each tensor of a layer (record/layer_work.h) how many bytes of an element are kept, when, and which recomputation
- * frees it. The page is costmodel/closed_form/MEMORY.md. */
+ * each tensor of a layer (record/layer_work.h) how many bytes of an element are kept, and when. Recomputing the module
+ * that made a tensor frees it. The page is costmodel/closed_form/MEMORY.md. */
 #ifndef REDCO_SAVING_RULES_H
 #define REDCO_SAVING_RULES_H
 
@@ -49,10 +49,10 @@ typedef struct redco_saving_rule {
     uint32_t bytes, narrow_bytes, per; /**< bytes / per of an element in 16-bit training; where products are in fewer
                                           bits, narrow_bytes / per. Twice that in 32 bits */
     uint32_t when, unless;             /**< REDCO_SAVER_IF_... bits: all of the first, none of the others */
-    redco_recompute freed_by;          /**< selective or mlp; none: by recomputation of the whole layer alone */
     bool fixed;                        /**< in 32 bits in any training */
     bool whole;                        /**< not split where ranks share a sequence: it is kept as it was gathered */
     bool in_product;                   /**< a norm within the kernel of the product behind: of an FFN freed with it */
+    bool result;                       /**< freed with the module that made it although that hands it on */
     bool within;                       /**< part of the factor: counts only where recomputation frees it */
     bool beside;                       /**< the factor leaves it out */
 } redco_saving_rule;
@@ -86,15 +86,16 @@ typedef struct redco_saving_case {
 uint64_t redco_saving_rule_bytes(const redco_saving_rule *rule, const redco_layer_site *sites, uint32_t count,
                                  const redco_saving_case *rank);
 
-/** The part that a policy frees: full recomputation what is not the layer's input, whatever the rules say, or half of
- * it where that is partial. */
+/** The part that recomputation frees: full recomputation what is not the layer's input, whatever the rules say, or half
+ * of it where that is partial. */
 typedef struct redco_saved_bytes {
     uint64_t kept; /**< where nothing is recomputed */
-    uint64_t freed[REDCO_RECOMPUTE_COUNT];
+    uint64_t freed[REDCO_RECOMPUTE_SETS];
 } redco_saved_bytes;
 
+/** @param recomputed  sets of modules in any order, of which freed has as many */
 redco_saved_bytes redco_saving_bytes(const redco_saving_set *set, const redco_layer_site *sites, uint32_t count,
-                                     const redco_saving_case *rank);
+                                     const redco_saving_case *rank, const redco_recompute_list *recomputed);
 
 #ifdef __cplusplus
 }

@@ -220,15 +220,20 @@ static void add_keeping(const redcoi_builder *b, const redcoi_job *job, redcoi_p
     for (uint32_t i = 0; i < parts->op_count; i++) { parts->ops[i].weight_s += keep_s * shares[i] / sum; }
 }
 
-/* The attention core runs again before the gradient of the matrix behind it, which reads its output; the FFN before its
- * last matrix, as all of it is one checkpoint (Megatron Core, transformer_layer.py). */
+/* Modules that drop their output run again before the gradient of the operator behind them, which reads it; the FFN
+ * before its last matrix, as all of it is one checkpoint (Megatron Core, transformer_layer.py). */
 static void mark_again(const redcoi_job *job, const redco_operator *ops, redcoi_parts *parts)
 {
     const redco_engine *const engine = &job->costs->workload.engine;
-    const bool whole = job->recompute == REDCO_RECOMPUTE_MLP;
+    const redco_recompute checkpoints = REDCO_RECOMPUTE_MLP | REDCO_RECOMPUTE_MOE | REDCO_RECOMPUTE_SHARED_EXPERTS;
     for (uint32_t i = 0; i < parts->op_count; i++) {
         uint32_t last = i;
-        while (last < parts->op_count && redcoi_is_repeated(engine, job->recompute, &ops[last])) { last++; }
+        bool whole = false;
+        for (; last < parts->op_count; last++) {
+            const redco_recompute by = redcoi_repeated_by(engine, &ops[last]) & job->recompute;
+            if (by == 0) { break; }
+            whole = whole || (by & checkpoints) != 0;
+        }
         if (last == i) { continue; }
         const uint32_t reader = whole || last == parts->op_count ? last - 1 : last;
         parts->ops[reader].again_first = i;
@@ -395,8 +400,8 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
                        .call_s = redcoi_call_s(&job, shard_group(&job, job.shards.parameters)),
                        .again_call_s = redcoi_call_s(&job, shard_group(&job, redcoi_backward_mesh(&job))),
                        .again_stream = redcoi_has_secondary(&job) ? REDCO_STREAM_SECONDARY : REDCO_STREAM_PARAMETERS,
-                       .activation_bytes = (int64_t)job.times->activation_bytes[job.recompute],
-                       .recompute_bytes = (int64_t)job.times->recompute_bytes[job.recompute],
+                       .activation_bytes = (int64_t)job.times->activation_bytes[job.set],
+                       .recompute_bytes = (int64_t)job.times->recompute_bytes[job.set],
                        .modules = &b->modules[(size_t)index * b->most_modules],
                        .logits_bytes = kind == REDCO_CLASS_HEAD ? (int64_t)job.rank->logits_bytes : 0,
                        .states = redcoi_layer_states(&job)};

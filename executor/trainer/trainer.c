@@ -26,11 +26,14 @@ redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place,
                           plan->parallelism.pp, plan->parallelism.cp, plan->ep);
     }
     for (uint32_t i = 0; i < plan->layers_count; i++) {
-        if (plan->layers[i].recompute == REDCO_RECOMPUTE_MLP) {
+        const redco_recompute recompute = plan->layers[i].recompute;
+        if (!redco_recompute_mixes(recompute)) {
+            char text[REDCO_RECOMPUTE_TEXT];
             return redco_fail(
                 err, REDCO_EVALUE, place,
-                "recomputes the FFN alone, which is not executed; plan with --engine redco-exec, or another "
-                "--recompute");
+                "recomputes %s alone, which is not executed; plan with --engine redco-exec, or another --recompute",
+                recompute == REDCO_RECOMPUTE_MLP ? "the FFN"
+                                                 : redco_recompute_text(recompute, false, text, sizeof text));
         }
     }
     if (redco_plan_gpus(plan) != ranks) {

@@ -67,7 +67,7 @@ bool redco_options_fixed(const redco_search_options *options)
     return options->given.tp != 0 || is_given(options->given.pp) || is_given(options->given.cp) ||
            is_given(options->given.chunks) || is_switched(options->sequence_parallel) ||
            options->given.micro_batch != 0 || options->schedule_given || options->given.group != 0 ||
-           options->equal_stages || options->recompute != REDCO_RECOMPUTE_COUNT || options->modules ||
+           options->equal_stages || options->recompute != REDCO_RECOMPUTE_FREE || options->modules ||
            options->scheme_fixed || (options->cp_type_fixed && options->given.cp != 1) ||
            options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
            options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 || options->given.secondary.gpus != 0;
@@ -88,8 +88,8 @@ redco_search_options redco_options_freed(const redco_search_options *options)
     if (is_switched(freed.sequence_parallel)) { freed.sequence_parallel = REDCO_EITHER; }
     freed.cp_type_fixed = false;
     freed.given.micro_batch = 0;
-    freed.recompute = REDCO_RECOMPUTE_COUNT;
-    if ((freed.allows.offers & REDCO_OFFERS_FULL) != 0) {
+    freed.recompute = REDCO_RECOMPUTE_FREE;
+    if (redco_recompute_has(&freed.allows.recompute, REDCO_RECOMPUTE_FULL)) {
         freed.workload.engine.partial_recompute = false;
     } /* tried, too */
     freed.modules = false;

@@ -42,7 +42,7 @@ redco_status redco_would_help(const redco_inputs *inputs, const redco_search_opt
 
 /** The answer with one thing fixed at its next smaller or larger value, the rest as it was asked. */
 typedef struct redco_neighbour {
-    char what[48]; /**< "parameters 2x1" (with a multiplication sign), "tp 2", "pp 4", "micro-batch 2", "recompute full"
+    char what[96]; /**< "parameters 2x1" (with a multiplication sign), "tp 2", "pp 4", "micro-batch 2", "recompute full"
                     */
     const char *aside; /**< why the question leaves it out: it fixes what is moved, say; static, NULL: it does not */
     char engine[REDCO_ENGINE_NAME]; /**< its engine, where another than the answer's */

@@ -7,9 +7,10 @@
 /* @return whether the search may choose between both */
 static bool has_both(const redco_search_options *options)
 {
-    const uint32_t both = REDCO_OFFERS_FULL | REDCO_OFFERS_HALF;
-    return (options->allows.offers & both) == both && options->recompute == REDCO_RECOMPUTE_COUNT &&
-           !options->modules && !options->workload.engine.partial_recompute;
+    const redco_recompute_list *const offered = &options->allows.recompute;
+    return redco_recompute_has(offered, REDCO_RECOMPUTE_FULL) && redco_recompute_has(offered, REDCO_RECOMPUTE_HALF) &&
+           options->recompute == REDCO_RECOMPUTE_FREE && !options->modules &&
+           !options->workload.engine.partial_recompute;
 }
 
 static bool recomputes_whole_layers(const redco_candidate *candidate)

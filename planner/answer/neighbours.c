@@ -188,32 +188,46 @@ static redco_status try_micro_batch(struct explorer *explorer, int step)
     return try_one(explorer, &options, what, explorer->options->given.micro_batch != 0);
 }
 
-static bool is_policy_of_all(const redco_candidate *candidate, redco_recompute policy)
+static bool is_set_of_all(const redco_candidate *candidate, redco_recompute set)
 {
     for (uint32_t i = 0; i < candidate->assignment_count; i++) {
-        if (candidate->assignments[i].layers > 0 && candidate->assignments[i].config.recompute != policy) {
-            return false;
-        }
+        if (candidate->assignments[i].layers > 0 && candidate->assignments[i].config.recompute != set) { return false; }
     }
     return true;
 }
 
-/* @param half  of whole layers, half of each: a word of its own */
-static redco_status try_recompute(struct explorer *explorer, redco_recompute policy, bool half, const char *word)
+/* @param half  of whole layers, half of each */
+static redco_status try_recompute(struct explorer *explorer, redco_recompute set, bool half)
 {
-    char what[48];
-    const bool layers = policy == REDCO_RECOMPUTE_FULL;
-    const uint32_t bit = half ? REDCO_OFFERS_HALF : REDCO_OFFERS_FULL, offers = explorer->options->allows.offers;
-    if (!redco_search_offers(explorer->options, policy) || (layers && (offers & bit) == 0 && (half || offers != 0)) ||
-        (is_policy_of_all(explorer->best, policy) && (!layers || explorer->best->half == half))) {
-        return REDCO_OK;
-    }
+    char what[REDCO_RECOMPUTE_TEXT + 16], word[REDCO_RECOMPUTE_TEXT];
+    const bool layers = set == REDCO_RECOMPUTE_FULL;
+    if (is_set_of_all(explorer->best, set) && (!layers || explorer->best->half == half)) { return REDCO_OK; }
     redco_search_options options = as_asked(explorer);
-    options.recompute = policy;
+    options.recompute = set;
     if (layers) { options.workload.engine.partial_recompute = half; }
-    (void)snprintf(what, sizeof what, "recompute %s", word);
-    const bool given = explorer->options->recompute != REDCO_RECOMPUTE_COUNT || explorer->options->modules;
+    (void)snprintf(what, sizeof what, "recompute %s", redco_recompute_text(set, half, word, sizeof word));
+    const bool given = explorer->options->recompute != REDCO_RECOMPUTE_FREE || explorer->options->modules;
     return try_one(explorer, &options, what, given);
+}
+
+/* The sets that the engine offers, half of whole layers before all of them. */
+static redco_status try_recomputations(struct explorer *explorer)
+{
+    const redco_recompute_list *const offered = &explorer->options->allows.recompute;
+    redco_search_options free = *explorer->options;
+    redco_status st = REDCO_OK;
+    free.recompute = REDCO_RECOMPUTE_FREE;
+    const redco_recompute_list sets = redco_search_recompute(explorer->inputs->model, &free);
+    for (uint32_t i = 0; i < sets.count && st == REDCO_OK; i++) {
+        const bool full = sets.sets[i] == REDCO_RECOMPUTE_FULL;
+        if (full && redco_recompute_has(offered, REDCO_RECOMPUTE_HALF)) {
+            st = try_recompute(explorer, sets.sets[i], true);
+        }
+        if (!full || offered->count == 0 || redco_recompute_has(offered, REDCO_RECOMPUTE_FULL)) {
+            st = st == REDCO_OK ? try_recompute(explorer, sets.sets[i], false) : st;
+        }
+    }
+    return st;
 }
 
 redco_status redco_neighbours(const redco_question *question, const redco_inputs *inputs,
@@ -234,12 +248,8 @@ redco_status redco_neighbours(const redco_question *question, const redco_inputs
         (st = try_meshes(&explorer, offsetof(redco_shards, gradients), "gradients")) == REDCO_OK &&
         (st = try_meshes(&explorer, offsetof(redco_shards, optimizer), "optimizer")) == REDCO_OK &&
         (st = try_degrees(&explorer)) == REDCO_OK && (st = try_micro_batch(&explorer, -1)) == REDCO_OK &&
-        (st = try_micro_batch(&explorer, 1)) == REDCO_OK &&
-        (st = try_recompute(&explorer, REDCO_RECOMPUTE_NONE, false, "none")) == REDCO_OK &&
-        (st = try_recompute(&explorer, REDCO_RECOMPUTE_SELECTIVE, false, "selective")) == REDCO_OK &&
-        (st = try_recompute(&explorer, REDCO_RECOMPUTE_MLP, false, "mlp")) == REDCO_OK &&
-        (st = try_recompute(&explorer, REDCO_RECOMPUTE_FULL, true, "half")) == REDCO_OK) {
-        st = try_recompute(&explorer, REDCO_RECOMPUTE_FULL, false, "full");
+        (st = try_micro_batch(&explorer, 1)) == REDCO_OK) {
+        st = try_recomputations(&explorer);
     }
     const double ratio = redco_candidate_ratio(options, &answer->ranked[0], &first);
     for (size_t i = 0; i < explorer.count && isfinite(ratio); i++) { /* against the one that leads in the end */

@@ -12,7 +12,7 @@ redco_question redco_question_default(void)
             .given.cp = REDCO_DEGREE_MEASURED,
             .given.chunks = REDCO_DEGREE_AUTO,
             .sequence_parallel = REDCO_EITHER,
-            .recompute = REDCO_RECOMPUTE_COUNT,
+            .recompute = REDCO_RECOMPUTE_FREE,
             .pass.gap_ratio = 0.0005}};
 }
 
@@ -123,6 +123,8 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
     const redco_search_options *const o = options;
     const redco_engine_file *const file = &inputs->engine;
     const bool full = o->recompute == REDCO_RECOMPUTE_FULL, half = o->workload.engine.partial_recompute;
+    const redco_recompute again = o->recompute == REDCO_RECOMPUTE_FREE ? REDCO_RECOMPUTE_NONE : o->recompute;
+    const redco_recompute modules = redco_recompute_union(&file->recompute);
     const uint32_t overlap = o->overlap_fixed ? o->workload.overlap & ~file->overlap : 0;
     const struct {
         const char *what;
@@ -135,11 +137,18 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
          REDCO_HAS_GROUPS, file->dimensions},
         {cp_type_lacked(o), o->given.cp > 1 && o->cp_type_fixed, o->cp_types, file->cp_types},
         {"sequence parallelism", o->sequence_parallel == REDCO_ON, REDCO_HAS_SP, file->dimensions},
-        {"recomputation of modules", o->modules && (file->recompute & REDCO_OFFERS_SELECTIVE) == 0, REDCO_OFFERS_MLP,
-         file->recompute},
-        {"recomputation of the FFN", o->recompute == REDCO_RECOMPUTE_MLP, REDCO_OFFERS_MLP, file->recompute},
-        {"half recomputation", full && half, REDCO_OFFERS_HALF, file->recompute},
-        {"full recomputation", full && !half, REDCO_OFFERS_FULL, file->recompute},
+        {"recomputation of modules", o->modules && modules == 0, 0, 0},
+        {"recomputation of norms", (again & REDCO_RECOMPUTE_LAYERNORM) != 0, REDCO_RECOMPUTE_LAYERNORM, modules},
+        {"recomputation of latent attention", (again & REDCO_RECOMPUTE_MLA_UP_PROJ) != 0, REDCO_RECOMPUTE_MLA_UP_PROJ,
+         modules},
+        {"recomputation of the FFN", (again & REDCO_RECOMPUTE_MLP) != 0, REDCO_RECOMPUTE_MLP, modules},
+        {"recomputation of experts' activations", (again & REDCO_RECOMPUTE_MOE_ACT) != 0, REDCO_RECOMPUTE_MOE_ACT,
+         modules},
+        {"recomputation of experts", (again & REDCO_RECOMPUTE_MOE) != 0, REDCO_RECOMPUTE_MOE, modules},
+        {"recomputation of shared experts", (again & REDCO_RECOMPUTE_SHARED_EXPERTS) != 0,
+         REDCO_RECOMPUTE_SHARED_EXPERTS, modules},
+        {"half recomputation", full && half && !redco_recompute_has(&file->recompute, REDCO_RECOMPUTE_HALF), 0, 0},
+        {"full recomputation", full && !half && !redco_recompute_has(&file->recompute, REDCO_RECOMPUTE_FULL), 0, 0},
         {"optimizer shards of whole tensors", o->scheme_fixed && o->given.scheme == REDCO_INTER_TENSOR, true,
          file->inter_tensor},
         {"even optimizer shards", o->scheme_fixed && o->given.scheme == REDCO_INTRA_TENSOR, true, file->intra_tensor},

@@ -229,6 +229,28 @@ redco_status redco_inputs_read_like(const redco_inputs *like, const redco_input_
     return REDCO_OK;
 }
 
+/* Attention that keeps scores can drop them; without, an engine that only did that has nothing to drop. Modules that an
+ * engine lacks are priced, and warned of. */
+static void use_recomputation(const redco_engine_file *file, redco_search_options *options)
+{
+    redco_recompute_list *const offered = &options->allows.recompute;
+    redco_engine *const engine = &options->workload.engine;
+    *offered = file->recompute;
+    if (redco_attention_keeps_scores(engine->attention)) {
+        (void)redco_recompute_add(offered, REDCO_RECOMPUTE_CORE_ATTN);
+    } else if (redco_attention_keeps_scores(file->engine.attention)) {
+        redco_recompute_drop(offered, REDCO_RECOMPUTE_CORE_ATTN);
+    }
+    const redco_recompute modules = redco_recompute_union(offered);
+    if (options->modules && modules == 0) { (void)redco_recompute_add(offered, REDCO_RECOMPUTE_MLP); }
+    if (options->recompute != REDCO_RECOMPUTE_FREE && (modules & REDCO_RECOMPUTE_CORE_ATTN) == 0) {
+        options->recompute &= ~(redco_recompute)REDCO_RECOMPUTE_CORE_ATTN;
+    }
+    if (options->recompute == REDCO_RECOMPUTE_FREE && !redco_recompute_has(offered, REDCO_RECOMPUTE_FULL)) {
+        engine->partial_recompute = redco_recompute_has(offered, REDCO_RECOMPUTE_HALF);
+    }
+}
+
 void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options)
 {
     const redco_engine_file *const file = &inputs->engine;
@@ -248,22 +270,7 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     options->allows.schemes =
         (file->inter_tensor ? 1U << REDCO_INTER_TENSOR : 0) | (file->intra_tensor ? 1U << REDCO_INTRA_TENSOR : 0);
     if (!options->cp_type_fixed) { options->cp_types = file->cp_types; }
-    options->allows.offers = file->recompute;
-    /* Attention that keeps scores can drop them; without, an engine that only did that has nothing to drop. */
-    if (redco_attention_keeps_scores(w->engine.attention)) {
-        options->allows.offers |= REDCO_OFFERS_SELECTIVE;
-    } else if (redco_attention_keeps_scores(file->engine.attention)) {
-        options->allows.offers &= ~(uint32_t)REDCO_OFFERS_SELECTIVE;
-    }
-    if (options->modules && (options->allows.offers & (REDCO_OFFERS_SELECTIVE | REDCO_OFFERS_MLP)) == 0) {
-        options->allows.offers |= REDCO_OFFERS_MLP; /* as other kinds that an engine lacks: priced, and warned of */
-    }
-    if (options->recompute == REDCO_RECOMPUTE_SELECTIVE && (options->allows.offers & REDCO_OFFERS_SELECTIVE) == 0) {
-        options->recompute = REDCO_RECOMPUTE_NONE;
-    }
-    if (options->recompute == REDCO_RECOMPUTE_COUNT && (options->allows.offers & REDCO_OFFERS_FULL) == 0) {
-        w->engine.partial_recompute = (options->allows.offers & REDCO_OFFERS_HALF) != 0;
-    }
+    use_recomputation(file, options);
     /* redco-exec, whose memory is planned, runs what is planned for it, and CPUs have nothing else: its limits hold
      * also where nobody named it. */
     const bool by_us = w->engine.planned_memory || redco_gpu_is_host(&inputs->machine.gpu);

@@ -117,7 +117,7 @@ static void add_notes(const redcoi_context *context)
 {
     const redco_shards *shards = &context->offer->layers[0].shards;
     const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
-    const uint32_t selective = redcoi_count_recompute(context, REDCO_RECOMPUTE_SELECTIVE);
+    const uint32_t selective = redcoi_count_recompute(context, REDCO_RECOMPUTE_CORE_ATTN);
     if (is_mics(&context->offer->parallelism, shards)) {
         redcoi_note(context,
                     "MiCS needs DeepSpeed 0.9.2 to 0.19.6, and deepspeed.zero.MiCS_Init where the model is built");

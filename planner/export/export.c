@@ -79,20 +79,21 @@ static const char *overlap_text(uint32_t overlap, char *buffer, size_t size)
     return buffer;
 }
 
-/* "full 13, selective 7", or "none". */
+/* "full 13, selective 7", or "none"; larger sets lead. */
 static const char *recompute_text(const redco_plan_layers *rows, uint32_t count, char *buffer, size_t size)
 {
+    redco_recompute_list sets = {.count = 0};
     (void)snprintf(buffer, size, "%s", "");
-    for (int r = REDCO_RECOMPUTE_COUNT - 1; r > 0; r--) { /* 0: none */
+    for (uint32_t i = 0; i < count; i++) { (void)redco_recompute_add(&sets, rows[i].recompute); }
+    for (uint32_t s = sets.count; s > 0 && sets.sets[s - 1] != REDCO_RECOMPUTE_NONE; s--) {
+        char word[REDCO_RECOMPUTE_TEXT];
         uint32_t layers = 0;
         for (uint32_t i = 0; i < count; i++) {
-            if (rows[i].recompute == (redco_recompute)r) { layers += rows[i].last_layer - rows[i].first_layer + 1; }
+            if (rows[i].recompute == sets.sets[s - 1]) { layers += rows[i].last_layer - rows[i].first_layer + 1; }
         }
         const size_t used = strlen(buffer);
-        if (layers > 0) {
-            (void)snprintf(buffer + used, size - used, "%s%u layers %s", used > 0 ? " and " : "", layers,
-                           redco_recompute_words[r]);
-        }
+        (void)snprintf(buffer + used, size - used, "%s%u layers %s", used > 0 ? " and " : "", layers,
+                       redco_recompute_text(sets.sets[s - 1], false, word, sizeof word));
     }
     if (buffer[0] == '\0') { (void)snprintf(buffer, size, "none"); }
     return buffer;
@@ -264,12 +265,13 @@ static json_t *sharding_json(const redcoi_offer *offer)
     json_t *rows = json_array();
     for (uint32_t i = 0; i < offer->count; i++) {
         const redco_plan_layers *row = &offer->layers[i];
+        char word[REDCO_RECOMPUTE_TEXT];
         (void)json_array_append_new(rows, json_pack("{s:s,s:[I,I],s:o,s:o,s:o,s:s}", "class", row->class_name, "layers",
                                                     (json_int_t)row->first_layer, (json_int_t)row->last_layer,
                                                     "parameters", redco_mesh_json(row->shards.parameters), "gradients",
                                                     redco_mesh_json(row->shards.gradients), "optimizer",
                                                     redco_mesh_json(row->shards.optimizer), "recompute",
-                                                    redco_recompute_words[row->recompute]));
+                                                    redco_recompute_text(row->recompute, false, word, sizeof word)));
     }
     return rows;
 }

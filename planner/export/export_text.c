@@ -107,6 +107,13 @@ uint32_t redcoi_count_recompute(const redcoi_context *context, redco_recompute p
     return layers;
 }
 
+redco_recompute redcoi_modules_recomputed(const redcoi_context *context)
+{
+    redco_recompute modules = REDCO_RECOMPUTE_NONE;
+    for (uint32_t i = 0; i < context->offer->count; i++) { modules |= context->offer->layers[i].recompute; }
+    return modules & (redco_recompute)(REDCO_RECOMPUTE_FULL - 1);
+}
+
 uint32_t redcoi_positions(const redco_parallelism *parallelism)
 {
     const redco_pipeline pipeline = redco_parallelism_pipeline(parallelism);

@@ -142,9 +142,7 @@ static json_t *checkpoint_json(const redcoi_context *context)
     for (uint32_t i = 0; i < context->offer->count; i++) {
         const redco_plan_layers *row = &context->offer->layers[i];
         if (row->recompute == REDCO_RECOMPUTE_NONE) { continue; }
-        const char *what = row->recompute == REDCO_RECOMPUTE_SELECTIVE ? "attention"
-                           : row->recompute == REDCO_RECOMPUTE_FULL    ? "layer"
-                                                                       : redco_recompute_words[row->recompute];
+        const char *what = row->recompute == REDCO_RECOMPUTE_CORE_ATTN ? "attention" : "layer"; /* no other: offer.c */
         (void)json_array_append_new(rows, json_pack("{s:s,s:[I,I],s:s}", "class", row->class_name, "layers",
                                                     (json_int_t)row->first_layer, (json_int_t)row->last_layer,
                                                     "checkpoint", what));

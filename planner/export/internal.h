@@ -10,7 +10,7 @@
 /** Which layers a framework can be told to recompute. */
 typedef enum redcoi_recompute_ability {
     REDCOI_RECOMPUTE_ANY,        /**< each layer its own way */
-    REDCOI_RECOMPUTE_ONE_KIND,   /**< the attention core of all layers, or some layers of every stage in full */
+    REDCOI_RECOMPUTE_ONE_KIND,   /**< one set of modules of all layers, or some layers of every stage in full */
     REDCOI_RECOMPUTE_FULL_COUNT, /**< some layers of every stage in full */
     REDCOI_RECOMPUTE_FULL_ALL    /**< no layer, or all in full */
 } redcoi_recompute_ability;
@@ -109,6 +109,8 @@ uint32_t redcoi_position_layers(const redcoi_context *context, uint32_t position
 const char *redcoi_torch_schedule(const redco_pipeline *pipeline);
 /** Layers of a policy, embedding and head aside. */
 uint32_t redcoi_count_recompute(const redcoi_context *context, redco_recompute policy);
+/** The modules that layers recompute, none of full. */
+redco_recompute redcoi_modules_recomputed(const redcoi_context *context);
 bool redcoi_is_block(const redco_model *model, const char *class_name);
 uint64_t redcoi_bucket_elements(const redco_plan *plan);
 uint32_t redcoi_gpus_per_host(const redco_plan *plan);

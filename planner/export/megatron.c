@@ -107,10 +107,16 @@ static void add_recompute(const redcoi_context *context, json_t *json)
 {
     const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
     const uint32_t stages = redcoi_positions(&context->offer->parallelism);
-    const bool ffn = redcoi_count_recompute(context, REDCO_RECOMPUTE_MLP) > 0;
-    if (ffn || redcoi_count_recompute(context, REDCO_RECOMPUTE_SELECTIVE) > 0) {
+    const redco_recompute modules = redcoi_modules_recomputed(context);
+    if (modules != REDCO_RECOMPUTE_NONE) {
+        json_t *const names = json_array();
+        for (size_t m = 0; redco_recompute_modules[m] != NULL; m++) {
+            if ((modules >> m & 1) != 0) {
+                (void)json_array_append_new(names, json_string(redco_recompute_modules[m]));
+            }
+        }
         word(json, "recompute-granularity", "selective");
-        word(json, "recompute-modules", ffn ? "mlp" : "core_attn");
+        (void)json_object_set_new(json, "recompute-modules", names);
     } else if (full > 0) {
         const bool uneven =
             full == context->plan->model_layers && (full % stages != 0 || context->offer->parallelism.split != NULL);
@@ -362,6 +368,11 @@ static redco_status write(const redcoi_context *context, const json_t *config, F
         (void)fprintf(stream, "    --%s", option);
         if (json_is_integer(value)) { (void)fprintf(stream, " %" JSON_INTEGER_FORMAT, json_integer_value(value)); }
         if (json_is_real(value)) { (void)fprintf(stream, " %.*g", REDCO_PLAN_DIGITS, json_real_value(value)); }
+        json_t *each = NULL;
+        json_array_foreach(value, i, each)
+        {
+            (void)fprintf(stream, " %s", json_string_value(each));
+        }
         if (json_is_string(value)) {
             const char *quote = strpbrk(json_string_value(value), "|*") != NULL ? "'" : "";
             (void)fprintf(stream, " %s%s%s", quote, json_string_value(value), quote);

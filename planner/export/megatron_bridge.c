@@ -101,7 +101,6 @@ static json_t *absent(absence kind)
 /* The value of an option under its key, a new reference. */
 static json_t *converted(const struct key *key, json_t *value)
 {
-    if (strcmp(key->key, "recompute_modules") == 0) { return json_pack("[O]", value); }
     if (strcmp(key->key, "attention_backend") == 0) { return json_sprintf("AttnBackend.%s", json_string_value(value)); }
     if (strncmp(key->option, "no-", 3) == 0 || strcmp(key->key, "grad_reduce_in_fp32") == 0) { return json_false(); }
     return json_incref(value);

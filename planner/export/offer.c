@@ -15,7 +15,7 @@ static const double rounding_ratio = 1e-9;
 
 /** Layers of one class by policy. */
 struct counts {
-    uint32_t of[REDCO_RECOMPUTE_COUNT];
+    uint32_t of[REDCO_RECOMPUTE_SETS]; /* by finder.sets */
 };
 
 struct finder {
@@ -27,6 +27,7 @@ struct finder {
     redco_machine machine;        /**< the plan's, but where the framework drops its order of GPUs */
     redco_comm *comm;             /**< collectives of such a machine; NULL: the plan's */
     redco_costs *costs[COSTS];    /**< by overlap and by traits that depend on the degrees; made when needed */
+    redco_recompute_list sets;    /**< the plan's, and those that mixes are tried of */
     struct counts planned[REDCOI_MAX_CLASSES];
     redcoi_offer best;
     bool found;
@@ -102,9 +103,18 @@ static redco_status finder_open(struct finder *f, const redcoi_ability *ability,
     }
     f->class_count = (uint32_t)count;
     for (size_t c = 0; c < count; c++) { f->blocks += redco_class_is_block(f->classes[c].kind); }
+    static const redco_recompute_list mixed = {{REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_CORE_ATTN, REDCO_RECOMPUTE_FULL},
+                                               3};
+    f->sets = mixed;
+    for (uint32_t i = 0; i < reopened->assignment_count; i++) {
+        if (!redco_recompute_add(&f->sets, reopened->assignments[i].config.recompute)) {
+            return redco_fail(err, REDCO_EVALUE, "recompute", "layers have more than %d sets of modules to recompute",
+                              REDCO_RECOMPUTE_SETS - 3);
+        }
+    }
     for (uint32_t i = 0; i < reopened->assignment_count; i++) {
         const redco_assignment *part = &reopened->assignments[i];
-        f->planned[part->class_index].of[part->config.recompute] += part->layers;
+        f->planned[part->class_index].of[redco_recompute_find(&f->sets, part->config.recompute)] += part->layers;
     }
     return keeps_gpu_order(ability, plan) ? REDCO_OK : drop_gpu_order(f, err);
 }
@@ -189,42 +199,40 @@ static redco_status costs_for(struct finder *f, const redcoi_offer *offer, redco
     return st;
 }
 
-/* Only Megatron recomputes the FFN alone. */
-static bool has_ffn(const struct finder *f, const struct counts *counts)
+static uint32_t layers_of(const struct finder *f, const struct counts *counts, redco_recompute set)
 {
-    for (uint32_t c = 0; c < f->class_count; c++) {
-        if (counts[c].of[REDCO_RECOMPUTE_MLP] > 0) { return true; }
-    }
-    return false;
+    return counts->of[redco_recompute_find(&f->sets, set)];
 }
 
 /* The same number of recomputed layers in every one of @p stages model chunks, of the kinds that the framework knows.
- */
+ * Only Megatron recomputes modules other than attention. */
 static bool can_recompute(const struct finder *f, const struct counts *counts, const redco_parallelism *parallelism)
 {
     const uint32_t stages = redcoi_positions(parallelism);
-    uint32_t modules[2] = {0, 0};
-    uint32_t full = 0;
-    uint32_t all = 0;
-    bool even = parallelism->split == NULL;
-    if (f->ability->recompute == REDCOI_RECOMPUTE_ANY) { return !has_ffn(f, counts); }
+    uint32_t modules = 0, most = 0, full = 0, all = 0; /* layers with some modules; with the set that most have */
+    bool even = parallelism->split == NULL, mixes = true;
+    for (uint32_t s = 0; s < f->sets.count; s++) {
+        uint32_t layers = 0;
+        for (uint32_t c = 0; c < f->class_count; c++) { layers += counts[c].of[s]; }
+        mixes = mixes && (layers == 0 || redco_recompute_mixes(f->sets.sets[s]));
+        if (f->sets.sets[s] == REDCO_RECOMPUTE_NONE || f->sets.sets[s] == REDCO_RECOMPUTE_FULL) { continue; }
+        modules += layers;
+        most = layers > most ? layers : most;
+    }
+    if (f->ability->recompute == REDCOI_RECOMPUTE_ANY) { return mixes; }
     for (uint32_t c = 0; c < f->class_count; c++) {
-        const uint32_t here = counts[c].of[REDCO_RECOMPUTE_FULL];
+        const uint32_t here = layers_of(f, &counts[c], REDCO_RECOMPUTE_FULL);
         if (!redco_class_is_block(f->classes[c].kind)) {
             /* tables and head are never recomputed there */
-            if (counts[c].of[REDCO_RECOMPUTE_NONE] != f->classes[c].layers) { return false; }
+            if (layers_of(f, &counts[c], REDCO_RECOMPUTE_NONE) != f->classes[c].layers) { return false; }
             continue;
         }
         all += f->classes[c].layers;
         full += here;
-        modules[0] += counts[c].of[REDCO_RECOMPUTE_SELECTIVE];
-        modules[1] += counts[c].of[REDCO_RECOMPUTE_MLP];
         even = even && here % stages == 0 && here / stages <= f->classes[c].layers / stages &&
                (here == 0 || here == f->classes[c].layers || f->blocks == 1);
     }
-    if (modules[0] + modules[1] > 0) {
-        return f->ability->recompute == REDCOI_RECOMPUTE_ONE_KIND && (modules[0] == all || modules[1] == all);
-    }
+    if (modules > 0) { return f->ability->recompute == REDCOI_RECOMPUTE_ONE_KIND && most == all; }
     if (f->ability->recompute == REDCOI_RECOMPUTE_FULL_ALL) { return full == 0 || full == all; }
     return even || full == 0 || full == all;
 }
@@ -234,16 +242,16 @@ static void add_class(const struct finder *f, uint32_t class_index, const struct
                       const redco_shards *shards, uint32_t pieces, redco_assignment *out, uint32_t *count)
 {
     uint32_t stages = redco_class_is_block(f->classes[class_index].kind) ? pieces : 1;
-    for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+    for (uint32_t r = 0; r < f->sets.count; r++) {
         if (counts->of[r] % stages != 0) { stages = 1; }
     }
     for (uint32_t stage = 0; stage < stages; stage++) {
-        for (int r = REDCO_RECOMPUTE_COUNT - 1; r >= 0; r--) {
+        for (uint32_t r = f->sets.count; r-- > 0;) {
             const uint32_t layers = counts->of[r] / stages;
             if (layers == 0) { continue; }
             out[(*count)++] = (redco_assignment){.class_index = class_index,
                                                  .layers = layers,
-                                                 .config = {.shards = *shards, .recompute = (redco_recompute)r}};
+                                                 .config = {.shards = *shards, .recompute = f->sets.sets[r]}};
         }
     }
 }
@@ -253,7 +261,7 @@ static redco_status consider(struct finder *f, redco_costs *costs, const redcoi_
                              const redco_shards *shards, const struct counts *counts, bool *fits_out, redco_error *err)
 {
     const uint32_t stages = redcoi_positions(&point->parallelism);
-    const uint32_t most = REDCO_RECOMPUTE_COUNT * f->class_count * stages;
+    const uint32_t most = f->sets.count * f->class_count * stages;
     redco_assignment *parts = calloc(most, sizeof *parts);
     redco_plan_layers *layers = NULL;
     uint32_t part_count = 0;
@@ -298,10 +306,10 @@ static void mix_counts(const struct finder *f, uint32_t stages, uint32_t part, u
         const uint64_t some = ((layers / unit * part + parts - 1) / parts) * unit;
         counts[c] = (struct counts){.of = {0}};
         if (redco_class_is_block(f->classes[c].kind)) {
-            counts[c].of[mix.some] = (uint32_t)some;
-            counts[c].of[mix.rest] = layers - (uint32_t)some;
+            counts[c].of[redco_recompute_find(&f->sets, mix.some)] = (uint32_t)some;
+            counts[c].of[redco_recompute_find(&f->sets, mix.rest)] = layers - (uint32_t)some;
         } else {
-            counts[c].of[REDCO_RECOMPUTE_NONE] = layers;
+            counts[c].of[redco_recompute_find(&f->sets, REDCO_RECOMPUTE_NONE)] = layers;
         }
     }
 }
@@ -361,8 +369,8 @@ static redco_status try_meshes(struct finder *f, const redco_parallelism *parall
                                redco_error *err)
 {
     static const struct mix mixes[] = {{REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_NONE},
-                                       {REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_NONE},
-                                       {REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_SELECTIVE}};
+                                       {REDCO_RECOMPUTE_CORE_ATTN, REDCO_RECOMPUTE_NONE},
+                                       {REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_CORE_ATTN}};
     struct place place = {.point = start_offer(f, parallelism, 0), .shards = shards};
     const redco_parallelism sharded = redcoi_sharded(f->plan, parallelism, &place.point.engine);
     place.point.overlap = f->ability->overlap(&sharded, shards, f->plan->overlap);

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const redco_recompute_words[] = {"none", "selective", "mlp", "full", NULL};
-const char redco_half_word[] = "half";
 const char *const redco_precision_words[] = {"bf16", "fp16", "fp32", NULL};
 const char *const redco_gemm_format_words[] = {"", "fp8", "mxfp8", "nvfp4", NULL};
 const char *const redco_overlap_words[] = {"ag_rs", "ar", "bc", "tp", NULL};
@@ -177,9 +175,4 @@ out:
     free(text);
     json_decref(json);
     return st;
-}
-
-const char *redco_recompute_word(redco_recompute recompute, bool half)
-{
-    return half && recompute == REDCO_RECOMPUTE_FULL ? redco_half_word : redco_recompute_words[recompute];
 }

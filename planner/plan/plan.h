@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-enum { REDCO_PLAN_VERSION = 1, REDCO_PLAN_DIGITS = 10 /**< significant digits of every number written */ };
+enum { REDCO_PLAN_VERSION = 2, REDCO_PLAN_DIGITS = 10 /**< significant digits of every number written */ };
 
 /** Consecutive layers first_layer..last_layer of one class under one configuration. */
 typedef struct redco_plan_layers {
@@ -151,13 +151,7 @@ redco_status redco_plan_write(const redco_plan *plan, const char *path, redco_er
 
 /** "fp8", "mxfp8", "nvfp4": precisions that are formats of the products alone, by redco_gemm_format. */
 extern const char *const redco_gemm_format_words[];
-/** "half": full recomputation where engine.partial_recompute is set. */
-extern const char redco_half_word[];
-/** @param half  engine.partial_recompute. @return the word of plan files */
-const char *redco_recompute_word(redco_recompute recompute, bool half);
-
 /** The words of plan files and command lines, NULL-terminated, indexed by the enums; overlap by bit number. */
-extern const char *const redco_recompute_words[];
 extern const char *const redco_precision_words[];
 extern const char *const redco_overlap_words[];
 

@@ -93,11 +93,12 @@ static json_t *sharding_json(const redco_plan *plan)
     json_t *array = json_array();
     for (uint32_t i = 0; i < plan->layers_count && array != NULL; i++) {
         const redco_plan_layers *row = &plan->layers[i];
-        json_t *entry =
-            json_pack("{s:s,s:[I,I],s:o,s:o,s:o,s:s}", "class", row->class_name, "layers", (json_int_t)row->first_layer,
-                      (json_int_t)row->last_layer, "parameters", redco_mesh_json(row->shards.parameters), "gradients",
-                      redco_mesh_json(row->shards.gradients), "optimizer", redco_mesh_json(row->shards.optimizer),
-                      "recompute", redco_recompute_word(row->recompute, plan->engine.partial_recompute));
+        char recompute[REDCO_RECOMPUTE_TEXT];
+        json_t *entry = json_pack(
+            "{s:s,s:[I,I],s:o,s:o,s:o,s:s}", "class", row->class_name, "layers", (json_int_t)row->first_layer,
+            (json_int_t)row->last_layer, "parameters", redco_mesh_json(row->shards.parameters), "gradients",
+            redco_mesh_json(row->shards.gradients), "optimizer", redco_mesh_json(row->shards.optimizer), "recompute",
+            redco_recompute_text(row->recompute, plan->engine.partial_recompute, recompute, sizeof recompute));
         if (json_array_append_new(array, entry) != 0) {
             json_decref(array);
             array = NULL;

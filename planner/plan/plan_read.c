@@ -200,17 +200,18 @@ static redco_status read_layer_range(const redco_json_value *entry, redco_plan_l
 static redco_status read_recompute(const redco_json_value *entry, redco_engine *engine, redco_recompute *out,
                                    redco_error *err)
 {
-    const json_t *const text = json_object_get(entry->json, "recompute");
-    uint32_t recompute = REDCO_RECOMPUTE_FULL;
-    const bool half = json_is_string(text) && strcmp(json_string_value(text), redco_half_word) == 0;
-    const redco_status st =
-        half ? REDCO_OK : redco_word_read(entry, "recompute", redco_recompute_words, &recompute, err);
+    const char *text = NULL;
+    bool half = false;
+    const redco_status st = redco_json_string(entry, "recompute", &text, err);
     if (st != REDCO_OK) { return st; }
-    if (recompute == REDCO_RECOMPUTE_FULL && !half && engine->partial_recompute) {
+    if (!redco_recompute_parse(text, out, &half)) {
+        return redco_json_fail(entry, "recompute", err, "is \"%.60s\"; one of %s is needed", text,
+                               redco_recompute_known);
+    }
+    if (*out == REDCO_RECOMPUTE_FULL && !half && engine->partial_recompute) {
         return redco_json_fail(entry, "recompute", err, "is full beside layers of half: an engine does one of them");
     }
     engine->partial_recompute = engine->partial_recompute || half;
-    *out = (redco_recompute)recompute;
     return REDCO_OK;
 }
 

@@ -1,6 +1,7 @@
 /* The configurations of a space: degrees, micro-batches, schedules and schemes that are free or given. */
 #include "planner/search/search_space.h"
 
+#include "costmodel/closed_form/memory_saved.h"
 #include "planner/search/strategy.h"
 
 #include <math.h>
@@ -34,17 +35,28 @@ static bool has_fixed_meshes(const redco_search_options *options)
            options->given.secondary.gpus > 0;
 }
 
-bool redco_search_offers(const redco_search_options *options, redco_recompute policy)
+redco_recompute_list redco_search_recompute(const redco_model *model, const redco_search_options *options)
 {
-    static const uint32_t bits[REDCO_RECOMPUTE_COUNT] = {[REDCO_RECOMPUTE_NONE] = ~0U,
-                                                         [REDCO_RECOMPUTE_SELECTIVE] = REDCO_OFFERS_SELECTIVE,
-                                                         [REDCO_RECOMPUTE_MLP] = REDCO_OFFERS_MLP,
-                                                         [REDCO_RECOMPUTE_FULL] =
-                                                             REDCO_OFFERS_FULL | REDCO_OFFERS_HALF};
-    const bool module = policy == REDCO_RECOMPUTE_SELECTIVE || policy == REDCO_RECOMPUTE_MLP;
-    if (options->modules && !module) { return false; }
-    if (options->allows.offers == 0) { return policy != REDCO_RECOMPUTE_MLP || options->modules; }
-    return (options->allows.offers & bits[policy]) != 0;
+    static const redco_recompute_list usual = {{REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_CORE_ATTN, REDCO_RECOMPUTE_FULL},
+                                               3};
+    static const redco_recompute_list modules = {{REDCO_RECOMPUTE_CORE_ATTN, REDCO_RECOMPUTE_MLP}, 2};
+    redco_recompute_list list = options->allows.recompute;
+    if (options->recompute != REDCO_RECOMPUTE_FREE) { return (redco_recompute_list){{options->recompute}, 1}; }
+    if (list.count == 0) { return options->modules ? modules : usual; }
+    (void)redco_recompute_add(&list, REDCO_RECOMPUTE_NONE);
+    if (redco_recompute_has(&list, REDCO_RECOMPUTE_HALF)) {
+        redco_recompute_drop(&list, REDCO_RECOMPUTE_HALF);
+        (void)redco_recompute_add(&list, REDCO_RECOMPUTE_FULL);
+    }
+    if (options->modules) {
+        redco_recompute_drop(&list, REDCO_RECOMPUTE_NONE);
+        redco_recompute_drop(&list, REDCO_RECOMPUTE_FULL);
+    }
+    const redco_recompute has = redco_model_modules(model, &options->workload.engine) | REDCO_RECOMPUTE_FULL;
+    for (uint32_t i = list.count; i > 0; i--) {
+        if ((list.sets[i - 1] & ~has) != 0) { redco_recompute_drop(&list, list.sets[i - 1]); }
+    }
+    return list;
 }
 
 static bool has_scheme(const redco_search_options *options, redco_scheme scheme)
@@ -58,25 +70,59 @@ static bool is_copy(redco_mesh secondary, redco_mesh parameters)
     return redco_mesh_nests(secondary, parameters) && !redco_mesh_equal(secondary, parameters);
 }
 
-/* Megatron recomputes one list of modules in all layers, or some layers whole: the triples stand a second time, and all
- * layers of such a group have the module. */
-static redco_status offer_modules(const redcoi_space *space, redcoi_configuration *configuration, redco_error *err)
+/* The copy of the triples in which blocks have a set: the first, or for sets of all blocks one each behind it. */
+static uint32_t copy_of(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t set)
 {
-    const redco_search_options *const o = &space->options;
-    const uint32_t count = configuration->group_count;
-    configuration->first_module_group = count;
-    if (count == 0 || o->recompute != REDCO_RECOMPUTE_COUNT || !redco_search_offers(o, REDCO_RECOMPUTE_MLP)) {
-        return REDCO_OK;
+    uint32_t copy = 0;
+    if (space->options.recompute != REDCO_RECOMPUTE_FREE || redco_recompute_mixes(space->recompute.sets[set])) {
+        return 0;
     }
-    redco_shards *const twice = realloc(configuration->groups, 2 * (size_t)count * sizeof *twice);
-    if (twice == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    memcpy(twice + count, twice, count * sizeof *twice);
-    configuration->groups = twice;
-    configuration->group_count = 2 * count;
+    for (uint32_t i = 0; i <= set; i++) {
+        const bool apart = !redco_recompute_mixes(space->recompute.sets[i]);
+        copy += apart && (configuration->recomputed >> i & 1) != 0 ? 1 : 0;
+    }
+    return copy;
+}
+
+redco_recompute_list redcoi_space_sets(const redcoi_space *space, const redcoi_configuration *configuration,
+                                       uint32_t group, uint32_t class_index)
+{
+    redco_recompute_list list = {{REDCO_RECOMPUTE_NONE}, 1};
+    if (!redco_class_is_block(space->classes[class_index].kind)) { return list; }
+    list.count = 0;
+    for (uint32_t i = 0; i < space->recompute.count; i++) {
+        const bool here =
+            group == REDCOI_ANY_GROUP || group / configuration->triples == copy_of(space, configuration, i);
+        if (here && (configuration->recomputed >> i & 1) != 0) { list.sets[list.count++] = space->recompute.sets[i]; }
+    }
+    return list;
+}
+
+/* Megatron recomputes one set of modules in all layers, or some layers whole. */
+static redco_status offer_recomputation(redcoi_space *space, redcoi_configuration *configuration, redco_error *err)
+{
+    const uint32_t count = configuration->group_count;
+    uint32_t copies = 0;
+    configuration->triples = count;
+    if (count == 0) { return REDCO_OK; }
+    configuration->recomputed =
+        redco_costs_recompute_tried(space->costs, &configuration->parallelism, &space->recompute);
+    for (uint32_t set = 0; set < space->recompute.count; set++) {
+        if ((configuration->recomputed >> set & 1) == 0) { continue; }
+        const uint32_t copy = copy_of(space, configuration, set);
+        copies = copy > copies ? copy : copies;
+        space->candidates += count;
+    }
+    if (copies == 0) { return REDCO_OK; }
+    redco_shards *const more = realloc(configuration->groups, (copies + 1) * (size_t)count * sizeof *more);
+    if (more == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    for (uint32_t copy = 1; copy <= copies; copy++) { memcpy(more + copy * count, more, count * sizeof *more); }
+    configuration->groups = more;
+    configuration->group_count = (copies + 1) * count;
     return REDCO_OK;
 }
 
-static redco_status list_groups(const redcoi_space *space, redcoi_configuration *configuration, redco_error *err)
+static redco_status list_groups(redcoi_space *space, redcoi_configuration *configuration, redco_error *err)
 {
     const redco_search_options *o = &space->options;
     const bool copied = configuration->parallelism.secondary.gpus > 0 && o->given.secondary.gpus == 0;
@@ -100,7 +146,7 @@ static redco_status list_groups(const redcoi_space *space, redcoi_configuration 
         }
         configuration->groups[configuration->group_count++] = *s;
     }
-    if (copyable) { return offer_modules(space, configuration, err); }
+    if (copyable) { return offer_recomputation(space, configuration, err); }
     free(configuration->groups);
     return redco_fail(err, REDCO_EVALUE, "shards", "p2=%ux%u is no part of a larger mesh of the parameters",
                       o->given.secondary.gpus, o->given.secondary.nodes);
@@ -134,14 +180,6 @@ static redco_status add_configuration(redcoi_space *space, const redco_paralleli
         return redco_fail(err, REDCO_EVALUE, "cost model", "the compute time of a step is %g s",
                           configuration->least_s);
     }
-    uint32_t policies = 0;
-    for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-        policies += redco_search_offers(&space->options, (redco_recompute)r) ? 1 : 0;
-    }
-    if (space->options.recompute != REDCO_RECOMPUTE_COUNT) { policies = 1; }
-    const uint32_t modules =
-        configuration->group_count - configuration->first_module_group; /* these have one policy, which others lack */
-    space->candidates += (uint64_t)configuration->first_module_group * (policies - (modules > 0 ? 1 : 0)) + modules;
     space->configuration_count++;
     return REDCO_OK;
 }

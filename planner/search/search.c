@@ -397,12 +397,12 @@ static redco_status search_policies(const redcoi_inputs *inputs, const redco_sea
 {
     redco_search_options fixed = *options;
     redco_status st = REDCO_OK;
-    for (int r = 0; r < REDCO_RECOMPUTE_COUNT && st == REDCO_OK && result->ranked_count == 0; r++) {
-        if (!redco_search_offers(options, (redco_recompute)r)) { continue; }
-        fixed.recompute = (redco_recompute)r;
+    const redco_recompute_list sets = redco_search_recompute(inputs->model, options);
+    for (uint32_t i = 0; i < sets.count && st == REDCO_OK && result->ranked_count == 0; i++) {
+        fixed.recompute = sets.sets[i];
         forget(&result->others, &result->other_count); /* the policy before listed them */
         forget(&result->roomier, &result->roomier_count);
-        st = search_space(inputs, &fixed, r == REDCO_RECOMPUTE_FULL, result, err);
+        st = search_space(inputs, &fixed, fixed.recompute == REDCO_RECOMPUTE_FULL, result, err);
     }
     return st;
 }
@@ -420,7 +420,7 @@ redco_status redco_search(const redco_machine *machine, const redco_model *model
     result->solver = redcoi_glpk_name();
     result->within_ratio = -1.0;
     result->unlisted_s = (double)INFINITY;
-    const bool policies = options->strategy == REDCO_STRATEGY_AMSP && options->recompute == REDCO_RECOMPUTE_COUNT;
+    const bool policies = options->strategy == REDCO_STRATEGY_AMSP && options->recompute == REDCO_RECOMPUTE_FREE;
     st = policies ? search_policies(&inputs, options, result, err) : search_space(&inputs, options, true, result, err);
     if (st != REDCO_OK) {
         redco_search_result_free(result);

@@ -63,12 +63,13 @@ typedef enum redco_switch {
 
 /** Limits of an engine; bits are 0 where it allows all. */
 typedef struct redco_search_allows {
-    uint32_t schemes;    /**< bit per redco_scheme that the engine has */
-    uint32_t offers;     /**< REDCO_OFFERS_... of the engine */
-    uint32_t schedules;  /**< 1 << redco_pipeline_kind: tried beside 1F1B and interleaved 1F1B; 0: none */
-    bool unequal_stages; /**< stages that balance embedding and head (redco_cost_balance()) are tried, too */
-    uint32_t dimensions; /**< REDCO_HAS_...: degrees that are free stay 1 where it has none */
-    uint32_t states;     /**< REDCO_RUNS_...: which triples free meshes may form */
+    uint32_t schemes;               /**< bit per redco_scheme that the engine has */
+    redco_recompute_list recompute; /**< sets that the engine offers; none: no limits, but as training software has it,
+                                         without modules beyond the attention core */
+    uint32_t schedules;             /**< 1 << redco_pipeline_kind: tried beside 1F1B and interleaved 1F1B; 0: none */
+    bool unequal_stages;            /**< stages that balance embedding and head (redco_cost_balance()) are tried, too */
+    uint32_t dimensions;            /**< REDCO_HAS_...: degrees that are free stay 1 where it has none */
+    uint32_t states;                /**< REDCO_RUNS_...: which triples free meshes may form */
 } redco_search_allows;
 
 struct redco_search_options;
@@ -98,7 +99,7 @@ typedef struct redco_search_pass {
     double gap_ratio; /**< proven optimality gap asked for, e.g. 0.0005 */
 } redco_search_pass;
 
-/** A question, what its engine allows, and the pass. 0 (or 0x0, or REDCO_RECOMPUTE_COUNT) means: chosen by the search.
+/** A question, what its engine allows, and the pass. 0 (or 0x0, or REDCO_RECOMPUTE_FREE) means: chosen by the search.
  *  What is given is kept. */
 typedef struct redco_search_options {
     redco_workload workload;
@@ -116,8 +117,8 @@ typedef struct redco_search_options {
     redco_tp_placement tp_placement;
     bool tp_placement_fixed;          /**< else as the engine has it */
     const redco_user_rules *tp_rules; /**< rules for REDCO_TP_USER, else NULL; borrowed */
-    redco_recompute recompute;        /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
-    bool modules;                     /**< with recompute free: one module of all layers, whichever the engine offers */
+    redco_recompute recompute;        /**< all layers' set; REDCO_RECOMPUTE_FREE: layers may differ */
+    bool modules;                     /**< with recompute free: modules of all layers, those that the engine offers */
     bool scheme_fixed;
     bool overlap_fixed; /**< else what the engine overlaps: redco_inputs_use_engine() */
     uint32_t excluded;  /**< REDCO_HAS_...: degrees that remedies leave at 1 */
@@ -143,8 +144,9 @@ typedef struct redco_candidate {
     double objective;             /**< seconds of the chosen objective, closed form */
 } redco_candidate;
 
-/** @return whether the engine offers a policy of recomputation. */
-bool redco_search_offers(const redco_search_options *options, redco_recompute policy);
+/** The sets that a search with these options chooses from: what is given, or what the engine offers of modules that
+ *  layers of the model have. */
+redco_recompute_list redco_search_recompute(const redco_model *model, const redco_search_options *options);
 
 /** The reason why a search with these options leaves degrees out that it would price if they were given: static, NULL:
  *  it does not. @param parallelism  a layout that was found with some of them given */
@@ -159,8 +161,8 @@ typedef struct redco_shortfall {
     char cheapest_change[256]; /**< one sentence: the least change that would fit */
     size_t change_at;          /**< where in it a tool may name its option */
     const char
-        *change_quantity;  /**< that is changed: "tp", "recompute", ...: static; NULL: no quantity of the options */
-    char change_value[16]; /**< to what; "": what was fixed is left free */
+        *change_quantity; /**< that is changed: "tp", "recompute", ...: static; NULL: no quantity of the options */
+    char change_value[REDCO_RECOMPUTE_TEXT]; /**< to what; "": what was fixed is left free */
 } redco_shortfall;
 
 /** The work of a search, that of naming what would fit included. A configuration is a point of the space without

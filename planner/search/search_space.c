@@ -121,6 +121,8 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
     for (uint32_t c = 0; c < space->class_count; c++) {
         if (redco_class_is_block(space->classes[c].kind)) { space->blocks += space->classes[c].layers; }
     }
+    space->recompute = redco_search_recompute(inputs->model, o);
+    redco_costs_prepare(space->costs, &space->recompute);
     if (space->blocks > REDCO_SIMULATED_LAYERS_MAX) { /* no measured run has so many layers */
         if (o->given.pp == REDCO_DEGREE_MEASURED) { o->given.pp = 1; }
         if (o->given.cp == REDCO_DEGREE_MEASURED) { o->given.cp = 1; }
@@ -206,14 +208,6 @@ static redcoi_option comm_option(const redcoi_space *space, const redcoi_option 
     return option;
 }
 
-/* Embedding and head are computed once and freed at once: only blocks are worth computing again. */
-static bool wants(const redcoi_space *space, uint32_t class_index, redco_recompute recompute)
-{
-    const redco_recompute policy = space->options.recompute;
-    if (!redco_class_is_block(space->classes[class_index].kind)) { return recompute == REDCO_RECOMPUTE_NONE; }
-    return policy == REDCO_RECOMPUTE_COUNT ? redco_search_offers(&space->options, recompute) : policy == recompute;
-}
-
 /* Adds the layers of a class: @p cost is that of one, whatever its recomputation. */
 static void note_load(const redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed,
                       uint32_t group, uint32_t class_index, const redco_layer_cost *cost)
@@ -234,25 +228,12 @@ static void note_load(const redcoi_space *space, redcoi_configuration *configura
                        fmax(0.0, cost->gather_backward_s - cost->bare_backward_s));
 }
 
-/* @return whether blocks of that group may have the policy. */
-static bool allows(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
-                   uint32_t class_index, redco_recompute recompute)
-{
-    if (!wants(space, class_index, recompute)) { return false; }
-    if (!redco_class_is_block(space->classes[class_index].kind) ||
-        configuration->first_module_group == configuration->group_count) {
-        return true;
-    }
-    return (group >= configuration->first_module_group) == (recompute == REDCO_RECOMPUTE_MLP);
-}
-
 static void price_class(redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed,
                         uint32_t group, uint32_t class_index)
 {
-    bool noted = false;
-    for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-        if (!allows(space, configuration, group, class_index, (redco_recompute)r)) { continue; }
-        const redco_layer_config config = {configuration->groups[group], (redco_recompute)r};
+    const redco_recompute_list sets = redcoi_space_sets(space, configuration, group, class_index);
+    for (uint32_t i = 0; i < sets.count; i++) {
+        const redco_layer_config config = {configuration->groups[group], sets.sets[i]};
         const redco_layer_cost cost =
             space->comm ? redco_cost_layer(space->costs, &configuration->parallelism, class_index, &config)
                         : redco_cost_layer_step(space->costs, &configuration->parallelism, class_index, &config);
@@ -260,10 +241,9 @@ static void price_class(redcoi_space *space, redcoi_configuration *configuration
         times_layers(&option, configuration->layers_each[class_index]);
         option.class_index = class_index;
         option.group = group;
-        option.recompute = (redco_recompute)r;
+        option.recompute = sets.sets[i];
         configuration->steps->options[configuration->steps->option_count++] = option;
-        if (!noted) { note_load(space, configuration, fixed, group, class_index, &cost); }
-        noted = true;
+        if (i == 0) { note_load(space, configuration, fixed, group, class_index, &cost); }
         if (!space->comm) { continue; }
         configuration->objective->options[configuration->objective->option_count++] =
             comm_option(space, &option, configuration->layers_each[class_index], &cost);
@@ -290,7 +270,7 @@ static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_confi
     redcoi_problem *problem = malloc(sizeof *problem);
     if (problem == NULL) { return NULL; }
     *problem = empty_problem(space, configuration, fixed);
-    const size_t most = (size_t)configuration->group_count * space->class_count * REDCO_RECOMPUTE_COUNT;
+    const size_t most = (size_t)configuration->group_count * space->class_count * REDCO_RECOMPUTE_SETS;
     problem->options = malloc(most * sizeof *problem->options);
     if (problem->options == NULL) {
         free(problem);
@@ -352,16 +332,16 @@ static redco_status bound_groups(const redcoi_space *space, redcoi_configuration
 static void bound_meshes(redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed,
                          double *least_s)
 {
-    redcoi_option options[REDCOI_MAX_CLASSES * REDCO_RECOMPUTE_COUNT];
+    redcoi_option options[REDCOI_MAX_CLASSES * REDCO_RECOMPUTE_SETS];
     redcoi_problem least = empty_problem(space, configuration, fixed);
     least.options = options;
     for (uint32_t g = 0; g < configuration->group_count; g++) {
         const redco_mesh mesh = configuration->groups[g].parameters;
         const bool further = !redco_mesh_equal(configuration->groups[g].gradients, mesh);
         uint32_t same = 0;
-        const bool module = g >= configuration->first_module_group;
+        const uint32_t copy = g / configuration->triples;
         while (!redco_mesh_equal(configuration->groups[same].parameters, mesh) ||
-               (same >= configuration->first_module_group) != module) {
+               same / configuration->triples != copy) {
             same++;
         }
         if (same < g) {
@@ -373,17 +353,15 @@ static void bound_meshes(redcoi_space *space, redcoi_configuration *configuratio
         configuration->loads[g] = (redcoi_load){.ratio = 0.0};
         least.option_count = 0;
         for (uint32_t c = 0; c < space->class_count; c++) {
-            bool noted = false;
-            for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-                if (!allows(space, configuration, g, c, (redco_recompute)r)) { continue; }
+            const redco_recompute_list sets = redcoi_space_sets(space, configuration, g, c);
+            for (uint32_t i = 0; i < sets.count; i++) {
                 const redco_layer_cost cost =
-                    redco_cost_layer_least(space->costs, &configuration->parallelism, c, mesh, (redco_recompute)r);
+                    redco_cost_layer_least(space->costs, &configuration->parallelism, c, mesh, sets.sets[i]);
                 redcoi_option option = make_option(space, fixed, &cost);
                 times_layers(&option, configuration->layers_each[c]);
                 option.class_index = c;
                 options[least.option_count++] = option;
-                if (!noted) { note_load(space, configuration, fixed, g, c, &cost); }
-                noted = true;
+                if (i == 0) { note_load(space, configuration, fixed, g, c, &cost); }
             }
         }
         least.budget_bytes = redcoi_space_roomy_bytes(space, configuration, &least, 0, least.option_count);
@@ -465,10 +443,9 @@ void redcoi_space_bound_memory(redcoi_space *space, redcoi_configuration *config
     configuration->stage_least_bytes = fixed.fixed_bytes - fixed.logits_bytes;
     for (uint32_t c = 0; c < space->class_count; c++) {
         uint64_t least = UINT64_MAX;
-        for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-            if (!wants(space, c, (redco_recompute)r)) { continue; }
-            const uint64_t bytes =
-                redco_cost_least_bytes(space->costs, &configuration->parallelism, c, (redco_recompute)r);
+        const redco_recompute_list sets = redcoi_space_sets(space, configuration, REDCOI_ANY_GROUP, c);
+        for (uint32_t i = 0; i < sets.count; i++) {
+            const uint64_t bytes = redco_cost_least_bytes(space->costs, &configuration->parallelism, c, sets.sets[i]);
             least = bytes < least ? bytes : least;
         }
         const uint64_t layers = space->classes[c].layers;

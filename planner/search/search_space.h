@@ -17,7 +17,9 @@ typedef struct redcoi_configuration {
     redco_parallelism parallelism;
     double least_s;       /**< no strategy of it is better in the objective; of the cost model, nothing priced yet */
     redco_shards *groups; /**< mesh triples */
-    uint32_t first_module_group; /**< from here on the same triples, all blocks with REDCO_RECOMPUTE_MLP */
+    uint32_t recomputed;  /**< bit per set of redcoi_space.recompute that is tried */
+    uint32_t
+        triples; /**< from here on the same triples again, once for each set that all blocks have or none: all do */
     uint32_t group_count;
     uint64_t fixed_bytes, capacity_bytes; /**< 0: not asked for yet */
     uint64_t budget_bytes;                /**< resident bytes that fit, for the problems */
@@ -45,6 +47,7 @@ typedef struct redcoi_space {
     uint32_t configuration_count, configuration_capacity;
     uint32_t **splits; /**< those that configurations point at */
     uint32_t split_count, split_capacity;
+    redco_recompute_list recompute; /**< sets that differ in this model */
     uint64_t candidates;
     bool batch_fits;             /**< false: nothing was listed, for the batch divides over no layout */
     redco_search_counts *counts; /**< redcoi_inputs.counts */
@@ -63,6 +66,12 @@ typedef struct redcoi_inputs {
 redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search_options *options,
                                  redcoi_space **space_out, redco_error *err);
 void redcoi_space_free(redcoi_space *space);
+/** In redcoi_space_sets(): of any group. */
+#define REDCOI_ANY_GROUP UINT32_MAX
+/** The sets that layers of a class may have in a group of a configuration. Embedding and head, which are computed once
+ *  and freed at once, have none. */
+redco_recompute_list redcoi_space_sets(const redcoi_space *space, const redcoi_configuration *configuration,
+                                       uint32_t group, uint32_t class_index);
 /** Fills the configurations of a new space. @return REDCO_EVALUE and why where there is none */
 redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs, redco_error *err);
 

@@ -117,15 +117,18 @@ typedef bool (*change)(const redcoi_inputs *inputs, const redco_search_options *
 static bool more_recomputation(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
-    if (o.recompute == REDCO_RECOMPUTE_COUNT || o.recompute == REDCO_RECOMPUTE_FULL) { return false; }
-    for (int r = (int)o.recompute + 1; r < REDCO_RECOMPUTE_COUNT; r++) {
-        o.recompute = (redco_recompute)r;
-        if (!redco_search_offers(options, o.recompute) || !fits(inputs, &o)) { continue; }
-        static const char *const words[REDCO_RECOMPUTE_COUNT][2] = {
-            [REDCO_RECOMPUTE_SELECTIVE] = {"selective", "selective recomputation"},
-            [REDCO_RECOMPUTE_MLP] = {"mlp", "recomputation of the FFN"},
-            [REDCO_RECOMPUTE_FULL] = {"full", "full recomputation"}};
-        say(out, "recompute", words[r][0], words[r][1], "");
+    if (o.recompute == REDCO_RECOMPUTE_FREE || o.recompute == REDCO_RECOMPUTE_FULL) { return false; }
+    o.recompute = REDCO_RECOMPUTE_FREE;
+    const redco_recompute_list sets = redco_search_recompute(inputs->model, &o);
+    for (uint32_t i = 0; i < sets.count; i++) {
+        char word[REDCO_RECOMPUTE_TEXT], what[REDCO_RECOMPUTE_TEXT + 24];
+        o.recompute = sets.sets[i];
+        if (o.recompute <= options->recompute || !fits(inputs, &o)) { continue; }
+        const bool mixes = redco_recompute_mixes(o.recompute);
+        (void)redco_recompute_text(o.recompute, false, word, sizeof word);
+        (void)snprintf(what, sizeof what, mixes ? "%s recomputation" : "recomputation of %s",
+                       o.recompute == REDCO_RECOMPUTE_MLP ? "the FFN" : word);
+        say(out, "recompute", word, what, "");
         return true;
     }
     return false;

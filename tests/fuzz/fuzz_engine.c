@@ -28,7 +28,7 @@ static void check_choice(const redco_engine_choice *choice, redco_precision prec
 
 static void check_file(const redco_engine_file *file)
 {
-    if (file->engine.name[0] == '\0' || file->title[0] == '\0' || file->recompute == 0 || file->states == 0 ||
+    if (file->engine.name[0] == '\0' || file->title[0] == '\0' || file->recompute.count == 0 || file->states == 0 ||
         file->dimensions == 0 || !(file->inter_tensor || file->intra_tensor) || file->engine.stated != 0 ||
         file->measured_count > REDCO_ENGINE_GPUS || file->calibration_count > REDCO_ENGINE_SETS) {
         abort();

@@ -24,7 +24,7 @@ uint32_t parity_ranks(const struct parity_case *c)
 
 void parity_name(const struct parity_case *c, char name[PARITY_NAME])
 {
-    char strategy[64];
+    char strategy[64], recompute[REDCO_RECOMPUTE_TEXT];
     const redco_shards *const s = &c->shards;
     if (c->row == ROW_MIXED) {
         (void)snprintf(strategy, sizeof strategy, "mixed%u%s", c->pattern, c->secondary.gpus > 0 ? "+second" : "");
@@ -36,9 +36,9 @@ void parity_name(const struct parity_case *c, char name[PARITY_NAME])
     }
     (void)snprintf(name, PARITY_NAME, "%s/%s/tp%u/dp%ux%u/%s/%s/acc%u/%s/%s/%s%s%s/", parity_models[c->model],
                    redco_dtype_name(c->dtype), c->tp, c->dp.gpus, c->dp.nodes, strategy, redco_scheme_words[c->scheme],
-                   c->accumulation, redco_recompute_words[c->recompute], c->placed ? "milp" : "rules",
-                   c->small_buckets ? "small" : "large", c->sequence_parallel ? "/sp" : "",
-                   c->overlap == REDCO_OVERLAP_NONE ? "/serial" : "");
+                   c->accumulation, redco_recompute_text(c->recompute, false, recompute, sizeof recompute),
+                   c->placed ? "milp" : "rules", c->small_buckets ? "small" : "large",
+                   c->sequence_parallel ? "/sp" : "", c->overlap == REDCO_OVERLAP_NONE ? "/serial" : "");
 }
 
 static bool add(const struct parity_options *o, struct parity_cases *cases, const struct parity_case *c)
@@ -71,7 +71,7 @@ static bool add_variants(const struct parity_options *o, struct parity_cases *ca
 {
     /* Either half, {0, 3} and {1, 2} without sequence parallelism, {0, 3, 5, 6} and {1, 2, 4, 7} with it, has several.
      */
-    static const redco_recompute executed[] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_FULL};
+    static const redco_recompute executed[] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_CORE_ATTN, REDCO_RECOMPUTE_FULL};
     static const uint32_t policies[8] = {0, 1, 2, 1, 0, 2, 0, 1};
     const bool own_scheme = c.row == ROW_AMSP || c.row == ROW_OPTIMUM;
     const uint32_t schemes = redco_mesh_ranks(c.dp) > 1 && !own_scheme ? 2 : 1, parallel = c.tp > 1 ? 2 : 1;

@@ -130,7 +130,7 @@ struct parity_table {
     struct parity_cell cells[PARITY_TYPES][ROW_COUNT][PARITY_COLUMNS];
     struct parity_cell models[PARITY_TYPES][PARITY_MODELS];
     uint64_t compared, loose;
-    uint32_t schemes[2], accumulations[2], recomputes[REDCO_RECOMPUTE_COUNT], sequence_parallel, placed, secondary;
+    uint32_t schemes[2], accumulations[2], recomputes[REDCO_RECOMPUTE_FULL + 1], sequence_parallel, placed, secondary;
     uint32_t clipped_steps, free_steps;
     uint32_t runs, failures;
 };

@@ -141,11 +141,9 @@ static redco_status mix(const struct parity_case *c, const redco_model *model, r
             }
             row->recompute = plan->layers[0].recompute;
             if (classes[i].layers > 1) {
-                static const redco_recompute next[REDCO_RECOMPUTE_COUNT] = {
-                    /* redco-exec does not run REDCO_RECOMPUTE_MLP */
-                    [REDCO_RECOMPUTE_NONE] = REDCO_RECOMPUTE_SELECTIVE,
-                    [REDCO_RECOMPUTE_SELECTIVE] = REDCO_RECOMPUTE_FULL,
-                    [REDCO_RECOMPUTE_FULL] = REDCO_RECOMPUTE_NONE};
+                static const redco_recompute next[] = {[REDCO_RECOMPUTE_NONE] = REDCO_RECOMPUTE_CORE_ATTN,
+                                                       [REDCO_RECOMPUTE_CORE_ATTN] = REDCO_RECOMPUTE_FULL,
+                                                       [REDCO_RECOMPUTE_FULL] = REDCO_RECOMPUTE_NONE};
                 row->recompute = l == 0 ? c->recompute : next[row[-1].recompute];
             }
         }

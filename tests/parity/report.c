@@ -99,8 +99,8 @@ void parity_print(const struct parity_table *t, double seconds)
         "none %u, selective %u, full %u; %u with sequence parallelism, %u placed by GLPK, %u with a second "
         "copy.\n",
         t->runs, PARITY_STEPS, t->schemes[REDCO_INTER_TENSOR], t->schemes[REDCO_INTRA_TENSOR], t->accumulations[0],
-        t->accumulations[1], t->recomputes[0], t->recomputes[1], t->recomputes[2], t->sequence_parallel, t->placed,
-        t->secondary);
+        t->accumulations[1], t->recomputes[REDCO_RECOMPUTE_NONE], t->recomputes[REDCO_RECOMPUTE_CORE_ATTN],
+        t->recomputes[REDCO_RECOMPUTE_FULL], t->sequence_parallel, t->placed, t->secondary);
     (void)printf(
         "%llu weights compared, %llu of them loosely as their gradients are rounding; of the steps on one rank %u were "
         "clipped, %u not.\n",

@@ -23,7 +23,7 @@ static inline redco_search_options defaults(void)
                                                .overlap = REDCO_OVERLAP_ALL,
                                                .bucket_bytes = (uint64_t)1 << 30},
                                   .given.micro_batch = 1,
-                                  .recompute = REDCO_RECOMPUTE_COUNT,
+                                  .recompute = REDCO_RECOMPUTE_FREE,
                                   .top = 1,
                                   .pass.gap_ratio = 0.0005};
 }

@@ -46,7 +46,7 @@ void language_close(language *l);
 /* The policies that redco-exec runs: none, selective, full. */
 static inline redco_recompute executed_policy(uint32_t number)
 {
-    static const redco_recompute policies[] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_FULL};
+    static const redco_recompute policies[] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_CORE_ATTN, REDCO_RECOMPUTE_FULL};
     return policies[number % (sizeof policies / sizeof policies[0])];
 }
 

@@ -1,4 +1,5 @@
 #include "synthetic_costs.h"
+#include "costmodel/closed_form/memory_saved.h"
 #include "planner/tensor_parallel/tp_placement.h"
 
 #include <math.h>
@@ -78,6 +79,27 @@ size_t redco_model_classes(const redco_model *model, const redco_layer_class **c
 {
     *classes_out = model->classes;
     return model->class_count;
+}
+
+redco_recompute redco_model_modules(const redco_model *model, const redco_engine *engine)
+{
+    (void)model;
+    (void)engine;
+    return REDCO_RECOMPUTE_CORE_ATTN | REDCO_RECOMPUTE_MLP;
+}
+
+void redco_costs_prepare(redco_costs *costs, const redco_recompute_list *sets)
+{
+    (void)costs;
+    (void)sets;
+}
+
+uint32_t redco_costs_recompute_tried(redco_costs *costs, const redco_parallelism *parallelism,
+                                     const redco_recompute_list *sets)
+{
+    (void)costs;
+    (void)parallelism;
+    return (1U << sets->count) - 1;
 }
 
 redco_status redco_costs_create(const redco_machine *machine, const redco_model *model, const redco_workload *workload,
@@ -184,10 +206,10 @@ static void add_memory(const redco_costs *costs, const redco_parallelism *s, con
     const double params = (double)class->params / s->tp;
     const double hidden = sqrt((double)class->params / 12.0);
     const double tokens = (double)s->micro_batch * costs->workload.seq_len;
-    const double kept[REDCO_RECOMPUTE_COUNT] = {[REDCO_RECOMPUTE_NONE] = 34.0,
-                                                [REDCO_RECOMPUTE_SELECTIVE] = 24.0,
-                                                [REDCO_RECOMPUTE_MLP] = 14.0,
-                                                [REDCO_RECOMPUTE_FULL] = 2.0};
+    const double kept[] = {[REDCO_RECOMPUTE_NONE] = 34.0,
+                           [REDCO_RECOMPUTE_CORE_ATTN] = 24.0,
+                           [REDCO_RECOMPUTE_MLP] = 14.0,
+                           [REDCO_RECOMPUTE_FULL] = 2.0};
     const bool block = class->kind == REDCO_CLASS_BLOCK || class->kind == REDCO_CLASS_CROSS;
     cost->parameter_bytes = shard(2.0 * params, config->shards.parameters);
     cost->gradient_bytes = shard(2.0 * params, config->shards.gradients);
@@ -202,7 +224,7 @@ static void add_memory(const redco_costs *costs, const redco_parallelism *s, con
     if (block && config->recompute == REDCO_RECOMPUTE_FULL) {
         cost->transient_bytes[REDCO_TRANSIENT_RECOMPUTE] = (uint64_t)(tokens * hidden * 34.0 / s->tp);
     }
-    if (block && config->recompute == REDCO_RECOMPUTE_SELECTIVE) {
+    if (block && config->recompute == REDCO_RECOMPUTE_CORE_ATTN) {
         cost->transient_bytes[REDCO_TRANSIENT_SELECTIVE] = (uint64_t)(tokens * hidden * 10.0 / s->tp);
     }
 }
@@ -219,7 +241,7 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_parallelism *p
     const double forward =
         2.0 * params * tokens / rate * (1.0 + 0.05 / parallelism->micro_batch) * (1.0 + 0.04 * log2(parallelism->tp));
     const double again = config->recompute == REDCO_RECOMPUTE_FULL        ? forward
-                         : config->recompute == REDCO_RECOMPUTE_SELECTIVE ? 0.12 * forward
+                         : config->recompute == REDCO_RECOMPUTE_CORE_ATTN ? 0.12 * forward
                                                                           : 0.0;
     redco_layer_cost cost = {.forward_s = steps * forward, .backward_s = 2.0 * steps * forward};
     cost.recompute_s = steps * again;

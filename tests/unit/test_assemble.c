@@ -20,7 +20,7 @@ static redco_search_options defaults(void)
                                                .precision = REDCO_BF16,
                                                .overlap = REDCO_OVERLAP_ALL,
                                                .bucket_bytes = (uint64_t)1 << 30},
-                                  .recompute = REDCO_RECOMPUTE_COUNT,
+                                  .recompute = REDCO_RECOMPUTE_FREE,
                                   .top = 1,
                                   .pass.gap_ratio = 0.0005};
 }
@@ -56,7 +56,7 @@ static void plan_orders_layers_and_comes_back(void **state)
     const redco_mesh one = {1, 1};
     const redco_mesh node = {8, 1};
     const redco_layer_config none = {{one, one, node}, REDCO_RECOMPUTE_NONE};
-    const redco_layer_config selective = {{one, one, node}, REDCO_RECOMPUTE_SELECTIVE};
+    const redco_layer_config selective = {{one, one, node}, REDCO_RECOMPUTE_CORE_ATTN};
     const redco_layer_config full = {{one, one, node}, REDCO_RECOMPUTE_FULL};
     redco_assignment parts[] = {{2, 1, none}, {1, 12, none},     {1, 5, full},
                                 {0, 1, none}, {1, 7, selective}, {1, 8, none}};
@@ -91,7 +91,7 @@ static void plan_orders_layers_and_comes_back(void **state)
     assert_int_equal(plan->layers_count, 5);
     assert_layers(&plan->layers[0], "embedding", 0, 0, REDCO_RECOMPUTE_NONE);
     assert_layers(&plan->layers[1], "block", 0, 4, REDCO_RECOMPUTE_FULL);
-    assert_layers(&plan->layers[2], "block", 5, 11, REDCO_RECOMPUTE_SELECTIVE);
+    assert_layers(&plan->layers[2], "block", 5, 11, REDCO_RECOMPUTE_CORE_ATTN);
     assert_layers(&plan->layers[3], "block", 12, 31, REDCO_RECOMPUTE_NONE);
     assert_layers(&plan->layers[4], "head", 0, 0, REDCO_RECOMPUTE_NONE);
 

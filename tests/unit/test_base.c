@@ -1,6 +1,7 @@
 #include "topology/base/file.h"
 #include "topology/base/json.h"
 #include "topology/base/number.h"
+#include "topology/base/recomputation.h"
 #include "topology/base/text.h"
 #include "topology/base/units.h"
 
@@ -408,22 +409,60 @@ static void read_only_files_stay(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+static void recomputation_has_words(void **state)
+{
+    static const struct {
+        const char *text, *written;
+        redco_recompute set;
+        bool half;
+    } known[] = {{"none", "none", REDCO_RECOMPUTE_NONE, false},
+                 {"selective", "selective", REDCO_RECOMPUTE_CORE_ATTN, false},
+                 {"core_attn", "selective", REDCO_RECOMPUTE_CORE_ATTN, false},
+                 {"half", "half", REDCO_RECOMPUTE_FULL, true},
+                 {"full", "full", REDCO_RECOMPUTE_FULL, false},
+                 {"moe_act+core_attn", "core_attn+moe_act", 1 | 16, false},
+                 {"core_attn+layernorm+mla_up_proj+mlp+moe_act+moe+shared_experts",
+                  "core_attn+layernorm+mla_up_proj+mlp+moe_act+moe+shared_experts", 127, false}};
+    static const char *const bad[] = {"", "+", "mlp+", "+mlp", "mlp++moe", "mlp+none", "full+mlp", "ml", "mlpx", "MLP"};
+    redco_recompute_list list = {.count = 0};
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        redco_recompute set = 1000;
+        bool half = !known[i].half;
+        char text[REDCO_RECOMPUTE_TEXT];
+        assert_true(redco_recompute_parse(known[i].text, &set, &half));
+        assert_int_equal(set, known[i].set);
+        assert_true(half == known[i].half);
+        assert_string_equal(redco_recompute_text(set, half, text, sizeof text), known[i].written);
+        assert_true(redco_recompute_add(&list, set));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        redco_recompute set = 1000;
+        bool half = false;
+        assert_false(redco_recompute_parse(bad[i], &set, &half));
+        assert_int_equal(set, 1000);
+    }
+    assert_int_equal(list.count, 5); /* 0, 1, 17, 127, 128: ascending, each once */
+    assert_int_equal(redco_recompute_find(&list, 17), 2);
+    assert_int_equal(redco_recompute_union(&list), 127);
+    redco_recompute_drop(&list, 1);
+    assert_int_equal(redco_recompute_find(&list, 1), 4);
+    assert_int_equal(list.sets[1], 17);
+    for (redco_recompute set = 0; list.count < REDCO_RECOMPUTE_SETS; set++) { (void)redco_recompute_add(&list, set); }
+    assert_false(redco_recompute_add(&list, 100));
+    assert_true(redco_recompute_add(&list, 17));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quantities_read_as_written),
-        cmocka_unit_test(numbers_are_decimal),
-        cmocka_unit_test(quantities_print_with_four_digits),
-        cmocka_unit_test(sha256_matches_the_standard),
-        cmocka_unit_test(json_errors_name_the_place),
-        cmocka_unit_test(deep_brackets_are_refused),
-        cmocka_unit_test(links_are_written_through),
-        cmocka_unit_test(open_files_are_written_on),
-        cmocka_unit_test(names_are_shown_safely),
-        cmocka_unit_test(errors_are_shown_safely),
-        cmocka_unit_test(documents_are_shown_safely),
-        cmocka_unit_test(signals_leave_nothing),
-        cmocka_unit_test(read_only_files_stay),
+        cmocka_unit_test(recomputation_has_words),     cmocka_unit_test(quantities_read_as_written),
+        cmocka_unit_test(numbers_are_decimal),         cmocka_unit_test(quantities_print_with_four_digits),
+        cmocka_unit_test(sha256_matches_the_standard), cmocka_unit_test(json_errors_name_the_place),
+        cmocka_unit_test(deep_brackets_are_refused),   cmocka_unit_test(links_are_written_through),
+        cmocka_unit_test(open_files_are_written_on),   cmocka_unit_test(names_are_shown_safely),
+        cmocka_unit_test(errors_are_shown_safely),     cmocka_unit_test(documents_are_shown_safely),
+        cmocka_unit_test(signals_leave_nothing),       cmocka_unit_test(read_only_files_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

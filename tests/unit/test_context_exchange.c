@@ -3,6 +3,7 @@
 #include "cost_fixture.h"
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_saved.h"
+#include "tests/unit/recomputed.h"
 #include "topology/base/file.h"
 
 #include <math.h>
@@ -126,7 +127,7 @@ static void bytes_by_hand(void **state)
     for (int type = 0; type < REDCO_CP_TYPES; type++) {
         const redco_parallelism s = two_ranks((redco_cp_type)type);
         const redco_shape shape = redcoi_shape_of(b.costs, &s);
-        kept[type] = redco_layer_bytes_of(b.model, block, &shape).kept[REDCO_RECOMPUTE_NONE];
+        kept[type] = redco_layer_bytes_of(b.model, block, &shape, &not_recomputed).kept[0];
     }
     assert_int_equal(kept[REDCO_CP_ALL_GATHER], kept[REDCO_CP_P2P]);
     assert_int_equal(kept[REDCO_CP_ALL_TO_ALL] - kept[REDCO_CP_P2P], 2ULL * 32 * 128 * 2048);
@@ -196,8 +197,8 @@ static void left_out_is_no_better(void **state)
                     }
                     if ((kept >> type & 1) != 0) { continue; }
                     dropped++;
-                    for (size_t i = 0; i < 3 * REDCO_RECOMPUTE_COUNT; i++) {
-                        const redco_recompute policy = (redco_recompute)(i / 3);
+                    for (size_t i = 0; i < 3 * RECOMPUTED; i++) {
+                        const redco_recompute policy = recomputed[i / 3];
                         bool beaten = false;
                         s.cp_type = (redco_cp_type)type;
                         const redco_prediction p = uniform_step(&b, &s, shards[i % 3], policy);

@@ -36,7 +36,7 @@ static void every_preset_reads(void **state)
         assert_int_equal(file.engine.planned_memory, strcmp(name, "redco-exec") == 0);
         assert_int_equal(file.engine.tp_layout == REDCO_ENGINE_RULES,
                          strcmp(name, "redco-exec") == 0 || strcmp(name, "amsp") == 0);
-        assert_true(file.title[0] != '\0' && file.recompute != 0 && file.states != 0 && file.dimensions != 0);
+        assert_true(file.title[0] != '\0' && file.recompute.count != 0 && file.states != 0 && file.dimensions != 0);
         assert_true(file.inter_tensor || file.intra_tensor);
         assert_true(file.bucket_bytes >= 1024);
         for (int t = 0; t < REDCO_TRAIT_COUNT; t++) {

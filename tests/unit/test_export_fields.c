@@ -205,7 +205,8 @@ static bool set_option(redco_search_options *o, redco_input_names *names, uint64
     } else if (strcmp(key, "bucket") == 0) {
         o->workload.bucket_bytes = (uint64_t)strtod(value, NULL);
     } else if (strcmp(key, "recompute") == 0) {
-        o->recompute = (redco_recompute)n;
+        bool half = false;
+        assert_true(redco_recompute_parse(value, &o->recompute, &half) && !half);
     } else if (strcmp(key, "precision") == 0) {
         o->workload.precision = (redco_precision)word_index(redco_precision_words, value);
     } else if (strcmp(key, "scheme") == 0) {

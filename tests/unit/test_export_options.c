@@ -1,6 +1,7 @@
 /* Every option that an export writes is one of the framework's, with a value of its type and choices, over plans of a
  * grid. The options are facts of a version of each framework: tests/data/exports/options-FRAMEWORK.txt. */
 #include "export_fixture.h"
+#include "tests/unit/recomputed.h"
 
 #include <stdio.h>
 
@@ -69,6 +70,15 @@ static bool is_legal(const struct option *option, const json_t *value)
     if (strcmp(type, "float") == 0) { return json_is_number(value); }
     if (strcmp(type, "text") == 0) { return text != NULL; }
     if (strcmp(type, "list") == 0) { return json_is_array(value); }
+    if (strcmp(type, "texts") == 0 && json_is_array(value)) {
+        const json_t *each = NULL;
+        size_t i = 0;
+        json_array_foreach(value, i, each)
+        {
+            if (!json_is_string(each) || !has_word(option, json_string_value(each))) { return false; }
+        }
+        return json_array_size(value) > 0;
+    }
     if (strcmp(type, "word") == 0 || strcmp(type, "texts") == 0) { return text != NULL && has_word(option, text); }
     if (strcmp(type, "dtype") == 0) { return begins(text, "torch."); }
     if (strcmp(type, "attention") == 0) { return begins(text, "AttnBackend."); }
@@ -182,13 +192,13 @@ static void degrees_are_options(void **state)
         for (size_t s = 0; s < 3; s++) {
             for (uint32_t cp = 1; cp <= 2; cp++) {
                 for (uint32_t chunks = 1; chunks <= (stages[s] > 1 ? 2U : 1U); chunks++) {
-                    for (int r = REDCO_RECOMPUTE_NONE; r < REDCO_RECOMPUTE_COUNT; r++) {
+                    for (int r = 0; r < RECOMPUTED; r++) {
                         const struct point at = {.model = "gpt2",
                                                  .tp = tp,
                                                  .pp = stages[s],
                                                  .cp = cp,
                                                  .chunks = chunks,
-                                                 .recompute = (redco_recompute)r,
+                                                 .recompute = recomputed[r],
                                                  .precision = REDCO_BF16};
                         check_point(options, &at);
                     }
@@ -221,7 +231,7 @@ static void others_are_options(void **state)
                                  .pp = 3,
                                  .cp = 1,
                                  .chunks = 1,
-                                 .recompute = REDCO_RECOMPUTE_COUNT,
+                                 .recompute = REDCO_RECOMPUTE_FREE,
                                  .precision = REDCO_BF16};
         check_point(options, &at);
     }

@@ -38,7 +38,7 @@ static redco_search_result *search(const struct row *row, uint64_t gpus, redco_m
                                                        .precision = REDCO_FP32,
                                                        .overlap = REDCO_OVERLAP_ALL,
                                                        .bucket_bytes = UINT64_C(1) << 30},
-                                          .recompute = REDCO_RECOMPUTE_COUNT,
+                                          .recompute = REDCO_RECOMPUTE_FREE,
                                           .top = 1,
                                           .pass.gap_ratio = 5e-4};
     assert_int_equal(redco_cluster_read(row->cluster, NULL, NULL, NULL, &cluster, NULL), REDCO_OK);

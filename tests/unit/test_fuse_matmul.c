@@ -224,7 +224,7 @@ static void check_model(redco_backend *host, const char *config, redco_dtype dty
 static void numbers_and_memory_stay(void **state)
 {
     static const redco_dtype dtypes[] = {REDCO_F64, REDCO_F32, REDCO_BFLOAT16};
-    static const redco_recompute policies[POLICIES] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_SELECTIVE,
+    static const redco_recompute policies[POLICIES] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_CORE_ATTN,
                                                        REDCO_RECOMPUTE_FULL};
     redco_backend *host = NULL;
     (void)state;

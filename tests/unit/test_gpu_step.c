@@ -3,6 +3,7 @@
  * up: every kind of operator has one rate, so that nothing depends on how sizes between measured ones are filled in. */
 #include "costmodel/simulator/simulate.h"
 #include "planner/assemble/inputs.h"
+#include "tests/unit/recomputed.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -167,7 +168,7 @@ static double step_s(const struct dims *d, double sequences, double length, doub
     double again_s = 0.0;
     struct pass_s block = block_s(d, sequences, length, &again_s), ends = {0.0, 0.0};
     if (recompute == REDCO_RECOMPUTE_NONE) { again_s = 0.0; }
-    if (recompute == REDCO_RECOMPUTE_SELECTIVE) { again_s = 4.0 * sequences * length * length * h * attention_s[0]; }
+    if (recompute == REDCO_RECOMPUTE_CORE_ATTN) { again_s = 4.0 * sequences * length * length * h * attention_s[0]; }
     const double stretch = floor_s(block.forward_s, host_s) / block.forward_s;
     if (recompute == REDCO_RECOMPUTE_FULL) { again_s *= stretch; }
     block.forward_s = floor_s(block.forward_s, host_s);
@@ -251,10 +252,10 @@ static void steps_are_the_sum_of_their_operators(void **state)
         redco_inputs inputs = inputs_of(models[m].name, NULL, 0.0);
         assert_string_equal(inputs.calibration.name, "cuda");
         assert_true(inputs.calibration.planned_memory);
-        for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
-            if (recompute == REDCO_RECOMPUTE_MLP) { continue; } /* redco-exec does not run it */
-            check(&inputs, &models[m], 2, 2048, 1, (redco_recompute)recompute, 0.0);
-            check(&inputs, &models[m], 1, 4096, 3, (redco_recompute)recompute, 0.0);
+        for (int recompute = 0; recompute < RECOMPUTED; recompute++) {
+            if (!redco_recompute_mixes(recomputed[recompute])) { continue; } /* redco-exec does not run it */
+            check(&inputs, &models[m], 2, 2048, 1, recomputed[recompute], 0.0);
+            check(&inputs, &models[m], 1, 4096, 3, recomputed[recompute], 0.0);
         }
         redco_inputs_free(&inputs);
     }

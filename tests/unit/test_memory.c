@@ -146,6 +146,18 @@ static void sixteen_bit_moments(void **state)
     fixture_close(&b);
 }
 
+static uint64_t kept_of(const redco_model *model, uint32_t class_index, const redco_shape *shape, redco_recompute set)
+{
+    const redco_recompute_list one = {{set}, 1};
+    return redco_layer_bytes_of(model, class_index, shape, &one).kept[0];
+}
+
+static uint64_t again_of(const redco_model *model, uint32_t class_index, const redco_shape *shape, redco_recompute set)
+{
+    const redco_recompute_list one = {{set}, 1};
+    return redco_layer_bytes_of(model, class_index, shape, &one).again[0];
+}
+
 static void activations(void **state)
 {
     (void)state;
@@ -154,19 +166,18 @@ static void activations(void **state)
     const uint32_t block = class_of(&b, "block");
     const redco_shape shape = shape_of(1, false);
     /* T h 10 = 167,772,160; 1.1 T (8 h + 8 f) = 1.1 x 494,927,872 = 544,420,659.2, rounded up. */
-    assert_int_equal(redco_layer_bytes_of(b.model, block, &shape).kept[REDCO_RECOMPUTE_NONE], 167772160 + 544420660);
-    assert_int_equal(redco_layer_bytes_of(b.model, block, &shape).kept[REDCO_RECOMPUTE_FULL], 2 * 4096 * 4096);
+    assert_int_equal(kept_of(b.model, block, &shape, REDCO_RECOMPUTE_NONE), 167772160 + 544420660);
+    assert_int_equal(kept_of(b.model, block, &shape, REDCO_RECOMPUTE_FULL), 2 * 4096 * 4096);
     /* The attention core's output, 2 T h, and 4 bytes for each of 32 heads and token. */
-    assert_int_equal(redco_layer_bytes_of(b.model, block, &shape).kept[REDCO_RECOMPUTE_SELECTIVE],
-                     712192820 - 4096 * 32 * (256 + 4));
-    assert_int_equal(redco_layer_bytes_of(b.model, block, &shape).again[REDCO_RECOMPUTE_FULL], 712192820);
-    assert_int_equal(redco_layer_bytes_of(b.model, block, &shape).again[REDCO_RECOMPUTE_NONE], 0);
+    assert_int_equal(kept_of(b.model, block, &shape, REDCO_RECOMPUTE_CORE_ATTN), 712192820 - 4096 * 32 * (256 + 4));
+    assert_int_equal(again_of(b.model, block, &shape, REDCO_RECOMPUTE_FULL), 712192820);
+    assert_int_equal(again_of(b.model, block, &shape, REDCO_RECOMPUTE_NONE), 0);
     assert_int_equal(redco_logits_bytes(b.model, &shape), UINT64_C(12) * 4096 * 32000);
     /* tp 8 cuts the second part; with sequence parallelism the first too. 544,420,659.2 / 8 = 68,052,582.4 */
     const redco_shape split = shape_of(8, false), sequence = shape_of(8, true);
-    assert_int_equal(redco_layer_bytes_of(b.model, block, &split).kept[REDCO_RECOMPUTE_NONE], 167772160 + 68052583);
-    assert_int_equal(redco_layer_bytes_of(b.model, block, &sequence).kept[REDCO_RECOMPUTE_NONE], 20971520 + 68052583);
-    assert_int_equal(redco_layer_bytes_of(b.model, block, &sequence).kept[REDCO_RECOMPUTE_FULL], 2 * 4096 * 512);
+    assert_int_equal(kept_of(b.model, block, &split, REDCO_RECOMPUTE_NONE), 167772160 + 68052583);
+    assert_int_equal(kept_of(b.model, block, &sequence, REDCO_RECOMPUTE_NONE), 20971520 + 68052583);
+    assert_int_equal(kept_of(b.model, block, &sequence, REDCO_RECOMPUTE_FULL), 2 * 4096 * 512);
     assert_int_equal(redco_logits_bytes(b.model, &split), UINT64_C(12) * 4096 * 4000);
     fixture_close(&b);
 }
@@ -201,8 +212,7 @@ static void tensors_that_frameworks_keep(void **state)
                                       .compiled = rows[i].compiled,
                                       .partial_recompute = rows[i].half};
         const redco_recompute policy = rows[i].half ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE;
-        assert_int_equal(redco_layer_bytes_of(b.model, class_of(&b, "block"), &shape).kept[policy],
-                         4096 * rows[i].token_bytes);
+        assert_int_equal(kept_of(b.model, class_of(&b, "block"), &shape, policy), 4096 * rows[i].token_bytes);
         fixture_close(&b);
     }
 }
@@ -230,11 +240,11 @@ static void the_ffn_is_recomputed(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         redco_shape shape = shape_of(rows[i].tp, rows[i].sequence_parallel);
         shape.engine = (redco_engine){.memory = rows[i].memory, .software = rows[i].software};
-        assert_int_equal(redco_layer_bytes_of(b.model, block, &shape).kept[REDCO_RECOMPUTE_NONE] -
-                             redco_layer_bytes_of(b.model, block, &shape).kept[REDCO_RECOMPUTE_MLP],
+        assert_int_equal(kept_of(b.model, block, &shape, REDCO_RECOMPUTE_NONE) -
+                             kept_of(b.model, block, &shape, REDCO_RECOMPUTE_MLP),
                          4096 * rows[i].dropped_token_bytes);
-        assert_int_equal(redco_layer_bytes_of(b.model, block, &shape).again[REDCO_RECOMPUTE_MLP] -
-                             redco_layer_bytes_of(b.model, block, &shape).again[REDCO_RECOMPUTE_NONE],
+        assert_int_equal(again_of(b.model, block, &shape, REDCO_RECOMPUTE_MLP) -
+                             again_of(b.model, block, &shape, REDCO_RECOMPUTE_NONE),
                          4096 * rows[i].dropped_token_bytes);
     }
     fixture_close(&b);

@@ -16,6 +16,7 @@
 #include "planner/rules/rules_params.h"
 #include "planner/tensor_parallel/tp_placement.h"
 #include "tests/unit/full.h"
+#include "tests/unit/recomputed.h"
 
 #include <math.h>
 
@@ -202,6 +203,7 @@ static void compare(const char *model, const language_shape *shape, redco_recomp
     const double error = (double)live / (double)p.arena_bytes - 1.0;
     const double total = (double)(live + states) / (double)(p.arena_bytes + p.state_bytes) - 1.0;
     const double gap = (double)p.arena_bytes / (double)p.live_bytes - 1.0;
+    char word[REDCO_RECOMPUTE_TEXT];
     t->rows++;
     t->beyond += fabs(error) > bound_ratio ? 1 : 0;
     t->sum += fabs(error);
@@ -213,7 +215,7 @@ static void compare(const char *model, const language_shape *shape, redco_recomp
            "| %7.1f %7.1f %+5.2f %%\n",
            model, fused ? "fused" : "plain", shape->dtype == REDCO_F32 ? "f32 " : "bf16", shape->ranks,
            shape->sequence_parallel ? "sp" : "  ", shape->layout != NULL ? "rules" : "pairs", shape->length,
-           redco_recompute_words[policy], (double)p.held_bytes[REDCO_ARENA_ACTIVATIONS] * 1e-6,
+           redco_recompute_text(policy, false, word, sizeof word), (double)p.held_bytes[REDCO_ARENA_ACTIVATIONS] * 1e-6,
            (double)p.held_bytes[REDCO_ARENA_LOGITS] * 1e-6, (double)p.held_bytes[REDCO_ARENA_RECOMPUTED] * 1e-6,
            (double)p.held_bytes[REDCO_ARENA_WORKING] * 1e-6, (double)p.held_bytes[REDCO_ARENA_WORKSPACE] * 1e-6,
            (double)p.arena_bytes * 1e-6, (double)h[REDCO_CATEGORY_ACTIVATIONS] * 1e-6,
@@ -370,8 +372,8 @@ static void test_frameworks(void **state)
             for (int own = 0; own < 2; own++) {
                 shape.engine.planned_memory = own == 1;
                 for (int full = 0; full < 2; full++) {
-                    bytes[own][full] = (double)redco_layer_bytes_of(model, c, &shape)
-                                           .kept[full == 1 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE];
+                    const redco_recompute_list set = {{full == 1 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE}, 1};
+                    bytes[own][full] = (double)redco_layer_bytes_of(model, c, &shape, &set).kept[0];
                 }
             }
             printf("%-12s a block keeps %6.1f MB, of a GPU framework %6.1f MB are predicted: %+5.1f %%\n", presets[i],

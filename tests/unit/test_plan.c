@@ -1,4 +1,4 @@
-/* The plan file alone: data/plans/v1.json was written by hand, so that every relation in it can be followed:
+/* The plan file alone: data/plans/v2.json was written by hand, so that every relation in it can be followed:
  * 2 nodes x 8 GPUs = tp 2 x dp 4x2; 4 micro-batches x 2 x 8 ranks = 64 sequences; 64 x 128 tokens / 16 GPUs / 0.25 s =
  * 2048 tokens/s/GPU; memory 1000 + 1000 + 500 + 2000 + 300 + 50 = 4850; T_comm 0.02 + 0.01 + 0.02 + 0 + 0.005 = 0.055.
  */
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char sample[] = REDCO_TEST_DATA "/plans/v1.json";
+static const char sample[] = REDCO_TEST_DATA "/plans/v2.json";
 
 static json_t *load(void)
 {
@@ -72,6 +72,7 @@ static void sample_is_read(void **state)
     assert_string_equal(plan->layers[2].class_name, "block");
     assert_int_equal(plan->layers[2].last_layer, 3);
     assert_int_equal(plan->layers[1].recompute, REDCO_RECOMPUTE_FULL);
+    assert_int_equal(plan->layers[2].recompute, REDCO_RECOMPUTE_LAYERNORM | REDCO_RECOMPUTE_MLP);
     assert_int_equal(plan->layers[1].shards.optimizer.nodes, 2);
     assert_int_equal(plan->rules_count, 3);
     assert_int_equal(plan->rules[1].dim, 1);
@@ -103,6 +104,11 @@ static void older_sample_is_read(void **state)
     assert_false(plan->engine.layer_units || plan->engine.plain_norm || plan->engine.stated != 0);
     assert_true(plan->closed_form.step_s == 0.0 && plan->predicted.step_s == 0.25);
     assert_null(plan->evidence);
+    redco_plan_free(plan);
+    /* Version 1 had words for whole policies alone. */
+    assert_int_equal(redco_plan_read(REDCO_TEST_DATA "/plans/v1.json", &plan, &err), REDCO_OK);
+    assert_int_equal(plan->layers[1].recompute, REDCO_RECOMPUTE_FULL);
+    assert_int_equal(plan->layers[2].recompute, REDCO_RECOMPUTE_NONE);
     redco_plan_free(plan);
     /* A plan written before the mesh named model chunks, sequence parallelism and the grid of experts, and all stages
      * were listed.
@@ -182,7 +188,7 @@ struct row {
 
 static const struct row contradictions[] = {
     {"/format", "\"redco-trace\"", "/format", "\"redco-plan\" is needed"},
-    {"/version", "2", "/version", "a newer redco is needed"},
+    {"/version", "3", "/version", "a newer redco is needed"},
     {"/version", "0", "/version", "from 1"},
     {"/feasible", "false", "/feasible", "no plan was found"},
     {"/model", "(none)", "/model", "is missing"},
@@ -241,7 +247,7 @@ static const struct row contradictions[] = {
     {"/sharding/1/layers", "[1,1]", "/sharding/1/layers", "\"block\" begins at 1, not at 0"},
     {"/sharding/3/class", "\"embedding\"", "/sharding", "stands in two places"},
     {"/sharding/3/class", "\"a_class_with_a_name_too_long\"", "/sharding/3/class", "longer than 23"},
-    {"/sharding/3/recompute", "\"some\"", "/sharding/3/recompute", "one of none, selective, mlp, full"},
+    {"/sharding/3/recompute", "\"some\"", "/sharding/3/recompute", "one of none, selective, half, full, or modules"},
     {"/tensor_parallel/rules/0/dim", "4", "/tensor_parallel/rules/0/dim", "from 0 to 3"},
     {"/tensor_parallel/rules/0/match", "(none)", "/tensor_parallel/rules/0/match", "is missing"},
     {"/tensor_parallel/rules/0/dim", "(none)", "/tensor_parallel/rules/0/dim", "is missing"},

@@ -150,7 +150,7 @@ static void assert_contract(json_t *plan)
         if (!right) { fail_msg("%s is missing or not of type %c", contract[i].pointer, type); }
     }
     assert_string_equal(json_string_value(at(plan, "/format")), "redco-plan");
-    assert_int_equal(json_integer_value(at(plan, "/version")), 1);
+    assert_int_equal(json_integer_value(at(plan, "/version")), REDCO_PLAN_VERSION);
 }
 
 static void plan_has_every_key_of_the_contract(void **state)

@@ -47,7 +47,7 @@ static redco_search_options standard(void)
 {
     return (redco_search_options){
         .workload = {.seq_len = 4096, .global_batch = 1024, .precision = REDCO_BF16, .overlap = REDCO_OVERLAP_ALL},
-        .recompute = REDCO_RECOMPUTE_COUNT,
+        .recompute = REDCO_RECOMPUTE_FREE,
         .pass.gap_ratio = 0.0005};
 }
 

@@ -29,11 +29,11 @@ static const char *const policy_names[POLICIES] = {"none", "selective", "full", 
 
 static redco_recompute policy_of(void *context, const char *layer)
 {
-    static const redco_recompute same[] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_FULL};
+    static const redco_recompute same[] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_CORE_ATTN, REDCO_RECOMPUTE_FULL};
     const uint32_t policy = *(const uint32_t *)context;
     if (strncmp(layer, "block.", 6) != 0) { return REDCO_RECOMPUTE_NONE; }
     if (policy < 3) { return same[policy]; }
-    return strcmp(layer, "block.0") == 0 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_SELECTIVE;
+    return strcmp(layer, "block.0") == 0 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_CORE_ATTN;
 }
 
 static void model_path(const char *config, char path[512])

@@ -3,6 +3,7 @@
 #include "costmodel/closed_form/memory_saved.h"
 #include "costmodel/models/layer_probe.h"
 #include "costmodel/models/model.h"
+#include "tests/unit/recomputed.h"
 #include "topology/base/preset.h"
 
 #include <setjmp.h>
@@ -39,7 +40,7 @@ static redco_shape shape_of(uint32_t tp, bool sequence_parallel, bool plain_norm
 
 static uint64_t kept(const redco_model *model, uint32_t class_index, const redco_shape *shape, redco_saver saver)
 {
-    return redco_saved_of(model, class_index, shape, saver).kept;
+    return redco_saved_of(model, class_index, shape, saver, &not_recomputed).kept;
 }
 
 /* Bytes a token, by hand from what each framework's functions save: h hidden, q and k the widths of queries and keys, f
@@ -147,30 +148,48 @@ static void ranks_hold_their_parts(void **state)
     redco_model_free(model);
 }
 
+static redco_saved_bytes saved_of(const redco_model *model, const redco_shape *shape, redco_saver saver,
+                                  redco_recompute set)
+{
+    const redco_recompute_list one = {{set}, 1};
+    return redco_saved_of(model, 1, shape, saver, &one);
+}
+
 static void policies_free_their_tensors(void **state)
 {
     redco_model *const model = read_model("llama-7b");
     const uint64_t h = 4096, f = 11008;
     redco_shape shape = shape_of(1, false, false);
     (void)state;
-    redco_saved_bytes saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_LOCAL);
-    assert_int_equal(saved.freed[REDCO_RECOMPUTE_MLP], T * 6 * f);
-    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_TE);
-    assert_int_equal(saved.freed[REDCO_RECOMPUTE_MLP],
-                     T * (6 * f + 2 * h)); /* its norm is in the first product's kernel */
-    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_LOCAL);
-    assert_int_equal(saved.freed[REDCO_RECOMPUTE_SELECTIVE], T * 4 * 32);
-    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_FORMULAS);
-    assert_int_equal(saved.freed[REDCO_RECOMPUTE_SELECTIVE], T * (2 * h + 4 * 32));
-    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_PLANNED);
-    assert_int_equal(saved.freed[REDCO_RECOMPUTE_SELECTIVE], T * (2 * h + 4 * 32));
+    redco_saved_bytes saved = saved_of(model, &shape, REDCO_SAVER_LOCAL, REDCO_RECOMPUTE_MLP);
+    assert_int_equal(saved.freed[0], T * 6 * f);
+    saved = saved_of(model, &shape, REDCO_SAVER_TE, REDCO_RECOMPUTE_MLP);
+    assert_int_equal(saved.freed[0], T * (6 * f + 2 * h)); /* its norm is in the first product's kernel */
+    saved = saved_of(model, &shape, REDCO_SAVER_LOCAL, REDCO_RECOMPUTE_CORE_ATTN);
+    assert_int_equal(saved.freed[0], T * 4 * 32);
+    saved = saved_of(model, &shape, REDCO_SAVER_FORMULAS, REDCO_RECOMPUTE_CORE_ATTN);
+    assert_int_equal(saved.freed[0], T * (2 * h + 4 * 32));
+    saved = saved_of(model, &shape, REDCO_SAVER_PLANNED, REDCO_RECOMPUTE_CORE_ATTN);
+    assert_int_equal(saved.freed[0], T * (2 * h + 4 * 32));
+    /* Two norms: what they make, 2 bytes, and a statistic of 4 a row. In the kernels of products they are no module. */
+    const redco_recompute both = REDCO_RECOMPUTE_LAYERNORM | REDCO_RECOMPUTE_MLP;
+    saved = saved_of(model, &shape, REDCO_SAVER_LOCAL, REDCO_RECOMPUTE_LAYERNORM);
+    assert_int_equal(saved.freed[0], T * 2 * (2 * h + 4));
+    saved = saved_of(model, &shape, REDCO_SAVER_LOCAL, both);
+    assert_int_equal(saved.freed[0], T * (2 * (2 * h + 4) + 6 * f));
+    saved = saved_of(model, &shape, REDCO_SAVER_TE, REDCO_RECOMPUTE_LAYERNORM);
+    assert_int_equal(saved.freed[0], 0);
+    saved = saved_of(model, &shape, REDCO_SAVER_TE, both); /* its norm once */
+    assert_int_equal(saved.freed[0], T * (6 * f + 2 * h));
+    saved = saved_of(model, &shape, REDCO_SAVER_LOCAL, REDCO_RECOMPUTE_MOE_ACT); /* there are none */
+    assert_int_equal(saved.freed[0], 0);
     /* Scores that are written: 5 bytes of each with a fused softmax, and then no statistics. */
     shape.engine.attention = REDCO_ATTENTION_FUSED;
-    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_LOCAL);
-    assert_int_equal(saved.freed[REDCO_RECOMPUTE_SELECTIVE], (uint64_t)T * T * 32 * 5);
-    assert_int_equal(saved.kept, T * (16 * h + 6 * f + 8) + saved.freed[REDCO_RECOMPUTE_SELECTIVE]);
-    saved = redco_saved_of(model, 1, &shape, REDCO_SAVER_FORMULAS);
-    assert_int_equal(saved.freed[REDCO_RECOMPUTE_SELECTIVE], (uint64_t)T * T * 32 * 5); /* beside the factor */
+    saved = saved_of(model, &shape, REDCO_SAVER_LOCAL, REDCO_RECOMPUTE_CORE_ATTN);
+    assert_int_equal(saved.freed[0], (uint64_t)T * T * 32 * 5);
+    assert_int_equal(saved.kept, T * (16 * h + 6 * f + 8) + saved.freed[0]);
+    saved = saved_of(model, &shape, REDCO_SAVER_FORMULAS, REDCO_RECOMPUTE_CORE_ATTN);
+    assert_int_equal(saved.freed[0], (uint64_t)T * T * 32 * 5); /* beside the factor */
     redco_model_free(model);
 }
 
@@ -239,7 +258,7 @@ static void planned_rules_keep_what_gradients_read(void **state)
             uint64_t elements = 0, numbers = 0;
             assert_int_equal(redcoi_probe_class(&probe, c, NULL), REDCO_OK);
             read_by_gradients(&probe, &elements, &numbers);
-            const uint64_t bytes = redco_saving_bytes(set, sites, site_count, &rank).kept;
+            const uint64_t bytes = redco_saving_bytes(set, sites, site_count, &rank, &not_recomputed).kept;
             if (bytes != 2 * elements + 4 * numbers) {
                 fail_msg("%s, class %u: by rules %llu bytes, gradients read %llu", redco_model_name(model), c,
                          (unsigned long long)bytes, (unsigned long long)(2 * elements + 4 * numbers));
@@ -333,7 +352,7 @@ static void broken_files_are_refused(void **state)
         {"\"bytes\": 2", "\"byte\": 2", "rules/0", "bytes"},
         {", \"source\": \"s\"", "", "rules/0/source", "missing"},
         {"\"bytes\": 2", "\"bytes\": 2, \"when\": [\"plain\"]", "rules/0/when/0", "plain_norm"},
-        {"\"bytes\": 2", "\"bytes\": 2, \"freed_by\": \"ful\"", "rules/0/freed_by", "mlp"},
+        {"\"bytes\": 2", "\"bytes\": 2, \"result\": 1", "rules/0/result", ""},
         {"\"bytes\": 2", "\"bytes\": 2, \"per\": 0", "rules/0/per", ""},
         {"\"version\": 1", "\"version\": 2", "version", "newer"},
         {"\"rules\"", "\"factor\": {\"times\": 11}, \"rules\"", "factor/per", "missing"},

@@ -3,6 +3,7 @@
  * data/saving/differences.csv names. */
 #include "costmodel/closed_form/memory_saved.h"
 #include "costmodel/models/model.h"
+#include "tests/unit/recomputed.h"
 #include "topology/base/file.h"
 #include "traces/csv.h"
 
@@ -141,7 +142,7 @@ static void check_run(const struct run *run)
                  run->cells[CODE], run->cells[ATTENTION], s < NO_SITE ? redco_site_words[s] : "no site",
                  (long long)(rules[s] / (BATCH * LENGTH)), (long long)run->torch[s], (long long)run->differs[s]);
     }
-    assert_int_equal(redco_saved_of(model, block, &shape, saver).kept, sum);
+    assert_int_equal(redco_saved_of(model, block, &shape, saver, &not_recomputed).kept, sum);
     redco_model_free(model);
 }
 

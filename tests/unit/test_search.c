@@ -3,6 +3,7 @@
 #include "planner/search/search_space.h"
 #include "planner/search/strategy.h"
 #include "synthetic_costs.h"
+#include "tests/unit/recomputed.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -16,7 +17,7 @@
 static redco_search_options defaults(const synthetic *s)
 {
     return (redco_search_options){
-        .workload = s->workload, .recompute = REDCO_RECOMPUTE_COUNT, .top = 1, .pass.gap_ratio = 5e-4};
+        .workload = s->workload, .recompute = REDCO_RECOMPUTE_FREE, .top = 1, .pass.gap_ratio = 5e-4};
 }
 
 static redco_search_result *search(const synthetic *s, const redco_search_options *options)
@@ -51,13 +52,13 @@ static double brute_force(const synthetic *s, const redco_parallelism *paralleli
                      REDCO_OK);
     double best_s = (double)INFINITY;
     for (size_t t = 0; t < count; t++) {
-        for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-            if (r == REDCO_RECOMPUTE_MLP) { continue; } /* searched for engines that offer it */
+        for (int r = 0; r < RECOMPUTED; r++) {
+            if (!redco_recompute_mixes(recomputed[r])) { continue; } /* searched for engines that offer it */
             redco_assignment list[4];
             for (uint32_t c = 0; c < class_count; c++) {
                 const bool block = classes[c].kind == REDCO_CLASS_BLOCK || classes[c].kind == REDCO_CLASS_CROSS;
                 list[c] = (redco_assignment){
-                    c, classes[c].layers, {triples[t], block ? (redco_recompute)r : REDCO_RECOMPUTE_NONE}};
+                    c, classes[c].layers, {triples[t], block ? recomputed[r] : REDCO_RECOMPUTE_NONE}};
             }
             const redco_prediction p = redco_cost_step(costs, parallelism, list, (uint32_t)class_count);
             (*looked_at)++;
@@ -177,16 +178,16 @@ static void uniform_beats_one_policy_and_is_verified(void **state)
 static void check_least_policy(const synthetic *s, const redco_search_result *amsp)
 {
     if (amsp->ranked_count == 0) { return; }
-    int policy = 0;
+    redco_recompute policy = 0;
     for (uint32_t i = 0; i < amsp->ranked[0].assignment_count; i++) {
-        const int r = (int)amsp->ranked[0].assignments[i].config.recompute;
+        const redco_recompute r = amsp->ranked[0].assignments[i].config.recompute;
         policy = r > policy ? r : policy;
     }
     if (policy == 0) { return; }
     const bool full = policy == REDCO_RECOMPUTE_FULL; /* the FFN alone is not offered here */
     redco_search_options o = defaults(s);
     o.strategy = REDCO_STRATEGY_AMSP;
-    o.recompute = full ? REDCO_RECOMPUTE_SELECTIVE : (redco_recompute)(policy - 1);
+    o.recompute = full ? REDCO_RECOMPUTE_CORE_ATTN : REDCO_RECOMPUTE_NONE;
     redco_search_result *less = search(s, &o);
     assert_int_equal(less->ranked_count, 0);
     redco_search_result_free(less);

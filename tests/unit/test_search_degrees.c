@@ -33,7 +33,7 @@ static struct setup open_setup(const char *model, const char *cluster, uint64_t 
                                                     .precision = REDCO_BF16,
                                                     .overlap = REDCO_OVERLAP_ALL,
                                                     .bucket_bytes = UINT64_C(1) << 30},
-                                       .recompute = REDCO_RECOMPUTE_COUNT,
+                                       .recompute = REDCO_RECOMPUTE_FREE,
                                        .top = 1,
                                        .pass.gap_ratio = 5e-4};
     return s;
@@ -247,7 +247,7 @@ static void check_stages(const struct setup *s, const redco_candidate *c)
 {
     const redco_layer_class *classes = NULL;
     (void)redco_model_classes(s->model, &classes);
-    uint32_t counts[64][REDCO_RECOMPUTE_COUNT] = {{0}};
+    uint32_t counts[64][REDCO_RECOMPUTE_FULL + 1] = {{0}};
     uint32_t layer = 0;
     for (uint32_t i = 0; i < c->assignment_count; i++) {
         const redco_assignment *a = &c->assignments[i];
@@ -606,7 +606,8 @@ static void free_schedules_are_the_best_of_those_given(void **state)
  * that fits without is slower, all blocks have it. */
 static void the_ffn_is_recomputed_everywhere_or_nowhere(void **state)
 {
-    enum { ONLY_FULL = REDCO_OFFERS_NONE | REDCO_OFFERS_FULL, BOTH = ONLY_FULL | REDCO_OFFERS_MLP };
+    static const redco_recompute_list only_full = {{REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_FULL}, 2};
+    static const redco_recompute_list both = {{REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_MLP, REDCO_RECOMPUTE_FULL}, 3};
     uint32_t taken = 0, left = 0;
     (void)state;
     for (uint64_t margin_gb = 0; margin_gb <= 48; margin_gb += 4) {
@@ -616,9 +617,9 @@ static void the_ffn_is_recomputed_everywhere_or_nowhere(void **state)
         s.options.sequence_parallel = REDCO_ON;
         s.options.given.micro_batch = 1;
         s.options.pass.margin_bytes = margin_gb * UINT64_C(1000000000);
-        s.options.allows.offers = BOTH;
+        s.options.allows.recompute = both;
         redco_search_result *const free_result = search(&s);
-        s.options.allows.offers = ONLY_FULL;
+        s.options.allows.recompute = only_full;
         redco_search_result *const without = search(&s);
         s.options.recompute = REDCO_RECOMPUTE_MLP;
         redco_search_result *const all = search(&s);

@@ -1,6 +1,7 @@
 /* The search on preset models, cluster and calibration: what the second methods say, and AMSP's own choices. */
 #include "planner/search/exact.h"
 #include "planner/search/search_space.h"
+#include "tests/unit/recomputed.h"
 #include "topology/discovery/cluster.h"
 
 #include <math.h>
@@ -45,7 +46,7 @@ static redco_search_options defaults(void)
                                      .overlap = REDCO_OVERLAP_ALL,
                                      .bucket_bytes = UINT64_C(1) << 30};
     return (redco_search_options){
-        .workload = workload, .recompute = REDCO_RECOMPUTE_COUNT, .top = 1, .pass.gap_ratio = 5e-4};
+        .workload = workload, .recompute = REDCO_RECOMPUTE_FREE, .top = 1, .pass.gap_ratio = 5e-4};
 }
 
 static redco_search_result *search(const struct setup *s, const redco_search_options *o)
@@ -128,7 +129,7 @@ static void the_papers_choices_fit_and_are_not_faster(void **state)
             o = defaults();
             o.given.micro_batch = 1;
             o.strategy = REDCO_STRATEGY_AMSP;
-            o.recompute = m == 2 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_COUNT;
+            o.recompute = m == 2 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_FREE;
             redco_search_result *amsp = search(&s, &o);
             assert_int_equal(amsp->ranked_count, 1);
             assert_true(amsp->ranked[0].prediction.amsp_total_s <=
@@ -224,7 +225,7 @@ static void bounds_of_meshes_hold(void **state)
             const redcoi_configuration *configuration = &space->configurations[i];
             const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &configuration->parallelism);
             for (uint32_t k = 0; k < configuration->group_count * space->class_count; k++) {
-                const redco_recompute r = (redco_recompute)(k % REDCO_RECOMPUTE_COUNT);
+                const redco_recompute r = recomputed[k % RECOMPUTED];
                 const redco_layer_config config = {configuration->groups[k / space->class_count], r};
                 const uint32_t c = k % space->class_count;
                 const redco_layer_cost all = redco_cost_layer(space->costs, &configuration->parallelism, c, &config);

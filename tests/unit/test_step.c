@@ -2,6 +2,7 @@
  * extrapolated. */
 #include "cost_fixture.h"
 #include "costmodel/simulator/simulate.h"
+#include "tests/unit/recomputed.h"
 
 #include <math.h>
 
@@ -48,9 +49,9 @@ static void without_overlap_it_is_a_sum(void **state)
     const redco_parallelism parallelism = plain_setting(&b, 1);
     static const redco_shards shards[] = {{{1, 1}, {1, 1}, {8, 1}}, {{1, 1}, {8, 1}, {8, 1}}, {{1, 1}, {1, 1}, {8, 8}}};
     for (size_t i = 0; i < sizeof shards / sizeof shards[0]; i++) {
-        for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
-            const redco_prediction p = uniform_step(&b, &parallelism, shards[i], (redco_recompute)recompute);
-            const redco_simulation s = simulate(&b, &parallelism, shards[i], (redco_recompute)recompute, NULL);
+        for (int recompute = 0; recompute < RECOMPUTED; recompute++) {
+            const redco_prediction p = uniform_step(&b, &parallelism, shards[i], recomputed[recompute]);
+            const redco_simulation s = simulate(&b, &parallelism, shards[i], recomputed[recompute], NULL);
             check_near(s.step_s - s.account.busy_s[REDCO_WORK_NORM_REDUCE], p.step_s, 1e-9 * p.step_s);
             check_near(account_s(&s.account), s.step_s, 1e-9 * s.step_s);
             check_near(s.compute_s + s.exposed_comm_s + s.bubble_s + s.account.busy_s[REDCO_WORK_OPTIMIZER] +
@@ -147,8 +148,8 @@ static void compare_machine(const char *model, uint32_t nodes, uint32_t tp, redc
                 os.gpus > local || os.nodes > nodes) {
                 continue;
             }
-            for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
-                compare(&b, &parallelism, (redco_shards){p, further ? os : p, os}, (redco_recompute)recompute, tally);
+            for (int recompute = 0; recompute < RECOMPUTED; recompute++) {
+                compare(&b, &parallelism, (redco_shards){p, further ? os : p, os}, recomputed[recompute], tally);
             }
         }
     }
@@ -205,13 +206,12 @@ static void closed_form_agrees_on_pipelines(void **state)
             parallelism.dp = (redco_mesh){local, dp / local};
             parallelism.micro_batch = i / 4 == 3 ? 2 : 1;
             parallelism.micro_batches = 1024 / dp / parallelism.micro_batch;
-            for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
+            for (int recompute = 0; recompute < RECOMPUTED; recompute++) {
                 const redco_shards shards[] = {
                     {one, one, one}, {one, one, parallelism.dp}, {{local, 1}, {local, 1}, parallelism.dp}};
                 for (int s = 0; s < (parallelism.pp < 16 ? 3 : 2); s++) {
-                    const redco_prediction p = uniform_step(&b, &parallelism, shards[s], (redco_recompute)recompute);
-                    const double step_s =
-                        simulate(&b, &parallelism, shards[s], (redco_recompute)recompute, NULL).step_s;
+                    const redco_prediction p = uniform_step(&b, &parallelism, shards[s], recomputed[recompute]);
+                    const double step_s = simulate(&b, &parallelism, shards[s], recomputed[recompute], NULL).step_s;
                     const double error = fabs(step_s / p.step_s - 1.0);
                     tally.all++;
                     tally.within1 += error < 0.01 ? 1 : 0;
@@ -442,8 +442,8 @@ static void all_models(void **state)
         fixture_open(&b, models[m], a800_machine(2), workload);
         const redco_parallelism parallelism = plain_setting(&b, 1);
         const redco_shards shards = {{8, 1}, {8, 1}, {8, 2}};
-        const redco_simulation s = simulate(&b, &parallelism, shards, REDCO_RECOMPUTE_SELECTIVE, NULL);
-        const redco_prediction p = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_SELECTIVE);
+        const redco_simulation s = simulate(&b, &parallelism, shards, REDCO_RECOMPUTE_CORE_ATTN, NULL);
+        const redco_prediction p = uniform_step(&b, &parallelism, shards, REDCO_RECOMPUTE_CORE_ATTN);
         print_message("%-14s %8.4f s simulated, %+.1f %%\n", models[m], s.step_s, 100.0 * (s.step_s / p.step_s - 1.0));
         /* bart-large: the table that embedding and head share is a quarter of the model, and the closed form hides none
          * of its gathers. */

@@ -42,7 +42,7 @@ static void without_overlap_engines_are_a_sum(void **state)
          2,
          {{4, 2}, {4, 2}, {4, 2}},
          REDCO_RECOMPUTE_NONE},
-        {"optimizer over cp", {.shard_over_cp = true}, 1, 4, {{1, 1}, {1, 1}, {8, 2}}, REDCO_RECOMPUTE_SELECTIVE},
+        {"optimizer over cp", {.shard_over_cp = true}, 1, 4, {{1, 1}, {1, 1}, {8, 2}}, REDCO_RECOMPUTE_CORE_ATTN},
         {"wide gradients",
          {.gradient_bytes = 4, .layer_units = true},
          1,
@@ -54,7 +54,7 @@ static void without_overlap_engines_are_a_sum(void **state)
          2,
          1,
          {{1, 1}, {1, 1}, {4, 2}},
-         REDCO_RECOMPUTE_SELECTIVE},
+         REDCO_RECOMPUTE_CORE_ATTN},
         {"plain norms, compiled",
          {.plain_norm = true, .compiled = true},
          1,
@@ -230,7 +230,7 @@ static void halves_of_backward_pile_nothing_up(void **state)
 {
     (void)state;
     static const redco_shards shards[] = {{{1, 1}, {1, 1}, {4, 1}}, {{4, 1}, {4, 1}, {4, 1}}};
-    static const redco_recompute policies[] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_SELECTIVE};
+    static const redco_recompute policies[] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_CORE_ATTN};
     static const redco_engine engines[] = {{.memory = REDCO_MEMORY_MEGATRON, .attention = REDCO_ATTENTION_FUSED},
                                            {.memory = REDCO_MEMORY_PYTORCH, .layer_units = true}};
     for (unsigned i = 0; i < 2 * 2 * 2; i++) {

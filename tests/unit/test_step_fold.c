@@ -1,6 +1,7 @@
 /* Passes that repeat one before, laid out as few operators, against every operator of every micro-batch. */
 #include "cost_fixture.h"
 #include "costmodel/simulator/simulate.h"
+#include "tests/unit/recomputed.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -83,10 +84,10 @@ static void same_for_all(struct fixture *b, uint32_t tp, uint32_t pp, uint32_t c
     const redco_mesh all = parallelism.dp;
     const redco_shards shards[] = {{one, one, one}, {one, one, all}, {one, all, all}, {all, all, all}};
     for (size_t s = 0; s < sizeof shards / sizeof shards[0]; s++) {
-        for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
+        for (int recompute = 0; recompute < RECOMPUTED; recompute++) {
             for (int scheme = 0; scheme < 2; scheme++) {
                 parallelism.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
-                same(b, &parallelism, shards[s], (redco_recompute)recompute, totals);
+                same(b, &parallelism, shards[s], recomputed[recompute], totals);
             }
         }
     }
@@ -159,10 +160,10 @@ static void same_for_variant(struct fixture *b, const struct variant *v, uint32_
     const redco_shards shards[] = {{all, all, all}, {node, node, all}, {some, node, all}, {one, all, all}};
     if (v->hpz && all.nodes > 1) { parallelism.secondary = node; }
     for (size_t s = 0; s < sizeof shards / sizeof shards[0]; s++) {
-        for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
+        for (int recompute = 0; recompute < RECOMPUTED; recompute++) {
             parallelism.scheme = (s + (size_t)recompute) % 2 == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
             if (v->hpz && s > 0) { continue; } /* a second copy is of parameters that all ranks share */
-            same(b, &parallelism, shards[s], (redco_recompute)recompute, totals);
+            same(b, &parallelism, shards[s], recomputed[recompute], totals);
         }
     }
 }

@@ -33,7 +33,7 @@ static redco_status settle(struct plan_args *args, redco_error *err)
     if (o->sequence_parallel == REDCO_ON) {
         return redco_fail(err, REDCO_EVALUE, "--sequence-parallel", "a pipeline's examples are not sequences");
     }
-    if (o->recompute != REDCO_RECOMPUTE_COUNT && o->recompute != REDCO_RECOMPUTE_NONE) {
+    if (o->recompute != REDCO_RECOMPUTE_FREE && o->recompute != REDCO_RECOMPUTE_NONE) {
         return redco_fail(err, REDCO_EVALUE, "--recompute",
                           "a pipeline is one layer, of which backward would make everything again at once");
     }

@@ -88,7 +88,7 @@ static const struct argp_option flags[] = {
     {"tp-placement", KEY_TP_PLACEMENT, "rules|milp", 0, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", 2},
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
     {"sequence-parallel", KEY_SEQUENCE_PARALLEL, "on|off|auto", OPTION_ARG_OPTIONAL, "Split norms and dropout over the tensor-parallel ranks, too (without a value on)", 2},
-    {"recompute", KEY_RECOMPUTE, "WORD", 0, "none, selective, mlp, half or full for all layers; modules: selective or mlp; auto may mix what the engine offers", 2},
+    {"recompute", KEY_RECOMPUTE, "WORD", 0, "none, half, full, or modules joined by + (core_attn+mlp), of all layers; modules: those that the engine offers; auto: layers may differ", 2},
     {"strategy", KEY_STRATEGY, "NAME", 0, "ddp, zero1, zero2, zero3, mics, zeropp, hsdp or amsp: data parallel, with stages or context parallelism only where --pp or --cp says so", 2},
     {"fix", KEY_FIX, "p=AxB,g=AxB,os=AxB", 0, "Meshes (GPUs x nodes) of parameters, gradients, optimizer, and p2 of a second copy of the parameters; any of them", 2},
     {"scheme", KEY_SCHEME, "WORD", 0, "inter-tensor (broadcast) or intra-tensor (all-gather) optimizer shards", 2},
@@ -347,11 +347,23 @@ static error_t read_cp_type(struct plan_args *args, const char *text)
     return why;
 }
 
+static error_t read_recompute(struct plan_args *args, const char *text)
+{
+    redco_search_options *options = &args->question.options;
+    bool *const half = &options->workload.engine.partial_recompute;
+    *half = false;
+    options->modules = strcmp(text, "modules") == 0;
+    options->recompute = REDCO_RECOMPUTE_FREE;
+    if (options->modules || strcmp(text, "auto") == 0 || redco_recompute_parse(text, &options->recompute, half)) {
+        return 0;
+    }
+    return cli_bad_option(&args->cli, "--recompute", "\"%.40s\" is not one of: auto, modules, %s", text,
+                          redco_recompute_known);
+}
+
 /* Options whose value is one word of a list. */
 static error_t read_choice(struct plan_args *args, int key, const char *text)
 {
-    static const char *const recompute[] = {"none", "selective", "mlp", "full", "auto", "half", "modules", NULL};
-    enum { AUTO = REDCO_RECOMPUTE_COUNT, HALF, MODULES };
     static const char *const objective[] = {"step-time", "comm", "time-to-train", "cost", "energy", NULL};
     static const char *const placement[] = {"rules", "milp", NULL};
     static const char *const precision[] = {"bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4", NULL};
@@ -364,14 +376,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
     switch (key) {
     case KEY_PP_SCHEDULE: return read_schedule(args, text);
     case KEY_CP_TYPE: return read_cp_type(args, text);
-    case KEY_RECOMPUTE:
-        why = cli_word(&args->cli, "--recompute", text, recompute, &word);
-        options->workload.engine.partial_recompute = word == HALF;
-        options->modules = word == MODULES;
-        options->recompute = word == HALF  ? REDCO_RECOMPUTE_FULL
-                             : word > AUTO ? REDCO_RECOMPUTE_COUNT
-                                           : (redco_recompute)word;
-        return why;
+    case KEY_RECOMPUTE: return read_recompute(args, text);
     case KEY_PRECISION:
         args->precisions = strcmp(text, "auto") == 0;
         if (args->precisions) { return 0; }

@@ -260,7 +260,9 @@ static void write_layers(FILE *out, const redco_plan *plan)
         html_element(out, "<td>", "%s", report_mesh(row->shards.parameters, a, sizeof a));
         html_element(out, "<td>", "%s", report_mesh(row->shards.gradients, a, sizeof a));
         html_element(out, "<td>", "%s", report_mesh(row->shards.optimizer, a, sizeof a));
-        html_element(out, "<td class=t>", "%s", redco_recompute_word(row->recompute, plan->engine.partial_recompute));
+        char recompute[REDCO_RECOMPUTE_TEXT];
+        html_element(out, "<td class=t>", "%s",
+                     redco_recompute_text(row->recompute, plan->engine.partial_recompute, recompute, sizeof recompute));
         (void)fputs("</tr>\n", out);
     }
     html_end_table(out);

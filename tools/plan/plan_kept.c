@@ -86,8 +86,9 @@ static uint64_t bytes_of(const struct kept *kept, uint32_t column, const char *n
     uint64_t sizes[REDCO_AXIS_COUNT], bytes = 0;
     redco_saving_case rank = redco_saving_case_of(kept->inputs->model, &shape, sizes);
     const redco_saving_set *const set = kept->sets[column];
+    static const redco_recompute_list none = {.count = 0};
     rank.keys = 0;
-    if (name == NULL) { return redco_saving_bytes(set, kept->sites, kept->site_count, &rank).kept; }
+    if (name == NULL) { return redco_saving_bytes(set, kept->sites, kept->site_count, &rank, &none).kept; }
     for (uint32_t i = 0; i < set->count; i++) {
         if (strcmp(set->rules[i].name, name) != 0) { continue; }
         bytes += redco_saving_rule_bytes(&set->rules[i], kept->sites, kept->site_count, &rank);

@@ -17,81 +17,92 @@ const char *report_mesh(redco_mesh mesh, char *buffer, size_t size)
     return buffer;
 }
 
-/* Transformer layers by policy: embedding and head keep little that could be computed again. */
+/* Transformer layers by what they recompute: embedding and head keep little that could be computed again. */
 struct mix {
-    uint64_t counts[REDCO_RECOMPUTE_COUNT], all;
+    redco_recompute_list sets;
+    uint64_t layers[REDCO_RECOMPUTE_SETS], all;
 };
 
 static struct mix mix_of(const redco_model *model, const redco_candidate *candidate)
 {
     const redco_layer_class *classes = NULL;
-    struct mix mix = {0};
+    struct mix mix = {.all = 0};
     (void)redco_model_classes(model, &classes);
-    for (uint32_t i = 0; i < candidate->assignment_count; i++) {
-        const redco_assignment *part = &candidate->assignments[i];
-        const redco_class_kind kind = classes[part->class_index].kind;
-        if (!redco_class_is_block(kind)) { continue; }
-        mix.counts[part->config.recompute] += part->layers;
-        mix.all += part->layers;
+    for (uint32_t pass = 0; pass < 2; pass++) { /* the list first */
+        for (uint32_t i = 0; i < candidate->assignment_count; i++) {
+            const redco_assignment *part = &candidate->assignments[i];
+            if (!redco_class_is_block(classes[part->class_index].kind)) { continue; }
+            const uint32_t at = redco_recompute_find(&mix.sets, part->config.recompute);
+            if (pass == 0) {
+                (void)redco_recompute_add(&mix.sets, part->config.recompute);
+            } else if (at < mix.sets.count) {
+                mix.layers[at] += part->layers;
+                mix.all += part->layers;
+            }
+        }
     }
     return mix;
 }
 
-/* @return the policy of all blocks; REDCO_RECOMPUTE_COUNT: they have several */
-static redco_recompute policy_of_all(const struct mix *mix)
+/* "none", "sel", "mlp", "half": in tables */
+static const char *briefly(redco_recompute set, bool half, char *buffer, size_t size)
 {
-    for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-        if (mix->counts[r] == mix->all) { return (redco_recompute)r; }
-    }
-    return REDCO_RECOMPUTE_COUNT;
+    if (set == REDCO_RECOMPUTE_CORE_ATTN) { return "sel"; }
+    return redco_recompute_text(set, half, buffer, size);
 }
 
 const char *report_recompute(const redco_model *model, const redco_candidate *candidate, char *buffer, size_t size)
 {
-    const char *const briefly[REDCO_RECOMPUTE_COUNT] = {"none", "sel", "mlp", candidate->half ? "half" : "full"};
     const struct mix mix = mix_of(model, candidate);
-    const redco_recompute all = policy_of_all(&mix);
-    if (all != REDCO_RECOMPUTE_COUNT) {
-        (void)snprintf(buffer, size, "%s", redco_recompute_word(all, candidate->half));
-        return buffer;
-    }
-    const bool alone = mix.counts[REDCO_RECOMPUTE_NONE] > 0;
+    if (mix.sets.count == 1) { return redco_recompute_text(mix.sets.sets[0], candidate->half, buffer, size); }
+    const uint64_t none = mix.sets.sets[0] == REDCO_RECOMPUTE_NONE ? mix.layers[0] : 0;
     size_t used = 0;
     buffer[0] = '\0';
-    for (int r = REDCO_RECOMPUTE_COUNT - 1; r > 0 && used < size; r--) {
-        const unsigned long long layers = mix.counts[r];
-        if (layers == 0) { continue; }
+    for (uint32_t i = mix.sets.count; i-- > 0 && used < size;) {
+        const unsigned long long layers = mix.layers[i];
+        char text[REDCO_RECOMPUTE_TEXT];
+        if (mix.sets.sets[i] == REDCO_RECOMPUTE_NONE) { continue; }
+        const char *const word = briefly(mix.sets.sets[i], candidate->half, text, sizeof text);
         const int added =
-            alone && layers + mix.counts[REDCO_RECOMPUTE_NONE] == mix.all
-                ? snprintf(buffer + used, size - used, "%s %llu/%llu", briefly[r], layers, (unsigned long long)mix.all)
-                : snprintf(buffer + used, size - used, "%s%llu %s", used > 0 ? ", " : "", layers, briefly[r]);
+            none > 0 && layers + none == mix.all
+                ? snprintf(buffer + used, size - used, "%s %llu/%llu", word, layers, (unsigned long long)mix.all)
+                : snprintf(buffer + used, size - used, "%s%llu %s", used > 0 ? ", " : "", layers, word);
         used += added > 0 ? (size_t)added : 0;
     }
     return buffer;
 }
 
+/* "in full", "in their FFN", "in layernorm+mlp" */
+static const char *way_of(redco_recompute set, bool half, char *buffer, size_t size)
+{
+    char text[REDCO_RECOMPUTE_TEXT];
+    if (set == REDCO_RECOMPUTE_CORE_ATTN) { return "selectively"; }
+    if (set == REDCO_RECOMPUTE_MLP) { return "in their FFN"; }
+    (void)snprintf(buffer, size, "in %s", redco_recompute_text(set, half, text, sizeof text));
+    return buffer;
+}
+
 static void print_recompute(const redco_model *model, const redco_candidate *candidate)
 {
-    static const char *const kinds[REDCO_RECOMPUTE_COUNT] = {"no", "selective", "FFN", "full"};
-    const char *const ways[REDCO_RECOMPUTE_COUNT] = {"", "selectively", "in their FFN",
-                                                     candidate->half ? "in half" : "in full"};
     const struct mix mix = mix_of(model, candidate);
-    const redco_recompute all = policy_of_all(&mix);
-    if (all != REDCO_RECOMPUTE_COUNT) {
-        const bool half = candidate->half && all == REDCO_RECOMPUTE_FULL;
-        (void)printf(", %s recomputation", half ? redco_half_word : kinds[all]);
+    char text[REDCO_RECOMPUTE_TEXT + 3];
+    if (mix.sets.count == 1) {
+        const redco_recompute set = mix.sets.sets[0];
+        (void)printf(", %s recomputation", set == REDCO_RECOMPUTE_NONE ? "no"
+                                           : set == REDCO_RECOMPUTE_MLP
+                                               ? "FFN"
+                                               : redco_recompute_text(set, candidate->half, text, sizeof text));
         return;
     }
-    bool first = true;
-    for (int r = REDCO_RECOMPUTE_COUNT - 1; r > 0; r--) {
-        const unsigned long long layers = mix.counts[r];
-        if (layers == 0) { continue; }
-        if (first) {
-            (void)printf(", recomputing %llu of %llu layers %s", layers, (unsigned long long)mix.all, ways[r]);
+    for (uint32_t i = mix.sets.count; i-- > 0;) {
+        const unsigned long long layers = mix.layers[i];
+        if (mix.sets.sets[i] == REDCO_RECOMPUTE_NONE) { continue; }
+        const char *const way = way_of(mix.sets.sets[i], candidate->half, text, sizeof text);
+        if (i + 1 == mix.sets.count) {
+            (void)printf(", recomputing %llu of %llu layers %s", layers, (unsigned long long)mix.all, way);
         } else {
-            (void)printf(", %llu %s", layers, ways[r]);
+            (void)printf(", %llu %s", layers, way);
         }
-        first = false;
     }
 }
 

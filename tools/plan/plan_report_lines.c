@@ -77,8 +77,9 @@ void report_layers(const redco_plan *plan)
                 ": parameters %s, gradients %s, optimizer %s", report_mesh(row->shards.parameters, p, sizeof p),
                 report_mesh(row->shards.gradients, g, sizeof g), report_mesh(row->shards.optimizer, os, sizeof os));
         }
+        char recompute[REDCO_RECOMPUTE_TEXT];
         (void)printf("%s recompute %s\n", same_meshes ? ":" : ",",
-                     redco_recompute_word(row->recompute, plan->engine.partial_recompute));
+                     redco_recompute_text(row->recompute, plan->engine.partial_recompute, recompute, sizeof recompute));
     }
     if (report_stages_repeat(plan) && !(same_meshes && same_policy)) {
         (void)printf("%-*sand likewise the %u layers of every other stage\n", LABEL, "",

@@ -182,9 +182,11 @@ static void print_fixed(const redco_search_options *options)
         (void)printf("%s%s %s", comma, meshes[i].name, report_mesh(meshes[i].mesh, text, sizeof text));
         comma = ", ";
     }
-    if (options->recompute != REDCO_RECOMPUTE_COUNT) {
+    if (options->recompute != REDCO_RECOMPUTE_FREE) {
+        char recompute[REDCO_RECOMPUTE_TEXT];
         (void)printf("%srecompute %s", comma,
-                     redco_recompute_word(options->recompute, options->workload.engine.partial_recompute));
+                     redco_recompute_text(options->recompute, options->workload.engine.partial_recompute, recompute,
+                                          sizeof recompute));
         comma = ", ";
     }
     if (options->scheme_fixed) { (void)printf("%s%s", comma, redco_scheme_words[options->given.scheme]); }
@@ -229,6 +231,7 @@ void report_shortfall(const redco_shortfall *shortfall)
     char g[SHORT];
     char os[SHORT];
     char degrees[SHORT];
+    char recompute[REDCO_RECOMPUTE_TEXT];
     if (leanest->assignment_count == 0) { return; }
     const redco_shards shards = redco_main_assignment(leanest)->config.shards;
     (void)printf("%-10s%s" DOT "%llu micro-%s of %u" DOT "parameters %s, gradients %s, optimizer %s" DOT
@@ -238,7 +241,8 @@ void report_shortfall(const redco_shortfall *shortfall)
                  leanest->parallelism.micro_batches == 1 ? "batch" : "batches", leanest->parallelism.micro_batch,
                  report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),
                  report_mesh(shards.optimizer, os, sizeof os),
-                 redco_recompute_word(redco_main_assignment(leanest)->config.recompute, leanest->half));
+                 redco_recompute_text(redco_main_assignment(leanest)->config.recompute, leanest->half, recompute,
+                                      sizeof recompute));
     report_memory(&leanest->prediction);
     (void)printf("%-10s%s GB, of which %s GB can be used: %s GB too much\n", "in all",
                  format_gigabytes((double)leanest->prediction.total_bytes, p, sizeof p),

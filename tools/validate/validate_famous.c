@@ -68,14 +68,9 @@ static const redco_layer_config *main_config(const struct layout *layout)
     return &redco_main_assignment(&as)->config;
 }
 
-static const char *recompute_name(const struct layout *layout)
+static const char *recompute_name(const struct layout *layout, char buffer[REDCO_RECOMPUTE_TEXT])
 {
-    static const char *const names[REDCO_RECOMPUTE_COUNT] = {[REDCO_RECOMPUTE_NONE] = "none",
-                                                             [REDCO_RECOMPUTE_SELECTIVE] = "selective",
-                                                             [REDCO_RECOMPUTE_MLP] = "mlp",
-                                                             [REDCO_RECOMPUTE_FULL] = "full"};
-    const redco_recompute policy = main_config(layout)->recompute;
-    return policy == REDCO_RECOMPUTE_FULL && layout->half ? "half" : names[policy];
+    return redco_recompute_text(main_config(layout)->recompute, layout->half, buffer, REDCO_RECOMPUTE_TEXT);
 }
 
 /* "tp 8+sp pp 8x6 cp 2 mb 1 zero1 full" */
@@ -83,14 +78,14 @@ static const char *layout_text(const struct layout *layout, char *buffer, size_t
 {
     const redco_parallelism *const s = layout->parallelism;
     const redco_strategy strategy = redco_strategy_of(layout->grid, s->secondary, &main_config(layout)->shards);
-    char pp[32] = "", cp[16] = "";
+    char pp[32] = "", cp[16] = "", recompute[REDCO_RECOMPUTE_TEXT];
     const uint32_t chunks = redco_parallelism_chunks(s);
     if (s->pp > 1) { (void)snprintf(pp, sizeof pp, chunks > 1 ? " pp %u×%u" : " pp %u", s->pp, chunks); }
     if (s->cp > 1) { (void)snprintf(cp, sizeof cp, " cp %u", s->cp); }
     (void)snprintf(buffer, size, "tp %u%s%s%s mb %u %s%s%s", s->tp, s->sequence_parallel ? "+sp" : "", pp, cp,
                    s->micro_batch, strategy == REDCO_STRATEGY_ANY ? "own meshes" : redco_strategy_name(strategy),
                    main_config(layout)->recompute == REDCO_RECOMPUTE_NONE ? "" : " ",
-                   main_config(layout)->recompute == REDCO_RECOMPUTE_NONE ? "" : recompute_name(layout));
+                   main_config(layout)->recompute == REDCO_RECOMPUTE_NONE ? "" : recompute_name(layout, recompute));
     return buffer;
 }
 
@@ -101,6 +96,7 @@ static json_t *mesh_json(redco_mesh mesh)
 
 static json_t *layout_json(const struct layout *layout)
 {
+    char recompute[REDCO_RECOMPUTE_TEXT];
     const redco_parallelism *const s = layout->parallelism;
     const redco_shards *const shards = &main_config(layout)->shards;
     return json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:s}", "tp", (json_int_t)s->tp, "sequence_parallel",
@@ -108,7 +104,7 @@ static json_t *layout_json(const struct layout *layout)
                      (json_int_t)redco_parallelism_chunks(s), "cp", (json_int_t)s->cp, "micro_batch",
                      (json_int_t)s->micro_batch, "micro_batches", (json_int_t)s->micro_batches, "parameters",
                      mesh_json(shards->parameters), "gradients", mesh_json(shards->gradients), "optimizer",
-                     mesh_json(shards->optimizer), "recompute", recompute_name(layout));
+                     mesh_json(shards->optimizer), "recompute", recompute_name(layout, recompute));
 }
 
 /* Columns whose value the source does not state. */

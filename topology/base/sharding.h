@@ -1,11 +1,10 @@
-/** @file sharding.h  The words every module shares to describe a strategy: meshes, recomputation, precision, overlap.
- *  Plain values. The mesh model is AMSP's (arXiv 2311.00257, section IV): parameters, gradients and optimizer states
- *  each have a sub-mesh of the data-parallel mesh. */
+/** @file sharding.h  The words every module shares to describe a strategy: meshes, precision, overlap; recompute.h:
+ * recomputation. Plain values. The mesh model is AMSP's (arXiv 2311.00257, section IV): parameters, gradients and
+ * optimizer states each have a sub-mesh of the data-parallel mesh. */
 #ifndef REDCO_BASE_SHARDING_H
 #define REDCO_BASE_SHARDING_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "topology/base/recomputation.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,14 +36,6 @@ static inline bool redco_shards_equal(redco_shards a, redco_shards b)
     return redco_mesh_equal(a.parameters, b.parameters) && redco_mesh_equal(a.gradients, b.gradients) &&
            redco_mesh_equal(a.optimizer, b.optimizer);
 }
-
-typedef enum redco_recompute {
-    REDCO_RECOMPUTE_NONE,
-    REDCO_RECOMPUTE_SELECTIVE, /**< the attention core is computed again in backward */
-    REDCO_RECOMPUTE_MLP,       /**< the FFN is computed again in backward, with its norm where that is part of it */
-    REDCO_RECOMPUTE_FULL,      /**< only the layer's input is kept */
-    REDCO_RECOMPUTE_COUNT
-} redco_recompute;
 
 typedef enum redco_precision { REDCO_BF16, REDCO_FP16, REDCO_FP32 } redco_precision;
 
