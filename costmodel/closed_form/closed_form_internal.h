@@ -15,7 +15,7 @@ enum {
     REDCOI_OWNERS_CACHED = 64,
     REDCOI_PRICES_CACHED = 4096,
     REDCOI_ROOMS_CACHED = 512,
-    REDCOI_PACES_CACHED = 8
+    REDCOI_PACES_CACHED = 64
 };
 
 /** Traffic of a pass next to a group of a layer, in seconds: before it and behind it. */

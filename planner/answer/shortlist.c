@@ -12,7 +12,8 @@
 
 enum {
     TRIES = 4, /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
-    ROOMIER_TRIED = 6 /* layouts simulated that need more memory than there is */
+    ROOMIER_TRIED = 6,          /* layouts simulated that need more memory than there is, */
+    ROOMIER_OPERATORS = 1 << 20 /* while they have no more operators, nor one of them alone */
 };
 static const uint64_t least_margin_bytes = 64000000;
 /* Limits of what is simulated: no further layout that would bring the operators laid out above these, at most or unless
@@ -282,19 +283,27 @@ void redcoi_shortlist_free(redcoi_pricing *p)
     free(p->waiting);
 }
 
+/* Where the simulator finds no micro-batch that repeats the one before: two passes of each, and what they send on. */
+static uint64_t operators_of(const redco_candidate *candidate)
+{
+    const redco_parallelism *const p = &candidate->parallelism;
+    return 5 * p->micro_batches * p->pp * redco_parallelism_chunks(p);
+}
+
 /* The fastest layout with more memory: of those listed the few that are likely to be faster than the answer. */
 redco_status redcoi_shortlist_roomier(redcoi_pricing *p, redco_error *err)
 {
     redco_search_result *const result = p->result;
     const double answer_s = result->ranked[0].prediction.step_s;
+    const uint64_t most = p->operators + ROOMIER_OPERATORS;
     double paced_s[REDCO_ROOMIER_MAX];
     redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < result->roomier_count && st == REDCO_OK; i++) {
         redco_paced paced;
         st = redcoi_expect(p, &result->roomier[i], &paced, err);
-        paced_s[i] = paced.step_s;
+        paced_s[i] = operators_of(&result->roomier[i]) > ROOMIER_OPERATORS ? (double)INFINITY : paced.step_s;
     }
-    for (int tries = 0; tries < ROOMIER_TRIED && st == REDCO_OK; tries++) {
+    for (int tries = 0; tries < ROOMIER_TRIED && p->operators < most && st == REDCO_OK; tries++) {
         redco_error why = {.status = REDCO_OK};
         uint32_t next = 0;
         for (uint32_t i = 1; i < result->roomier_count; i++) { next = paced_s[i] < paced_s[next] ? i : next; }
