@@ -189,6 +189,8 @@ const redco_compute *redco_costs_compute(const redco_costs *costs); /**< borrowe
 /** The work that one rank computes at a time under @p parallelism. */
 redco_shape redco_costs_shape(const redco_costs *costs, const redco_parallelism *parallelism);
 
+/** Routed experts of a layer; 0: the model is no mixture. */
+uint32_t redco_costs_experts(const redco_costs *costs);
 /** redco_shard_grid() of these costs. */
 redco_mesh redco_costs_grid(const redco_costs *costs, const redco_parallelism *parallelism);
 

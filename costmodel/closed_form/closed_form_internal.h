@@ -76,6 +76,7 @@ typedef struct redcoi_times {
 /** The part of a parallelism that the times of its layers depend on. */
 typedef struct redcoi_rank_key {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
+    uint32_t ep, etp;             /**< 1 and tp without experts */
     redco_cp_type cp_type;
     bool sequence_parallel;
     uint64_t micro_batches; /**< in a step; 0: without layouts nothing depends on it, nor on pp, chunks and dp */
@@ -362,6 +363,12 @@ double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params);
 double redcoi_keep_gradients_s(const redcoi_job *job);
 /** Ranks of the grid that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner. */
 redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner);
+/** @return whether the job's part lies on another grid than the dense one */
+bool redcoi_has_expert_grid(const redcoi_job *job);
+/** Replicas of an expert, as GPUs of a node x nodes; 1x1 where the degrees have no such grid. */
+redco_mesh redcoi_expert_mesh(const redco_parallel *dense, uint32_t etp, uint32_t ep);
+/** Puts the meshes of a job of experts onto their grid: the replicas of an expert within the same blocks of ranks. */
+void redcoi_use_expert_grid(redcoi_job *job);
 /** All ranks that hold the same part of the parameters, context-parallel ones included: they reduce the same
  *  gradients. */
 redco_group redcoi_replicas_of(const redcoi_job *job, redco_mesh parameters);
@@ -392,7 +399,7 @@ void redcoi_expose_passes(const redcoi_job *job, const redcoi_shard_traffic *tra
                           double *backward_s_out);
 
 /** Parameters of a tensor that a tensor-parallel rank holds: matrices are cut, vectors are not. */
-uint64_t redcoi_tensor_params(const redco_param *tensor, uint32_t tp);
+uint64_t redcoi_tensor_params(const redco_param *tensor, const redcoi_rank_key *ranks);
 /** Seconds of a collective inside a training step: the modelled or measured time scaled by the calibration. */
 double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out);
 /** Seconds that computation loses per second of whole-rank traffic (buckets, updated parameters, activations between

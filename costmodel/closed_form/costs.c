@@ -261,11 +261,40 @@ bool redcoi_cp_type_allowed(const redco_costs *costs, const redco_parallelism *p
     return redco_parallel_check_exchange(&p, &limits, NULL) == REDCO_OK;
 }
 
+/* Experts on their grid: whole replicas in blocks of nodes, and rows that ranks have for themselves. */
+static redco_status check_experts(const redco_costs *costs, const redco_parallelism *parallelism,
+                                  const redco_parallel *dense, redco_error *err)
+{
+    const uint32_t ep = redco_parallelism_ep(parallelism), etp = redco_parallelism_etp(parallelism);
+    const redco_rank_grid grid = redco_parallel_grid(dense);
+    redco_rank_grid experts;
+    redco_mesh mesh;
+    if (costs->dims->experts == 0) {
+        return ep == 1 ? REDCO_OK
+                       : redco_fail(err, REDCO_EVALUE, "ep", "%u ranks share out experts, which %s has none of", ep,
+                                    redco_model_name(costs->model));
+    }
+    if (etp != parallelism->tp && etp != 1) {
+        return redco_fail(err, REDCO_EVALUE, "etp", "%u: experts are cut by tp = %u or not at all", etp,
+                          parallelism->tp);
+    }
+    if ((etp != parallelism->tp || ep > 1) && parallelism->tp > 1 && !parallelism->sequence_parallel) {
+        return redco_fail(err, REDCO_EVALUE, "ep",
+                          "ep = %u and etp = %u with tp = %u need sequence parallelism, by which ranks have tokens of "
+                          "their own",
+                          ep, etp, parallelism->tp);
+    }
+    const redco_status st = redco_grid_of_experts(&grid, etp, ep, costs->dims->experts, &experts, err);
+    if (st != REDCO_OK || (ep == 1 && etp == parallelism->tp)) { return st; }
+    return redco_dp_mesh(dense->gpus_per_node, (uint64_t)etp * ep, experts.degrees[REDCO_DIM_EDP], &mesh, err);
+}
+
 static redco_status check_degrees(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)
 {
     const redco_parallel p = redcoi_parallel_of(costs, parallelism);
     const redco_parallel_limits limits = limits_of(costs, parallelism);
-    return redco_parallel_check(&p, &limits, err);
+    const redco_status st = redco_parallel_check(&p, &limits, err);
+    return st == REDCO_OK ? check_experts(costs, parallelism, &p, err) : st;
 }
 
 redco_status redco_parallelism_check(const redco_costs *costs, const redco_parallelism *parallelism, redco_error *err)

@@ -8,16 +8,21 @@ redco_shape redcoi_shape_of(const redco_costs *costs, const redco_parallelism *p
                          .micro_batch = parallelism->micro_batch,
                          .tp = parallelism->tp,
                          .cp = parallelism->cp,
+                         .ep = redco_parallelism_ep(parallelism),
+                         .etp = redco_parallelism_etp(parallelism),
                          .cp_type = parallelism->cp_type,
                          .sequence_parallel = parallelism->sequence_parallel,
                          .precision = costs->workload.precision,
                          .engine = costs->workload.engine};
 }
 
-uint64_t redcoi_tensor_params(const redco_param *tensor, uint32_t tp)
+uint64_t redcoi_tensor_params(const redco_param *tensor, const redcoi_rank_key *ranks)
 {
+    const bool experts = tensor->part == REDCO_PART_EXPERTS;
+    const uint32_t tp = experts ? ranks->etp : ranks->tp;
     uint64_t params = 1;
     for (uint32_t i = 0; i < tensor->rank; i++) { params *= tensor->shape[i]; } /* the model's reader bounds it */
+    if (experts) { params = redco_share_up(params, 1, ranks->ep); }
     return redco_param_is_cut(tensor, tp) ? redco_share_up(params, 1, tp) : params;
 }
 
@@ -46,15 +51,62 @@ redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_parallel
     return redco_parallelism_parallel(&costs->machine, &costs->workload.engine, parallelism);
 }
 
+bool redcoi_has_expert_grid(const redcoi_job *job)
+{
+    const redcoi_rank_key *const ranks = &job->rank->key;
+    return job->part == REDCO_PART_EXPERTS && (ranks->ep > 1 || ranks->etp != ranks->tp);
+}
+
+/* The grid of the job's part. That of experts has etp x ep in place of tp, and no context parallelism. */
+static redco_parallel part_parallel(const redcoi_job *job)
+{
+    redco_parallel p = redcoi_parallel_of(job->costs, job->parallelism);
+    if (!redcoi_has_expert_grid(job)) { return p; }
+    p.dp = redcoi_expert_mesh(&p, job->rank->key.etp, job->rank->key.ep);
+    p.tp = job->rank->key.etp * job->rank->key.ep;
+    p.cp = 1;
+    p.states_over_cp = false;
+    return p;
+}
+
+redco_mesh redcoi_expert_mesh(const redco_parallel *dense, uint32_t etp, uint32_t ep)
+{
+    const redco_rank_grid grid = redco_parallel_grid(dense);
+    redco_rank_grid experts;
+    redco_mesh mesh = {1, 1};
+    if (redco_grid_of_experts(&grid, etp, ep, 0, &experts, NULL) != REDCO_OK) { return mesh; } /* checked before */
+    (void)redco_dp_mesh(dense->gpus_per_node, (uint64_t)etp * ep, experts.degrees[REDCO_DIM_EDP], &mesh, NULL);
+    return mesh;
+}
+
+/* The block of experts' replicas among the ranks of a block of the dense grid. */
+static redco_mesh expert_block(redco_mesh block, redco_mesh grid, redco_mesh replicas)
+{
+    const uint64_t ranks = redco_mesh_ranks(block) * redco_mesh_ranks(replicas) / redco_mesh_ranks(grid);
+    redco_mesh mesh = {1, 1};
+    (void)redco_mesh_of_ranks(replicas, ranks > 0 ? ranks : 1, &mesh);
+    return mesh;
+}
+
+void redcoi_use_expert_grid(redcoi_job *job)
+{
+    const redco_mesh dense = job->grid, replicas = part_parallel(job).dp;
+    redco_mesh *const meshes[] = {&job->shards.parameters, &job->shards.gradients, &job->shards.optimizer};
+    for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
+        *meshes[i] = expert_block(*meshes[i], dense, replicas);
+    }
+    job->grid = replicas;
+}
+
 redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner)
 {
-    const redco_parallel p = redcoi_parallel_of(job->costs, job->parallelism);
+    const redco_parallel p = part_parallel(job);
     return redco_parallel_state_group(&p, (redco_between){inner, outer});
 }
 
 redco_group redcoi_replicas_of(const redcoi_job *job, redco_mesh parameters)
 {
-    const redco_parallel p = redcoi_parallel_of(job->costs, job->parallelism);
+    const redco_parallel p = part_parallel(job);
     return redco_parallel_replicas(&p, parameters);
 }
 
@@ -62,6 +114,7 @@ redco_group redcoi_replicas_of(const redcoi_job *job, redco_mesh parameters)
 bool redcoi_has_secondary(const redcoi_job *job)
 {
     const uint64_t ranks = redco_mesh_ranks(job->parallelism->secondary);
+    if (redcoi_has_expert_grid(job)) { return false; } /* that copy is of the dense grid */
     return ranks > 0 && ranks < redco_mesh_ranks(job->shards.parameters);
 }
 
@@ -74,6 +127,11 @@ redco_group redcoi_cp_group(const redco_costs *costs, uint32_t tp, uint32_t cp)
 {
     const redco_parallel p = {.gpus_per_node = costs->machine.gpus_per_node, .tp = tp, .cp = cp};
     return redco_parallel_cp_group(&p);
+}
+
+uint32_t redco_costs_experts(const redco_costs *costs)
+{
+    return costs->dims->experts;
 }
 
 redco_mesh redco_costs_grid(const redco_costs *costs, const redco_parallelism *parallelism)

@@ -128,6 +128,7 @@ redcoi_job redcoi_job_part(const redcoi_job *job, redco_param_part part)
     other.own = &job->times->parts[part];
     other.state_params = memo->stage_params[part];
     other.first_params = memo->first_params[part];
+    if (redcoi_has_expert_grid(&other)) { redcoi_use_expert_grid(&other); }
     return other;
 }
 

@@ -18,7 +18,10 @@ static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh, bool trai
     const uint64_t params = redco_share_up(held, 1, parameter_shards);
     if (owners <= 1) { return params; }
     if (job->parallelism->scheme == REDCO_INTRA_TENSOR) { return redco_share_up(params, 1, owners); }
-    const uint64_t fullest = redcoi_fullest_owner(job->costs, job->part, job->parallelism->tp, owners);
+    const redcoi_rank_key *const ranks = &job->rank->key;
+    const bool experts = job->part == REDCO_PART_EXPERTS;
+    const uint64_t cut = redcoi_fullest_owner(job->costs, job->part, experts ? ranks->etp : ranks->tp, owners);
+    const uint64_t fullest = experts ? redco_share_up(cut, 1, ranks->ep) : cut;
     const uint64_t whole = trained ? job->rank->trained_params[job->part] : job->rank->params[job->part];
     return redco_share_up(params, fullest, whole);
 }

@@ -116,7 +116,8 @@ static void add_module(redcoi_part_params *part, uint64_t params)
 }
 
 /* A module is a tensor and the biases that follow it. */
-static void fill_modules(const redco_costs *costs, uint32_t class_index, uint32_t tp, redcoi_times *times)
+static void fill_modules(const redco_costs *costs, uint32_t class_index, const redcoi_rank_key *ranks,
+                         redcoi_times *times)
 {
     const redco_param *tensors = NULL;
     const size_t count = redco_model_tensors(costs->model, &tensors);
@@ -129,9 +130,50 @@ static void fill_modules(const redco_costs *costs, uint32_t class_index, uint32_
             params = 0;
             part = tensors[i].part;
         }
-        params += redcoi_tensor_params(&tensors[i], tp);
+        params += redcoi_tensor_params(&tensors[i], ranks);
     }
     add_module(&times->parts[part], params);
+}
+
+static bool has_experts(const redco_operator *ops, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (ops[i].role == REDCO_OP_ROLE_EXPERT_IN) { return true; }
+    }
+    return false;
+}
+
+/* Rows go to the ranks of their experts and back: before and behind the experts' products, their gradients the other
+ * way. NCCL's all-to-all of a rank's rows, which nothing hides; tp_times are of an exposed share. Where ranks that
+ * share experts' matrices have rows of their own, each gathers those of the others, and sums are scattered back
+ * (Megatron Core, transformer/moe/token_dispatcher.py: MoEAlltoAllTokenDispatcher). */
+static void add_exchange(redco_costs *costs, const redco_shape *shape, const redco_operator *ops, uint32_t count,
+                         redcoi_times *times)
+{
+    const uint32_t ep = shape->ep > 1 ? shape->ep : 1, etp = shape->etp > 0 ? shape->etp : shape->tp;
+    const double exposed = costs->calibration.tp_exposed_ratio;
+    if (ep == 1 || !(exposed > 0.0)) { return; }
+    const double tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp);
+    const double rows = tokens / shape->tp * costs->dims->choices;
+    const double bytes = rows * costs->dims->hidden * costs->compute.element_bytes;
+    const double exchange_s = redcoi_comm_s(costs, REDCO_ALL_TO_ALL, bytes, redcoi_cp_group(costs, etp, ep), NULL);
+    const double gather_s = redco_costs_tp_s(costs, etp, REDCO_ALL_GATHER, bytes * etp);
+    const double scatter_s = redco_costs_tp_s(costs, etp, REDCO_REDUCE_SCATTER, bytes * etp);
+    for (uint32_t i = 0; i < count && i < REDCO_GROUPS_MAX; i++) {
+        redcoi_tp_times *const tp = &times->tp[i];
+        const double in_s = exchange_s / exposed + gather_s, out_s = exchange_s / exposed + scatter_s;
+        if (ops[i].role == REDCO_OP_ROLE_EXPERT_IN) {
+            tp->forward_before_s += in_s;
+            tp->backward_after_s += out_s;
+        } else if (ops[i].role == REDCO_OP_ROLE_EXPERT_OUT) {
+            tp->forward_after_s += out_s;
+            tp->backward_before_s += in_s;
+        } else {
+            continue;
+        }
+        times->tp_forward_s += ops[i].role == REDCO_OP_ROLE_EXPERT_IN ? in_s : out_s;
+        times->tp_backward_s += ops[i].role == REDCO_OP_ROLE_EXPERT_IN ? out_s : in_s;
+    }
 }
 
 /* Collectives of the tensors split in pairs: most have one size. */
@@ -142,12 +184,14 @@ static void fill_tp(redco_costs *costs, const redco_shape *shape, const redco_op
         double bytes, seconds;
     } known[REDCO_COLLECTIVE_COUNT] = {{0.0, 0.0}};
     uint64_t sizes[REDCO_AXIS_COUNT];
+    const bool exchanged = redco_shape_routers(shape) > 1 || shape->ep > 1;
+    const bool whole = exchanged && has_experts(ops, count); /* rows are brought by add_exchange() */
     redco_rank_axis_sizes(costs->model, shape, sizes);
     for (uint32_t i = 0; i < count && i < REDCO_GROUPS_MAX && shape->tp > 1; i++) {
         redcoi_tp_times *const tp = &times->tp[i];
         for (uint32_t t = 0; ops[i].group != NULL && t < ops[i].group->traffic_count; t++) {
             const redco_group_traffic *const traffic = &ops[i].group->traffic[t];
-            if (traffic->sequence_parallel != shape->sequence_parallel) { continue; }
+            if (traffic->sequence_parallel != shape->sequence_parallel || traffic->whole_experts != whole) { continue; }
             const double bytes = (double)redco_extent_count(&traffic->elements, sizes) * costs->compute.element_bytes;
             if (known[traffic->op].bytes != bytes) {
                 known[traffic->op].bytes = bytes;
@@ -239,6 +283,7 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     backward_s += logits_s;
     const double async_ratio = shape->engine.async_tp ? c->tp_async_ratio : 1.0;
     fill_tp(costs, shape, ops, count, async_ratio, times);
+    if (has_experts(ops, count)) { add_exchange(costs, shape, ops, count, times); }
     add_listed_traffic(costs, ops, count, async_ratio, &forward_s, &backward_s, times);
     add_layout_traffic(layout, async_ratio, count, times);
     forward_s += layout->forward_s;
@@ -300,9 +345,10 @@ static void fill_times(redco_costs *costs, const redco_parallelism *parallelism,
     for (redco_param_part p = REDCO_PART_DENSE; p < REDCO_PARTS; p++) {
         redcoi_part_params *const part = &times->parts[p];
         const bool dense = p == REDCO_PART_DENSE;
-        part->params = redco_rank_params(costs->model, class_index, p, rank->key.tp);
+        const uint32_t tp = dense ? rank->key.tp : rank->key.etp, ep = dense ? 1 : rank->key.ep;
+        part->params = redco_share_up(redco_rank_params(costs->model, class_index, p, tp), 1, ep);
         if (dense) { part->params = shifted(part->params, layout.params); }
-        part->trained_params = part->params - redco_rank_frozen_params(costs->model, class_index, p, rank->key.tp);
+        part->trained_params = part->params - redco_rank_frozen_params(costs->model, class_index, p, tp);
         part->gather_params = part->params;
         if (dense && class->kind == REDCO_CLASS_HEAD && costs->dims->tied) {
             part->gather_params += redco_share_up(costs->dims->vocab, costs->dims->hidden, rank->key.tp);
@@ -314,7 +360,7 @@ static void fill_times(redco_costs *costs, const redco_parallelism *parallelism,
         }
     }
     fill_seconds(costs, class_index, shape, &layout, times);
-    fill_modules(costs, class_index, rank->key.tp, times);
+    fill_modules(costs, class_index, &rank->key, times);
     rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
     const redco_layer_bytes bytes = redco_layer_bytes_of(costs->model, class_index, shape, &costs->recompute);
     for (uint32_t r = 0; r < costs->recompute.count; r++) {
@@ -363,17 +409,18 @@ static void fill(redco_costs *costs, const redco_parallelism *parallelism, redco
 static bool is_rank_of(const redcoi_rank *rank, const redcoi_rank_key *key)
 {
     const redcoi_rank_key *const of = &rank->key;
-    return of->tp == key->tp && of->cp == key->cp && of->cp_type == key->cp_type &&
-           of->micro_batch == key->micro_batch && of->sequence_parallel == key->sequence_parallel &&
-           of->micro_batches == key->micro_batches && of->pp == key->pp && of->chunks == key->chunks &&
-           redco_mesh_equal(of->dp, key->dp);
+    return of->tp == key->tp && of->ep == key->ep && of->etp == key->etp && of->cp == key->cp &&
+           of->cp_type == key->cp_type && of->micro_batch == key->micro_batch &&
+           of->sequence_parallel == key->sequence_parallel && of->micro_batches == key->micro_batches &&
+           of->pp == key->pp && of->chunks == key->chunks && redco_mesh_equal(of->dp, key->dp);
 }
 
 /* Where a key's times are, or up to REDCOI_TIMES_NEAR places further. */
 static uint32_t home_of(const redcoi_rank_key *key)
 {
-    const uint64_t parts[] = {key->tp, key->cp,     key->cp_type, key->micro_batch, key->sequence_parallel,
-                              key->pp, key->chunks, key->dp.gpus, key->dp.nodes,    key->micro_batches};
+    const uint64_t parts[] = {
+        key->tp, key->ep,     key->etp,     key->cp,       key->cp_type,      key->micro_batch, key->sequence_parallel,
+        key->pp, key->chunks, key->dp.gpus, key->dp.nodes, key->micro_batches};
     uint64_t hash = 0;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) { hash = hash * 31 + parts[i]; }
     return (uint32_t)(hash % REDCOI_TIMES_CACHED);
@@ -381,7 +428,10 @@ static uint32_t home_of(const redcoi_rank_key *key)
 
 const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_parallelism *parallelism)
 {
+    const bool mixture = costs->dims->experts > 0;
     redcoi_rank_key key = {.tp = parallelism->tp,
+                           .ep = mixture ? redco_parallelism_ep(parallelism) : 1,
+                           .etp = mixture ? redco_parallelism_etp(parallelism) : parallelism->tp,
                            .cp = parallelism->cp,
                            .cp_type = parallelism->cp > 1 ? parallelism->cp_type : REDCO_CP_P2P,
                            .micro_batch = parallelism->micro_batch,

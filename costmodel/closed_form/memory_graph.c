@@ -52,7 +52,7 @@ static uint64_t shards_of(const redcoi_job *job, uint64_t ranks, unsigned kinds,
         do {
             any = any || ((kind_of(&tensors[i]) & kinds) != 0 &&
                           (tensors[i].frozen || (tensors[i].gradient_in & passes) != 0));
-            end = round_up(end, tensor_granule) + redcoi_tensor_params(&tensors[i], job->parallelism->tp);
+            end = round_up(end, tensor_granule) + redcoi_tensor_params(&tensors[i], &job->rank->key);
         } while (++i < count && tensors[i].joined);
         sum += any ? share_of(end, ranks, granule) : 0;
     }

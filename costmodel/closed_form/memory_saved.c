@@ -57,6 +57,7 @@ redco_saving_case redco_saving_case_of(const redco_model *model, const redco_sha
                                .keys = shape->seq_len,
                                .holds = holds,
                                .sequence_ranks = shape->sequence_parallel ? shape->tp : 1,
+                               .routers = redco_shape_routers(shape),
                                .narrow = engine->gemm_format != REDCO_GEMM_SAME,
                                .wide = shape->precision == REDCO_FP32,
                                .partial = engine->partial_recompute};
@@ -100,8 +101,9 @@ static uint64_t gathered_bytes(const redco_model_dims *dims, const redco_shape *
  * agree with it: SimuMax 1.2, release notes). */
 static uint64_t experts_working_bytes(const redco_model_dims *dims, const redco_shape *shape)
 {
-    const uint64_t width = (uint64_t)dims->hidden + redco_share_up(dims->expert_ffn, 1, shape->tp);
-    return times(times(times(tokens_of(shape), dims->choices), width), 4);
+    const uint64_t width =
+        (uint64_t)dims->hidden + redco_share_up(dims->expert_ffn, 1, shape->etp > 0 ? shape->etp : shape->tp);
+    return redco_share_up(times(times(tokens_of(shape), dims->choices), width), 4, redco_shape_routers(shape));
 }
 
 /* Backward of the FFN: while the gradient of the gate and its other factor is made, the gradient of their product lies

@@ -31,6 +31,12 @@ static void add_param(const redcoi_probe *probe, uint32_t id, struct inputs *inp
     }
 }
 
+/* Things that tensor-parallel ranks share out, or do not, besides matrices in pairs. */
+struct setting {
+    bool rows;          /* the sequence */
+    bool whole_experts; /* no experts */
+};
+
 /* A reduction stands behind the operator that made its operand, a gather before the one that reads it. */
 static redco_op_role neighbour_of(const redco_graph *g, const redco_op *op)
 {
@@ -51,7 +57,7 @@ static redco_op_role neighbour_of(const redco_graph *g, const redco_op *op)
 }
 
 /* Numbers of rows, of which a split loss has three, and gradients of vectors, once a step, are left out. */
-static void add_traffic(const redcoi_probe *probe, const redco_graph *local, const redco_op *op, bool rows,
+static void add_traffic(const redcoi_probe *probe, const redco_graph *local, const redco_op *op, struct setting setting,
                         redco_layer_group *groups, uint32_t count)
 {
     const bool gather = op->kind == REDCO_OP_ALL_GATHER;
@@ -62,7 +68,8 @@ static void add_traffic(const redcoi_probe *probe, const redco_graph *local, con
                                    .elements =
                                        redcoi_probe_extent(probe, redco_type_elements(redco_value_type(local, whole))),
                                    .backward = op->order > 0,
-                                   .sequence_parallel = rows};
+                                   .sequence_parallel = setting.rows,
+                                   .whole_experts = setting.whole_experts};
     redco_extent row = traffic.elements;
     if (row.power[REDCO_AXIS_BATCH] == 0) { return; }
     row.power[REDCO_AXIS_BATCH] = row.power[REDCO_AXIS_SEQUENCE] = 0;
@@ -74,9 +81,10 @@ static void add_traffic(const redcoi_probe *probe, const redco_graph *local, con
     }
 }
 
-static redco_status add_collectives(const redcoi_probe *probe, bool rows, redco_layer_group *groups, uint32_t count,
-                                    redco_error *err)
+static redco_status add_collectives(const redcoi_probe *probe, struct setting setting, redco_layer_group *groups,
+                                    uint32_t count, redco_error *err)
 {
+    const bool rows = setting.rows;
     const redcoi_class_values *const values = &probe->values;
     const redco_class_kind kind = probe->model.classes[probe->class_index].kind;
     const bool loss = kind == REDCO_CLASS_HEAD;
@@ -87,7 +95,10 @@ static redco_status add_collectives(const redcoi_probe *probe, bool rows, redco_
     redco_partition_output outputs[REDCOI_CLASS_PARAMS + 1];
     redco_value local_values[REDCOI_CLASS_PARAMS + 1];
     redco_graph *local = NULL;
-    for (uint32_t id = 0; id < probe->model.param_count; id++) { add_param(probe, id, &inputs); }
+    for (uint32_t id = 0; id < probe->model.param_count; id++) {
+        const bool experts = probe->model.params[id].part == REDCO_PART_EXPERTS;
+        if (!experts || !setting.whole_experts) { add_param(probe, id, &inputs); }
+    }
     if (redco_graph_find_input(probe->g, "bias") != REDCO_NO_VALUE) {
         add_input(&inputs, "bias", redco_tp_split(1), true);
     }
@@ -108,7 +119,7 @@ static redco_status add_collectives(const redcoi_probe *probe, bool rows, redco_
     for (uint32_t o = 0; st == REDCO_OK && o < redco_graph_op_count(local); o++) {
         const redco_op *const op = redco_graph_op(local, o);
         if (redco_op_kind_class(op->kind) != REDCO_CLASS_COLLECTIVE) { continue; }
-        add_traffic(probe, local, op, rows, groups, count);
+        add_traffic(probe, local, op, setting, groups, count);
     }
     redco_graph_free(local);
     return st;
@@ -117,6 +128,12 @@ static redco_status add_collectives(const redcoi_probe *probe, bool rows, redco_
 redco_status redcoi_layer_traffic_make(const redcoi_probe *probe, redco_layer_group *groups, uint32_t count,
                                        redco_error *err)
 {
-    const redco_status st = add_collectives(probe, false, groups, count, err);
-    return st == REDCO_OK ? add_collectives(probe, true, groups, count, err) : st;
+    const bool experts = redco_model_find(&probe->model, probe->class_index, REDCO_USE_ROUTER, false) != REDCO_NO_PARAM;
+    redco_status st = REDCO_OK;
+    for (int whole = 0; whole < (experts ? 2 : 1) && st == REDCO_OK; whole++) {
+        for (int rows = 0; rows < 2 && st == REDCO_OK; rows++) {
+            st = add_collectives(probe, (struct setting){rows != 0, whole != 0}, groups, count, err);
+        }
+    }
+    return st;
 }

@@ -27,6 +27,11 @@ uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp)
     return tp >= dims->kv_heads ? 1 : (uint32_t)ceil_div(dims->kv_heads, tp);
 }
 
+uint32_t redco_shape_routers(const redco_shape *shape)
+{
+    return shape->etp > 0 && shape->etp < shape->tp ? shape->tp / shape->etp : 1;
+}
+
 void redco_rank_axis_sizes(const redco_model *model, const redco_shape *shape, uint64_t sizes_out[REDCO_AXIS_COUNT])
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
@@ -36,7 +41,8 @@ void redco_rank_axis_sizes(const redco_model *model, const redco_shape *shape, u
     *kv = redco_rank_kv_heads(dims, shape->tp);
     sizes_out[REDCO_AXIS_QKV_HEADS] = *heads + 2 * *kv;
     sizes_out[REDCO_AXIS_FFN] = ceil_div(dims->ffn, shape->tp);
-    sizes_out[REDCO_AXIS_EXPERT_FFN] = ceil_div(dims->expert_ffn, shape->tp); /* without a grid of their own */
+    sizes_out[REDCO_AXIS_EXPERT_FFN] = ceil_div(dims->expert_ffn, shape->etp > 0 ? shape->etp : shape->tp);
+    sizes_out[REDCO_AXIS_EXPERTS] = ceil_div(dims->experts, shape->ep > 1 ? shape->ep : 1);
     sizes_out[REDCO_AXIS_SHARED_FFN] = ceil_div(dims->shared_ffn, shape->tp);
     sizes_out[REDCO_AXIS_VOCAB] = ceil_div(dims->vocab, shape->tp);
 }
@@ -54,10 +60,15 @@ static uint64_t sum_parts(const redco_rank_layer *rank, const redco_layer_group 
     return sum;
 }
 
+static bool is_of_experts(const redco_layer_group *group)
+{
+    return group->experts.power[REDCO_AXIS_EXPERTS] > 0;
+}
+
 /* Tensor parallelism cuts neither of a matrix: ranks that share a sequence multiply their own part of it. */
 static bool is_whole(const redco_layer_group *group)
 {
-    bool whole = redco_extent_split(&group->inner) == REDCO_AXIS_COUNT;
+    bool whole = redco_extent_split(&group->inner) == REDCO_AXIS_COUNT && !is_of_experts(group);
     for (uint32_t i = 0; i < group->part_count; i++) {
         whole = whole && redco_extent_split(&group->parts[i]) == REDCO_AXIS_COUNT;
     }
@@ -76,6 +87,7 @@ static void price_product(const redco_rank_layer *rank, const redco_layer_group 
     op->low_precision = narrow;
     op->adds = in_block(rank) && redco_extent_split(&group->inner) != REDCO_AXIS_COUNT;
     if (rank->shape->sequence_parallel && is_whole(group)) { op->m = ceil_div(op->m, rank->shape->tp); }
+    if (is_of_experts(group)) { op->m = ceil_div(op->m, redco_shape_routers(rank->shape)); }
     const double m = (double)op->m, n = (double)op->n, k = (double)op->k;
     op->flops = 2.0 * m * n * k;
     op->bytes = rank->element_bytes * (m * k + (double)op->experts * k * n + m * n);
@@ -148,15 +160,16 @@ static void price_memory(const redco_rank_layer *rank, const redco_layer_group *
                                               [REDCO_ACTIVATION_RELU] = "relu",
                                               [REDCO_ACTIVATION_GATED] = "gated_activation"};
     const bool active = redco_op_role_is_activation(group->role);
+    if (group->role == REDCO_OP_ROLE_EXPERT_ACTIVATION) { op->elements /= redco_shape_routers(rank->shape); }
     price_bytes(rank, REDCO_OPERATOR_MEMORY,
                 active ? activations[rank->dims->activation] : redco_op_role_name(group->role),
                 active && rank->dims->gated ? 8.0 : 4.0, op);
 }
 
-/* 2 bytes read and 2 written of each; with sequence parallelism a rank sorts its own part of the sequence. */
+/* 2 bytes read and 2 written of each. */
 static void price_rows(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
 {
-    if (rank->shape->sequence_parallel) { op->elements /= (double)rank->shape->tp; }
+    op->elements /= redco_shape_routers(rank->shape);
     price_bytes(rank, REDCO_OPERATOR_MEMORY, redco_op_role_name(group->role), 2.0, op);
 }
 
@@ -202,7 +215,8 @@ static double inner_width(const redco_rank_layer *rank)
     const uint64_t *const sizes = rank->sizes;
     for (uint32_t i = 0; i < rank->work->group_count; i++) {
         if (rank->work->groups[i].role != REDCO_OP_ROLE_EXPERT_IN) { continue; }
-        return (double)(sizes[REDCO_AXIS_CHOICES] * sizes[REDCO_AXIS_EXPERT_FFN] + sizes[REDCO_AXIS_SHARED_FFN]);
+        const double each = (double)(sizes[REDCO_AXIS_CHOICES] * sizes[REDCO_AXIS_EXPERT_FFN]);
+        return each / redco_shape_routers(rank->shape) + (double)sizes[REDCO_AXIS_SHARED_FFN];
     }
     return (double)sizes[REDCO_AXIS_FFN];
 }

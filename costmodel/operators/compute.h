@@ -22,6 +22,7 @@ typedef struct redco_shape {
     uint32_t seq_len;     /**< whole sequence, before cp cuts it */
     uint32_t micro_batch; /**< sequences */
     uint32_t tp, cp;
+    uint32_t ep, etp; /**< as redco_parallelism has them: 0 is 1, and tp */
     redco_cp_type cp_type;
     bool sequence_parallel; /**< work outside the split matrices is divided by tp too */
     redco_precision precision;
@@ -107,6 +108,10 @@ uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, c
 /** The part of each axis (record/extent.h) that one rank has: tokens of its part of the sequence, heads, FFN and
  * vocabulary cut by tensor parallelism. */
 void redco_rank_axis_sizes(const redco_model *model, const redco_shape *shape, uint64_t sizes_out[REDCO_AXIS_COUNT]);
+
+/** Tensor-parallel ranks that share a sequence and route their own part of it: 1 where experts are cut as FFNs are,
+ * whose ranks all have the rows of each other. */
+uint32_t redco_shape_routers(const redco_shape *shape);
 
 /** KV heads one tensor-parallel rank holds: they are replicated where there are fewer than ranks. */
 uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp);

@@ -31,9 +31,10 @@ typedef struct redco_group_traffic {
     redco_extent elements; /**< the whole tensor's */
     bool backward;
     bool sequence_parallel; /**< with it; else without */
+    bool whole_experts;     /**< where tensor parallelism cuts no experts; else where it does, or there are none */
 } redco_group_traffic;
 
-enum { REDCO_GROUP_PARTS = 4, REDCO_GROUP_PARAMS = 8, REDCO_GROUP_TRAFFIC = 8, REDCO_GROUPS_MAX = 32 };
+enum { REDCO_GROUP_PARTS = 4, REDCO_GROUP_PARAMS = 8, REDCO_GROUP_TRAFFIC = 12, REDCO_GROUPS_MAX = 32 };
 
 /** Operators of a layer's graph that are priced as one: those of one role. Residual sums, biases and moves are free.
  *  Products that read one input (q, k and v; gate and up) are one; a product that reads the result of another of its

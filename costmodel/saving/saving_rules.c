@@ -64,8 +64,11 @@ static void add_up(const redco_layer_site *sites, uint32_t count, const redco_sa
     for (uint32_t i = 0; i < count; i++) {
         struct elements *const of = &elements_out[sites[i].site];
         if (freed != REDCO_RECOMPUTE_FREE && (freed_by(&sites[i], norms_in_products) & freed) == 0) { continue; }
-        uint64_t *const sum = redco_extent_split(&sites[i].elements) != REDCO_AXIS_COUNT ? &of->cut : &of->split;
-        *sum += elements_of(&sites[i].elements, rank->sizes);
+        const bool rows = sites[i].elements.power[REDCO_AXIS_CHOICES] > 0; /* experts have them */
+        const bool cut = rows || redco_extent_split(&sites[i].elements) != REDCO_AXIS_COUNT;
+        const uint64_t elements = elements_of(&sites[i].elements, rank->sizes);
+        *(cut ? &of->cut : &of->split) +=
+            rows && rank->routers > 1 ? redco_share_up(elements, 1, rank->routers) : elements;
     }
     struct elements *const scores = &elements_out[REDCO_SITE_ATTENTION_SCORES];
     *scores =

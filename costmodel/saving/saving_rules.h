@@ -77,6 +77,7 @@ typedef struct redco_saving_case {
     uint64_t keys;           /**< that a row of scores has; 0: scores are not counted */
     uint32_t holds;          /**< REDCO_SAVER_IF_... bits */
     uint32_t sequence_ranks; /**< that share a sequence: they split what tensor parallelism does not cut */
+    uint32_t routers;        /**< ranks among them that route their own part: they split rows of experts; 0: 1 */
     bool narrow;             /**< products are in 8 or 4 bits */
     bool wide;               /**< training is in 32 bits */
     bool partial;            /**< full recomputation repeats half of what a layer keeps beside its input */

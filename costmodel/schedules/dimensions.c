@@ -34,6 +34,8 @@ static const struct dimension dimensions[] = {
     {"cp", NUMBER, AT(cp), NULL, MOST_RANKS, false, false, false},
     {"cp_type", WORD, AT(cp_type), redco_cp_type_words, 0, true, false, true},
     {"pp", NUMBER, AT(pp), NULL, MOST_RANKS, false, false, false},
+    {"ep", NUMBER, AT(ep), NULL, MOST_RANKS, false, false, false},
+    {"etp", NUMBER, AT(etp), NULL, MOST_RANKS, true, false, false},
     {"sequence_parallel", SWITCH, AT(sequence_parallel), NULL, 0, false, false, false},
     {"pp_chunks", NUMBER, AT(chunks), NULL, MOST_CHUNKS, true, false, false},
     {"schedule", WORD, AT(schedule), redco_pipeline_words, 0, true, false, false},

@@ -4,6 +4,16 @@
 
 const char *const redco_scheme_words[] = {"inter-tensor", "intra-tensor", NULL};
 
+uint32_t redco_parallelism_ep(const redco_parallelism *parallelism)
+{
+    return parallelism->ep > 1 ? parallelism->ep : 1;
+}
+
+uint32_t redco_parallelism_etp(const redco_parallelism *parallelism)
+{
+    return parallelism->etp > 0 ? parallelism->etp : parallelism->tp;
+}
+
 uint32_t redco_parallelism_chunks(const redco_parallelism *parallelism)
 {
     if (parallelism->pp <= 1) { return 1; }

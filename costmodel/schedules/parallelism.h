@@ -17,6 +17,8 @@ extern const char *const redco_scheme_words[];
 /** A way to split one step: degrees, schedule, micro-batches, the grid of states and the order of updates. */
 typedef struct redco_parallelism {
     uint32_t tp, pp, cp;
+    uint32_t ep;  /**< ranks over which a layer's experts are shared out; 0 and 1: each has all */
+    uint32_t etp; /**< tensor parallelism of experts, tp or 1; 0: tp */
     redco_cp_type cp_type;
     uint32_t chunks;              /**< model chunks of a pipeline stage (interleaved 1F1B); 0 and 1, or pp = 1: one */
     redco_pipeline_kind schedule; /**< a pipeline's; 1F1B of several chunks is interleaved */
@@ -30,6 +32,10 @@ typedef struct redco_parallelism {
     redco_mesh secondary; /**< ZeRO++ hpZ: backward gathers use this mesh; 0x0 = none */
 } redco_parallelism;
 
+/** Expert parallelism, at least 1. */
+uint32_t redco_parallelism_ep(const redco_parallelism *parallelism);
+/** Tensor parallelism of experts, at least 1. */
+uint32_t redco_parallelism_etp(const redco_parallelism *parallelism);
 /** Model chunks of a pipeline stage, at least 1. */
 uint32_t redco_parallelism_chunks(const redco_parallelism *parallelism);
 /** The schedule of its pipeline, with chunks and group. */

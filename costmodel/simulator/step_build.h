@@ -38,6 +38,7 @@ typedef struct redcoi_part_module {
     uint8_t gather_link, again_link, scatter_link;
     int64_t weight_bytes, gradient_bytes; /**< whole, while gathered or not yet scattered */
     double reduced_bytes;                 /**< gradient of one rank of the parameters' shards */
+    redco_param_part part;
 } redcoi_part_module;
 
 /** A matrix and what comes before it: weights are fetched ahead by groups in backward. */
@@ -55,6 +56,14 @@ typedef struct redcoi_bucket_group {
     bool once;          /**< a step, else in every micro-batch but the last */
 } redcoi_bucket_group;
 
+/** The synchronisation of updated parameters of one part of a layer. */
+typedef struct redcoi_part_update {
+    double seconds; /**< 0: there is none */
+    double share;   /**< its part of all parameters, and of their collectives */
+    uint32_t traffic;
+    uint8_t link;
+} redcoi_part_update;
+
 /** A layer of one class under one configuration. */
 typedef struct redcoi_parts {
     redcoi_part_op ops[REDCO_OPERATORS_MAX];
@@ -67,16 +76,14 @@ typedef struct redcoi_parts {
     bool partial;  /**< the forward that is recomputed has no tensor-parallel traffic */
     bool transient_gradient;     /**< whole gradients live until they are reduced */
     double call_s, again_call_s; /**< that nothing hides, of a gather or scatter; of a gather in backward */
-    double update_s;             /**< synchronising its updated parameters */
-    double update_share;         /**< share of all parameters, and of its collectives */
-    double params;               /**< a rank's, before sharding */
-    uint32_t update_traffic;
-    uint8_t update_link, again_stream, cp_link;
+    redcoi_part_update updates[REDCO_PARTS];
+    double params; /**< a rank's, before sharding */
+    uint8_t again_stream, cp_link;
     int64_t activation_bytes, recompute_bytes, logits_bytes;
     uint64_t nccl_bytes; /**< for the layer's data-parallel communicators */
     uint64_t slot_bytes; /**< a place where gradients are made before they are taken to where they are kept */
     redcoi_states states;
-    uint32_t once_bucket_group, shard_bucket_group; /**< or REDCO_STEP_NONE */
+    uint32_t once_bucket_group[REDCO_PARTS], shard_bucket_group[REDCO_PARTS]; /**< or REDCO_STEP_NONE */
 } redcoi_parts;
 
 /** A layer of the model in its stage. */

@@ -36,9 +36,11 @@ void redcoi_sync_parameters(redcoi_builder *b, redcoi_unit *unit)
         for (uint32_t l = stage_layers(b, unit, chunk, &end); l < end; l++) {
             const redcoi_parts *const parts = &b->parts[b->layers[l].parts];
             b->layers[l].update = REDCO_STEP_NONE;
-            if (!(parts->update_s > 0.0)) { continue; }
-            const redco_step_traffic *const traffic = &b->step->traffic[parts->update_traffic];
-            calls += traffic->calls * parts->update_share;
+            for (int p = 0; p < REDCO_PARTS; p++) {
+                const redcoi_part_update *const update = &parts->updates[p];
+                if (!(update->seconds > 0.0)) { continue; }
+                calls += b->step->traffic[update->traffic].calls * update->share;
+            }
         }
     }
     redcoi_launch(b, unit, b->label_step_launch, REDCO_PASS_NAME_FWD, REDCO_STEP_NONE, REDCO_STEP_NONE,
@@ -47,15 +49,18 @@ void redcoi_sync_parameters(redcoi_builder *b, redcoi_unit *unit)
         uint32_t end = 0;
         for (uint32_t l = stage_layers(b, unit, chunk, &end); l < end; l++) {
             const redcoi_parts *const parts = &b->parts[b->layers[l].parts];
-            if (!(parts->update_s > 0.0)) { continue; }
-            redco_step_op op = once_op(unit, b->label_update, REDCO_WORK_UPDATE);
-            op.layer = l;
-            op.seconds = parts->update_s;
-            op.traffic = parts->update_traffic;
-            op.link = parts->update_link;
-            op.stream = REDCO_STREAM_UPDATE;
-            last = redcoi_collective(b, unit, op, REDCO_STEP_NONE);
-            b->layers[l].update = last;
+            for (int p = 0; p < REDCO_PARTS; p++) {
+                const redcoi_part_update *const update = &parts->updates[p];
+                if (!(update->seconds > 0.0)) { continue; }
+                redco_step_op op = once_op(unit, b->label_update, REDCO_WORK_UPDATE);
+                op.layer = l;
+                op.seconds = update->seconds;
+                op.traffic = update->traffic;
+                op.link = update->link;
+                op.stream = REDCO_STREAM_UPDATE;
+                last = redcoi_collective(b, unit, op, REDCO_STEP_NONE);
+                b->layers[l].update = last;
+            }
         }
     }
     if (!b->overlap_update) { redcoi_wait(unit, last); }
@@ -102,17 +107,19 @@ static uint32_t reduce(redcoi_builder *b, redcoi_unit *unit, uint32_t bucket_gro
     return done;
 }
 
-void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *parts, const redcoi_part_group *group,
-                      uint32_t micro_batch, uint32_t ready)
+static void reduce_part(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *parts, redco_param_part part,
+                        const redcoi_part_group *group, uint32_t micro_batch, uint32_t ready)
 {
     const bool last = redcoi_is_last(b, micro_batch);
-    const uint32_t index = last ? parts->once_bucket_group : parts->shard_bucket_group;
+    const uint32_t index = last ? parts->once_bucket_group[part] : parts->shard_bucket_group[part];
     int64_t whole_bytes = 0;
     double bytes = 0.0;
     for (uint32_t i = group->first_module; i < group->last_module; i++) {
+        if (parts->modules[i].part != part) { continue; }
         bytes += parts->modules[i].reduced_bytes;
         whole_bytes += parts->modules[i].gradient_bytes;
     }
+    if (part != REDCO_PART_DENSE && !(bytes > 0.0)) { return; }
     if (parts->sharded || !parts->transient_gradient) { whole_bytes = 0; }
     if (index == REDCO_STEP_NONE) { /* nobody to reduce with */
         redco_step_add_memory(b->step, REDCO_CATEGORY_SCATTERED, -whole_bytes);
@@ -132,6 +139,14 @@ void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *
     while (state->filled_bytes >= bucket_group->limit_bytes * bucket_group->calls) {
         state->filled_bytes -= bucket_group->limit_bytes * bucket_group->calls;
         (void)reduce(b, unit, index, bucket_group->limit_bytes, micro_batch);
+    }
+}
+
+void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *parts, const redcoi_part_group *group,
+                      uint32_t micro_batch, uint32_t ready)
+{
+    for (redco_param_part part = REDCO_PART_DENSE; part < REDCO_PARTS; part++) {
+        reduce_part(b, unit, parts, part, group, micro_batch, ready);
     }
 }
 

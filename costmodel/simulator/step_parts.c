@@ -39,7 +39,7 @@ static void find_modules(const redcoi_job *job, uint32_t class_index, struct mat
         if (match->count == 0) { continue; }
         const uint32_t at = match->count - 1;
         if (!joined) { match->held[at] = 0; }
-        match->held[at] += redcoi_tensor_params(&tensors[i], job->parallelism->tp);
+        match->held[at] += redcoi_tensor_params(&tensors[i], &job->rank->key);
     }
 }
 
@@ -122,8 +122,8 @@ static redco_group shard_group(const redcoi_job *job, redco_mesh mesh)
     return redcoi_group_of(job, mesh, one);
 }
 
-static void price_module(redcoi_builder *b, const redcoi_job *job, redcoi_part_module *module, double gather_params,
-                         double own_params)
+static void price_module(redcoi_builder *b, const redcoi_job *job, bool sharded, redcoi_part_module *module,
+                         double gather_params, double own_params)
 {
     const redco_group group = shard_group(job, job->shards.parameters);
     const redco_group again = shard_group(job, redcoi_backward_mesh(job));
@@ -132,8 +132,14 @@ static void price_module(redcoi_builder *b, const redcoi_job *job, redcoi_part_m
     module->weight_bytes = (int64_t)ceil(gather_params * job->costs->state_bytes.parameter);
     module->gradient_bytes = (int64_t)ceil(own_params * job->costs->state_bytes.gradient);
     module->reduced_bytes = own_bytes / shards;
+    module->part = job->part;
     const double kappa = b->costs->calibration.contention_ratio;
-    if (shards <= 1.0) { return; }
+    if (shards <= 1.0) {
+        if (sharded) {
+            module->weight_bytes = module->gradient_bytes = 0;
+        } /* experts that stay, beside what does not */
+        return;
+    }
     module->gather_s = price_unit(b, job, REDCO_ALL_GATHER, bytes, group, &module->gather_link);
     module->gather = add_traffic(b, REDCO_ALL_GATHER, 1, bytes, group, kappa);
     if (job->class->kind != REDCO_CLASS_EMBEDDING) { /* looking up has no use of the table in backward */
@@ -146,13 +152,21 @@ static void price_module(redcoi_builder *b, const redcoi_job *job, redcoi_part_m
     }
 }
 
-/* All parameters of the layer as one, used by all of its operators. */
+/* All parameters of the layer as one, used by all of its operators; experts on a grid of their own as another one. */
 static void fill_unit(redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts)
 {
-    parts->module_count = 1;
+    const redcoi_job experts = redcoi_job_part(job, REDCO_PART_EXPERTS);
+    const bool apart = redcoi_has_expert_grid(&experts) && experts.own->params > 0;
+    const redcoi_part_params none = {.params = 0};
+    const redcoi_part_params *const less = apart ? experts.own : &none;
+    parts->module_count = apart ? 2 : 1;
     parts->modules[0] = (redcoi_part_module){.label = redco_step_add_label(b->step, "flat_param")};
     const double shared = (double)(job->own->gather_params - job->own->params); /* a tied head needs the table */
-    price_module(b, job, &parts->modules[0], (double)job->times->params + shared, (double)job->times->trained_params);
+    price_module(b, job, parts->sharded, &parts->modules[0], (double)(job->times->params - less->params) + shared,
+                 (double)(job->times->trained_params - less->trained_params));
+    if (!apart) { return; }
+    parts->modules[1] = (redcoi_part_module){.label = redco_step_add_label(b->step, "experts")};
+    price_module(b, &experts, parts->sharded, &parts->modules[1], (double)less->params, (double)less->trained_params);
 }
 
 static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t class_index, redcoi_parts *parts)
@@ -160,6 +174,7 @@ static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t clas
     const size_t room = b->most_modules;
     struct match match = {calloc(room, sizeof *match.tensors), calloc(room, sizeof *match.names),
                           calloc(room, sizeof *match.held), 0};
+    const redcoi_job experts = redcoi_job_part(job, REDCO_PART_EXPERTS);
     double held = 0.0;
     if (match.tensors == NULL || match.names == NULL || match.held == NULL) {
         b->step->status = REDCO_ENOMEM;
@@ -173,7 +188,8 @@ static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t clas
     const double params = (double)job->times->params; /* replicated KV heads included: shared out in proportion */
     for (uint32_t i = 0; i < match.count; i++) {
         const double own = held > 0.0 ? params * (double)match.held[i] / held : 0.0;
-        price_module(b, job, &parts->modules[i], own, match.tensors[i]->frozen ? 0.0 : own);
+        const redcoi_job *const of = match.tensors[i]->part == REDCO_PART_EXPERTS ? &experts : job;
+        price_module(b, of, parts->sharded, &parts->modules[i], own, match.tensors[i]->frozen ? 0.0 : own);
     }
     const double shared = (double)(job->own->gather_params - job->own->params); /* a tied head needs the table */
     if (shared > 0.0) {
@@ -182,7 +198,7 @@ static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t clas
         for (uint32_t i = 0; i < parts->op_count; i++) {
             if (parts->ops[i].matrix) { table->op = i; }
         }
-        price_module(b, job, table, shared, 0.0);
+        price_module(b, job, parts->sharded, table, shared, 0.0);
     }
 out:
     free(match.tensors);
@@ -315,7 +331,8 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
 }
 
 /* As in layer_cost.c: the whole parameters of a rank, one call per owner or one in all, and this layer's share. */
-static void fill_update(redcoi_builder *b, const redcoi_job *job, double stage_params, redcoi_parts *parts)
+static void fill_update(redcoi_builder *b, const redcoi_job *job, double params, double stage_params,
+                        redcoi_part_update *update)
 {
     const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters);
     const uint64_t owners = redco_mesh_ranks(group.mesh);
@@ -323,13 +340,13 @@ static void fill_update(redcoi_builder *b, const redcoi_job *job, double stage_p
     const bool inter = job->parallelism->scheme == REDCO_INTER_TENSOR;
     const double calls = inter ? (double)owners : 1.0;
     const double rank_bytes = stage_params * job->element_bytes / (double)redco_mesh_ranks(job->shards.parameters);
-    const double share = parts->params / stage_params;
+    const double share = params / stage_params;
     const redco_collective op = inter ? REDCO_BROADCAST : REDCO_ALL_GATHER;
-    parts->update_share = share;
-    parts->update_s = share * calls * price(b, op, rank_bytes / calls, group, &parts->update_link);
-    const bool network = parts->update_link == REDCO_LINK_NETWORK;
-    parts->update_traffic = add_traffic(b, op, (uint32_t)calls, share * rank_bytes / calls, group,
-                                        redcoi_contention_ratio(b->costs, network) + redcoi_hidden_residue_ratio);
+    update->share = share;
+    update->seconds = share * calls * price(b, op, rank_bytes / calls, group, &update->link);
+    const bool network = update->link == REDCO_LINK_NETWORK;
+    update->traffic = add_traffic(b, op, (uint32_t)calls, share * rank_bytes / calls, group,
+                                  redcoi_contention_ratio(b->costs, network) + redcoi_hidden_residue_ratio);
 }
 
 static uint32_t bucket_group_index(redcoi_builder *b, const redcoi_bucket_group *bucket_group)
@@ -351,6 +368,7 @@ static uint32_t bucket_group_index(redcoi_builder *b, const redcoi_bucket_group 
 /* One bucket for all gradients that the same ranks reduce, or one for each owner of whole tensors. */
 static void fill_bucket_group(redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts)
 {
+    uint32_t *const once = &parts->once_bucket_group[job->part], *const shard = &parts->shard_bucket_group[job->part];
     const redco_shards *const shards = &job->shards;
     const redco_parallelism *const s = job->parallelism;
     const bool inter = s->scheme == REDCO_INTER_TENSOR, per_owner = inter && b->buckets_per_owner;
@@ -362,20 +380,18 @@ static void fill_bucket_group(redcoi_builder *b, const redcoi_job *job, redcoi_p
                                         .limit_bytes = bucket_bytes,
                                         .calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->optimizer) / p) : 1,
                                         .once = true};
-    parts->once_bucket_group = parts->shard_bucket_group = REDCO_STEP_NONE;
+    *once = *shard = REDCO_STEP_NONE;
     /* For engines that plan their memory, as executor/states/buckets.c has it. */
     bucket_group.in_place =
         job->costs->workload.engine.planned_memory && redco_mesh_equal(shards->gradients, shards->parameters) &&
         !(inter && bucket_group.op == REDCO_REDUCE_SCATTER && !redco_mesh_equal(shards->parameters, shards->optimizer));
-    if (redco_mesh_ranks(bucket_group.group.mesh) > 1) {
-        parts->once_bucket_group = bucket_group_index(b, &bucket_group);
-    }
+    if (redco_mesh_ranks(bucket_group.group.mesh) > 1) { *once = bucket_group_index(b, &bucket_group); }
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
         bucket_group.group = redcoi_group_of(job, shards->gradients, shards->parameters);
         bucket_group.op = inter ? REDCO_ALL_REDUCE : REDCO_REDUCE_SCATTER;
         bucket_group.calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->gradients) / p) : 1;
         bucket_group.once = bucket_group.in_place = false;
-        parts->shard_bucket_group = bucket_group_index(b, &bucket_group);
+        *shard = bucket_group_index(b, &bucket_group);
     }
 }
 
@@ -416,6 +432,16 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
         fill_modules(b, &job, class_index, parts);
     }
     make_groups(b, parts);
-    fill_update(b, &job, stage_params, parts);
     fill_bucket_group(b, &job, parts);
+    const redcoi_job experts = redcoi_job_part(&job, REDCO_PART_EXPERTS);
+    if (!redcoi_has_expert_grid(&experts)) {
+        parts->once_bucket_group[REDCO_PART_EXPERTS] = parts->once_bucket_group[REDCO_PART_DENSE];
+        parts->shard_bucket_group[REDCO_PART_EXPERTS] = parts->shard_bucket_group[REDCO_PART_DENSE];
+        fill_update(b, &job, parts->params, stage_params, &parts->updates[REDCO_PART_DENSE]);
+        return;
+    }
+    fill_bucket_group(b, &experts, parts);
+    parts->nccl_bytes += redcoi_nccl_sharded_bytes(&experts);
+    fill_update(b, &job, (double)job.own->params, job.state_params, &parts->updates[REDCO_PART_DENSE]);
+    fill_update(b, &experts, (double)experts.own->params, experts.state_params, &parts->updates[REDCO_PART_EXPERTS]);
 }

@@ -87,13 +87,16 @@ static void fetch(const struct place *at, uint32_t first, uint32_t last)
     const bool again = at->pass != REDCO_PASS_NAME_FWD;
     for (uint32_t i = first; i < last; i++) {
         const redcoi_part_module *const module = &at->parts->modules[i];
+        uint32_t *const ready = &at->b->ready[at->layer->first_ready + i];
+        *ready = REDCO_STEP_NONE;
+        if (module->part == REDCO_PART_EXPERTS && !(module->gather_s > 0.0)) { continue; } /* they stay */
         redco_step_op op = op_of_module(at, module, REDCO_WORK_GATHER, REDCO_SUFFIX_GATHER);
         op.pass = again ? REDCO_PASS_NAME_BWD : REDCO_PASS_NAME_FWD;
         op.seconds = again ? module->again_s : module->gather_s;
         op.traffic = again ? module->again : module->gather;
         op.link = again ? module->again_link : module->gather_link;
         op.stream = again ? at->parts->again_stream : REDCO_STREAM_PARAMETERS;
-        at->b->ready[at->layer->first_ready + i] = redcoi_collective(at->b, at->unit, op, at->layer->update);
+        *ready = redcoi_collective(at->b, at->unit, op, at->layer->update);
         redco_step_add_memory(at->b->step, REDCO_CATEGORY_GATHERED, module->weight_bytes);
     }
 }
@@ -107,7 +110,7 @@ static int64_t wait_gathers(const struct place *at, uint32_t first, uint32_t las
     for (uint32_t i = first; i < last; i++) {
         if (op != REDCO_STEP_NONE && at->parts->modules[i].op != op) { continue; }
         const uint32_t gather = at->b->ready[at->layer->first_ready + i];
-        if (ready == REDCO_STEP_NONE || gather > ready) { ready = gather; }
+        if (gather != REDCO_STEP_NONE && (ready == REDCO_STEP_NONE || gather > ready)) { ready = gather; }
         bytes += at->parts->modules[i].weight_bytes;
     }
     redcoi_wait(at->unit, ready);
@@ -218,7 +221,10 @@ static uint32_t scatter(const struct place *at, const redcoi_part_group *group, 
 static int64_t gradient_bytes(const struct place *at, const redcoi_part_group *group, uint32_t op_index)
 {
     int64_t bytes = 0;
-    if (at->parts->by_layer) { return op_index + 1 == at->parts->op_count ? at->parts->modules[0].gradient_bytes : 0; }
+    for (uint32_t i = 0; i < at->parts->module_count && at->parts->by_layer; i++) {
+        bytes += op_index + 1 == at->parts->op_count ? at->parts->modules[i].gradient_bytes : 0;
+    }
+    if (at->parts->by_layer) { return bytes; }
     for (uint32_t i = group->first_module; i < group->last_module && at->parts->transient_gradient; i++) {
         if (at->parts->modules[i].op == op_index) { bytes += at->parts->modules[i].gradient_bytes; }
     }

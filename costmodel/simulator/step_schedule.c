@@ -227,7 +227,7 @@ static bool allocate(redcoi_builder *b, const redco_assignment *assignments, uin
     b->modules = calloc((size_t)(count + 1) * b->most_modules, sizeof *b->modules);
     b->ready = calloc((size_t)b->layer_count * b->most_modules, sizeof *b->ready);
     b->spans = calloc((size_t)pp * b->chunks, sizeof *b->spans);
-    b->bucket_groups = calloc(2 * (size_t)count, sizeof *b->bucket_groups);
+    b->bucket_groups = calloc(2 * REDCO_PARTS * (size_t)count, sizeof *b->bucket_groups);
     b->units = calloc(pp, sizeof *b->units);
     b->step = redco_step_new(pp, b->costs->calibration.overlap_window_ratio);
     if (b->sources == NULL || b->parts == NULL || b->modules == NULL || b->layers == NULL || b->ready == NULL ||
@@ -240,9 +240,10 @@ static bool allocate(redcoi_builder *b, const redco_assignment *assignments, uin
         }
     }
     for (uint32_t r = 0; r < pp; r++) {
-        b->units[r] = (redcoi_unit){.rank = r,
-                                    .last = REDCO_STEP_NONE,
-                                    .bucket_groups = calloc(2 * (size_t)count, sizeof(redcoi_bucket_group_state))};
+        b->units[r] =
+            (redcoi_unit){.rank = r,
+                          .last = REDCO_STEP_NONE,
+                          .bucket_groups = calloc(2 * REDCO_PARTS * (size_t)count, sizeof(redcoi_bucket_group_state))};
         if (b->units[r].bucket_groups == NULL) { return false; }
     }
     b->step->layers = calloc(b->layer_count, sizeof *b->step->layers);

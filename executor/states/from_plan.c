@@ -5,10 +5,10 @@
 
 redco_status redco_layout_options_from_plan(const redco_plan *plan, redco_layout_options *options_out, redco_error *err)
 {
-    if (plan->parallelism.pp != 1 || plan->parallelism.cp != 1 || plan->ep != 1) {
+    if (plan->parallelism.pp != 1 || plan->parallelism.cp != 1 || plan->parallelism.ep != 1) {
         return redco_fail(err, REDCO_EVALUE, "plan",
                           "pp %u, cp %u, ep %u: only tensor and data parallelism are executed; plan with --pp 1 --cp 1",
-                          plan->parallelism.pp, plan->parallelism.cp, plan->ep);
+                          plan->parallelism.pp, plan->parallelism.cp, plan->parallelism.ep);
     }
     *options_out = (redco_layout_options){.mesh = {plan->parallelism.tp, plan->parallelism.dp},
                                           .secondary = plan->parallelism.secondary,

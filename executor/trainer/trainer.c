@@ -20,10 +20,10 @@ redco_dtype redco_trainer_dtype(redco_precision precision)
 
 redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place, uint64_t ranks, redco_error *err)
 {
-    if (plan->parallelism.pp != 1 || plan->parallelism.cp != 1 || plan->ep != 1) {
+    if (plan->parallelism.pp != 1 || plan->parallelism.cp != 1 || plan->parallelism.ep != 1) {
         return redco_fail(err, REDCO_EVALUE, place,
                           "pp %u, cp %u, ep %u: only tensor and data parallelism are executed; plan with --pp 1 --cp 1",
-                          plan->parallelism.pp, plan->parallelism.cp, plan->ep);
+                          plan->parallelism.pp, plan->parallelism.cp, plan->parallelism.ep);
     }
     for (uint32_t i = 0; i < plan->layers_count; i++) {
         const redco_recompute recompute = plan->layers[i].recompute;

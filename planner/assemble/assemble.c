@@ -266,7 +266,9 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
-    plan->etp = redco_model_get_dims(assembler->inputs->model)->experts > 0 ? plan->parallelism.tp : 1;
+    const bool mixture = redco_model_get_dims(assembler->inputs->model)->experts > 0;
+    plan->parallelism.ep = mixture ? redco_parallelism_ep(&candidate->parallelism) : 1;
+    plan->parallelism.etp = mixture ? redco_parallelism_etp(&candidate->parallelism) : 1;
     plan->predicted = redcoi_predicted(&candidate->prediction, &assembler->inputs->calibration);
     plan->closed_form = redcoi_closed_form(&candidate->closed_form);
     (void)snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", assembler->inputs->engine_reason);

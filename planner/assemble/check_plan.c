@@ -57,9 +57,6 @@ static redco_status check_identity(const redco_plan *plan, const char *name, con
         (st = same_count(name, "/model/params", plan->params, redco_model_params(inputs->model), err)) != REDCO_OK ||
         (plan->active_params != 0 && (st = same_count(name, "/model/active_params", plan->active_params,
                                                       redco_model_active_params(inputs->model), err)) != REDCO_OK) ||
-        (st = same_count(name, "/mesh/etp", plan->etp,
-                         redco_model_get_dims(inputs->model)->experts > 0 ? plan->parallelism.tp : 1, err)) !=
-            REDCO_OK ||
         (st = same_count(name, "/model/layers", plan->model_layers, redcoi_blocks(inputs->model), err)) != REDCO_OK ||
         (st = check_defaults(plan, name, inputs->model, err)) != REDCO_OK ||
         (st = same_word(name, "/cluster/name", plan->cluster_name, redco_cluster_name(inputs->cluster), err)) !=
@@ -257,7 +254,6 @@ static redco_status check_filled(const redco_plan *plan, const char *name, const
     again->nodes = plan->nodes;
     again->params = plan->params;
     again->active_params = plan->active_params;
-    again->etp = plan->etp;
     again->model_layers = plan->model_layers;
     again->seq_len = plan->seq_len;
     again->precision = plan->precision;

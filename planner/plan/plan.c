@@ -86,11 +86,12 @@ redco_mesh redcoi_plan_expert_replicas(const redco_plan *plan)
     const redco_parallel parallel = redco_plan_parallel(plan);
     const redco_rank_grid dense = redco_parallel_grid(&parallel);
     redco_rank_grid experts;
-    if (redco_grid_of_experts(&dense, plan->etp, plan->ep, 0, &experts, NULL) != REDCO_OK) {
+    if (redco_grid_of_experts(&dense, plan->parallelism.etp, plan->parallelism.ep, 0, &experts, NULL) != REDCO_OK) {
         return (redco_mesh){0, 0};
     }
     const uint32_t replicas = experts.degrees[REDCO_DIM_EDP];
-    const uint32_t in_node = redco_dp_in_node(plan->gpus_per_node, (uint64_t)plan->etp * plan->ep);
+    const uint32_t in_node =
+        redco_dp_in_node(plan->gpus_per_node, (uint64_t)plan->parallelism.etp * plan->parallelism.ep);
     return replicas <= in_node ? (redco_mesh){replicas, 1} : (redco_mesh){in_node, replicas / in_node};
 }
 
@@ -104,7 +105,8 @@ redco_plan *redco_plan_new(void)
 {
     redco_plan *plan = calloc(1, sizeof *plan);
     if (plan != NULL) {
-        plan->parallelism.pp = plan->parallelism.chunks = plan->parallelism.cp = plan->ep = plan->etp = 1;
+        plan->parallelism.pp = plan->parallelism.chunks = plan->parallelism.cp = 1;
+        plan->parallelism.ep = plan->parallelism.etp = 1;
         plan->hosts_per_node = 1;
         (void)snprintf(plan->engine.name, sizeof plan->engine.name, "amsp");
     }

@@ -93,11 +93,9 @@ typedef struct redco_plan {
     uint32_t overlap;
     bool mfu_causal;
     uint64_t bucket_bytes;
-    redco_parallelism parallelism; /**< chunks at least 1; split NULL: it is the next member */
+    redco_parallelism parallelism; /**< chunks, ep and etp at least 1; split NULL: it is the next member */
     uint32_t *split;               /**< blocks of each position, split_count of them (stages.h); NULL: equal shares */
     uint32_t split_count;
-    uint32_t ep;  /**< 1 in version 1 */
-    uint32_t etp; /**< tensor parallelism of experts: as tp; 1 without experts */
     redco_plan_layers *layers;
     uint32_t layers_count;
     char *tp_placement; /**< "rules", "milp", "user", "paired" */

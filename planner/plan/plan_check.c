@@ -38,8 +38,7 @@ static redco_status check_mesh(const struct check *check)
 {
     const redco_plan *plan = check->plan;
     const uint64_t gpus = redco_plan_gpus(plan);
-    const uint64_t model =
-        times(times(times(plan->parallelism.tp, plan->parallelism.pp), plan->parallelism.cp), plan->ep);
+    const uint64_t model = times(times(plan->parallelism.tp, plan->parallelism.pp), plan->parallelism.cp);
     const uint64_t ranks = times(model, redco_mesh_ranks(plan->parallelism.dp));
     if (ranks != gpus) {
         return refuse(check, "/mesh",

@@ -76,10 +76,7 @@ static json_t *workload_json(const redco_plan *plan)
 static json_t *all_mesh_json(const redco_plan *plan)
 {
     json_t *const json = json_object();
-    (void)redco_parallelism_write(&plan->parallelism, "tp pp cp", json);
-    (void)json_object_set_new(json, "ep", json_integer((json_int_t)plan->ep));
-    (void)redco_parallelism_write(&plan->parallelism, "dp", json);
-    (void)json_object_set_new(json, "etp", json_integer((json_int_t)plan->etp));
+    (void)redco_parallelism_write(&plan->parallelism, "tp pp cp ep dp etp", json);
     (void)json_object_set_new(json, "edp", redco_mesh_json(redcoi_plan_expert_replicas(plan)));
     if (redco_parallelism_write(&plan->parallelism, "pp_chunks sequence_parallel secondary cp_type", json)) {
         return json;

@@ -169,11 +169,7 @@ static redco_status read_all_meshes(const redco_json_value *root, redco_plan *pl
 {
     redco_json_value mesh;
     redco_status st = redco_json_object(root, "mesh", &mesh, err);
-    if (st == REDCO_OK) { st = redco_parallelism_read(&mesh, "tp pp cp", &plan->parallelism, err); }
-    if (st == REDCO_OK) { st = redco_json_u32(&mesh, "ep", 1, 1, &plan->ep, err); }
-    if (st == REDCO_OK && redco_json_has(&mesh, "etp")) {
-        st = redco_json_u32(&mesh, "etp", 1, plan->parallelism.tp, &plan->etp, err);
-    }
+    if (st == REDCO_OK) { st = redco_parallelism_read(&mesh, "tp pp cp ep etp", &plan->parallelism, err); }
     if (st != REDCO_OK) { return st; }
     return redco_parallelism_read(&mesh, "dp pp_chunks cp_type secondary", &plan->parallelism, err);
 }
@@ -507,15 +503,15 @@ static redco_status check_expert_grid(const redco_json_value *mesh, const redco_
 {
     const redco_mesh expected = redcoi_plan_expert_replicas(plan);
     redco_mesh edp;
-    if (plan->etp != 1 && plan->etp != plan->parallelism.tp) {
-        return redco_json_fail(mesh, "etp", err, "is %u; experts are whole or cut as tp = %u", plan->etp,
-                               plan->parallelism.tp);
+    const redco_parallelism *const p = &plan->parallelism;
+    if (p->etp != 1 && p->etp != p->tp) {
+        return redco_json_fail(mesh, "etp", err, "is %u; experts are whole or cut as tp = %u", p->etp, p->tp);
     }
     if (!redco_json_has(mesh, "edp")) { return REDCO_OK; }
     const redco_status st = redco_mesh_read(mesh, "edp", &edp, err);
     if (st != REDCO_OK) { return st; }
     if (edp.gpus == expected.gpus && edp.nodes == expected.nodes) { return REDCO_OK; }
-    return redco_json_fail(mesh, "edp", err, "is %ux%u; tp, cp, dp and ep make it %ux%u", edp.gpus, edp.nodes,
+    return redco_json_fail(mesh, "edp", err, "is %ux%u; tp, cp, dp, etp and ep make it %ux%u", edp.gpus, edp.nodes,
                            expected.gpus, expected.nodes);
 }
 

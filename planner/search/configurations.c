@@ -26,7 +26,8 @@ enum {
     MEASURED_NODES = 2,
     MEASURED_TOKENS = 4096,
     SCARCE_TOKENS = 2048,
-    MEASURED_WIDE_TOKENS = 8192
+    MEASURED_WIDE_TOKENS = 8192,
+    MEASURED_EXPERT_RANKS = 64 /* DeepSeek-V3 and Qwen3-235B of Megatron-LM and Megatron-Bridge */
 };
 
 static bool has_fixed_meshes(const redco_search_options *options)
@@ -534,6 +535,29 @@ static redco_status add_cp_types(struct lister *list, redco_parallelism parallel
     return st;
 }
 
+/* The grids of experts: cut as the dense part or whole, shared out over as many ranks as divide them. */
+static redco_status add_experts(struct lister *list, redco_parallelism parallelism, bool *any_out)
+{
+    const redco_search_options *const o = &list->space->options;
+    const uint32_t experts = redco_costs_experts(list->space->costs);
+    const uint32_t most = o->given.ep != 0                  ? o->given.ep
+                          : experts < MEASURED_EXPERT_RANKS ? experts
+                                                            : MEASURED_EXPERT_RANKS;
+    redco_status st = REDCO_OK;
+    if (experts == 0 && o->given.ep <= 1 && o->given.etp <= 1) { return add_cp_types(list, parallelism, any_out); }
+    for (uint32_t ep = o->given.ep != 0 ? o->given.ep : 1; ep <= most && st == REDCO_OK; ep++) {
+        for (int whole = 0; whole < (parallelism.tp > 1 ? 2 : 1) && st == REDCO_OK; whole++) {
+            parallelism.ep = ep;
+            parallelism.etp = whole != 0 ? 1 : parallelism.tp;
+            const bool given = o->given.etp == 0 || o->given.etp == parallelism.etp;
+            redco_error *const why = o->given.ep != 0 ? &list->first : NULL;
+            if (!given || redco_parallelism_check(list->space->costs, &parallelism, why) != REDCO_OK) { continue; }
+            st = add_cp_types(list, parallelism, any_out);
+        }
+    }
+    return st;
+}
+
 /* All micro-batches of one choice of degrees. REDCO_EVALUE: it has none, or one that does not divide. */
 static redco_status add_degrees(struct lister *list, redco_parallelism parallelism)
 {
@@ -570,7 +594,7 @@ static redco_status add_degrees(struct lister *list, redco_parallelism paralleli
                                                    !may_have_depth(list->inputs->machine, &o->workload, parallelism))) {
             continue;
         }
-        if ((st = add_cp_types(list, parallelism, &any)) != REDCO_OK) { return st; }
+        if ((st = add_experts(list, parallelism, &any)) != REDCO_OK) { return st; }
     }
     return any ? REDCO_OK : REDCO_EVALUE;
 }

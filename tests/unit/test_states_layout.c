@@ -415,8 +415,8 @@ static void plans(void **state)
                                 {"block", 0, 2, {{1, 1}, {1, 1}, {2, 1}}, REDCO_RECOMPUTE_NONE},
                                 {"block", 3, 11, {{2, 1}, {2, 1}, {2, 3}}, REDCO_RECOMPUTE_FULL}};
     redco_plan plan = {
-        .parallelism = {.tp = 2, .pp = 1, .cp = 1, .dp = {2, 3}, .secondary = {2, 1}, .scheme = REDCO_INTRA_TENSOR},
-        .ep = 1,
+        .parallelism =
+            {.tp = 2, .pp = 1, .cp = 1, .ep = 1, .dp = {2, 3}, .secondary = {2, 1}, .scheme = REDCO_INTRA_TENSOR},
         .layers = rows,
         .layers_count = 3};
     static const char *const wrong[] = {"block.12",

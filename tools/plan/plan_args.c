@@ -30,6 +30,8 @@ enum key {
     KEY_PP_LAYOUT,
     KEY_CP,
     KEY_CP_TYPE,
+    KEY_EP,
+    KEY_ETP,
     KEY_DIMS,
     KEY_TP_PLACEMENT,
     KEY_TP_RULES,
@@ -84,6 +86,8 @@ static const struct argp_option flags[] = {
     {"pp-layout", KEY_PP_LAYOUT, "TEXT", 0, "Blocks of given stages: 7,8,8,7; first=N,last=N; embedding,loss; Et*7|t*8|t*8|t*7L; or equal", 2},
     {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (auto: also what no measured run had)", 2},
     {"cp-type", KEY_CP_TYPE, "WORD", 0, "How context-parallel ranks come to keys of others: p2p, all-gather or all-to-all; auto: the best that the engine has", 2},
+    {"ep", KEY_EP, "N|auto", 0, "Ranks over which the experts of a layer are shared out", 2},
+    {"etp", KEY_ETP, "N|auto", 0, "Tensor-parallel degree of experts: that of --tp, or 1", 2},
     {"dims", KEY_DIMS, "LIST", 0, "Which of tp, sp, pp, cp and dp may exceed 1 (default: all)", 2},
     {"tp-placement", KEY_TP_PLACEMENT, "rules|milp", 0, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", 2},
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
@@ -436,6 +440,8 @@ static error_t read_workload(struct plan_args *args, int key, const char *text)
         return read_count(args, "--pp-chunks", text, MOST_CHUNKS, &options->given.chunks);
     case KEY_PP_GROUP: return read_count(args, "--pp-group", text, MOST_TOKENS, &options->given.group);
     case KEY_CP: return read_stages(args, "--cp", text, &options->given.cp);
+    case KEY_EP: return read_degree(args, "--ep", text, &options->given.ep);
+    case KEY_ETP: return read_degree(args, "--etp", text, &options->given.etp);
     default: return read_count(args, "--top", text, PLAN_MOST_TOP, &options->top);
     }
 }
@@ -470,6 +476,8 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_PP_CHUNKS:
     case KEY_PP_GROUP:
     case KEY_CP:
+    case KEY_EP:
+    case KEY_ETP:
     case KEY_TOP: return read_workload(args, key, text);
     case KEY_RECOMPUTE:
     case KEY_PRECISION:

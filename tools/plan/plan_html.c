@@ -376,6 +376,7 @@ size_t html_columns(const char *first, struct report_degrees degrees, const char
     names[count++] = "tp";
     if (degrees.pp) { names[count++] = "pp"; }
     if (degrees.cp) { names[count++] = "cp"; }
+    if (degrees.ep) { names[count++] = "ep" TIMES "etp"; }
     for (size_t i = 0; i < sizeof after / sizeof after[0]; i++) { names[count++] = after[i]; }
     names[count] = NULL;
     return count;
@@ -390,6 +391,7 @@ void html_cells(FILE *out, const redco_inputs *inputs, struct report_degrees deg
     html_element(out, "<td>", "%u", candidate->parallelism.tp);
     if (degrees.pp) { html_element(out, "<td>", "%s", report_stages(&candidate->parallelism, a, sizeof a)); }
     if (degrees.cp) { html_element(out, "<td>", "%s", report_context(&candidate->parallelism, a, sizeof a)); }
+    if (degrees.ep) { html_element(out, "<td>", "%s", report_experts(&candidate->parallelism, a, sizeof a)); }
     html_element(out, "<td>", "%llu" TIMES "%u", (unsigned long long)candidate->parallelism.micro_batches,
                  candidate->parallelism.micro_batch);
     (void)report_shards(candidate, offsetof(redco_shards, parameters), a, sizeof a);

@@ -246,11 +246,19 @@ const char *report_context(const redco_parallelism *parallelism, char *buffer, s
     return buffer;
 }
 
+const char *report_experts(const redco_parallelism *parallelism, char *buffer, size_t size)
+{
+    (void)snprintf(buffer, size, "%u" TIMES "%u", redco_parallelism_ep(parallelism),
+                   redco_parallelism_etp(parallelism));
+    return buffer;
+}
+
 const char *report_degree_list(const redco_parallelism *parallelism, const char *is, const char *comma, char *buffer,
                                size_t size)
 {
     char pp[SHORT] = "";
     char cp[SHORT] = "";
+    char ep[SHORT] = "";
     char stages[32];
     if (parallelism->pp > 1) {
         (void)snprintf(pp, sizeof pp, "%spp%s%s", comma, is, report_stages(parallelism, stages, sizeof stages));
@@ -258,7 +266,11 @@ const char *report_degree_list(const redco_parallelism *parallelism, const char 
     if (parallelism->cp > 1) {
         (void)snprintf(cp, sizeof cp, "%scp%s%s", comma, is, report_context(parallelism, stages, sizeof stages));
     }
-    (void)snprintf(buffer, size, "tp%s%u%s%s", is, parallelism->tp, pp, cp);
+    if (redco_parallelism_ep(parallelism) > 1) {
+        (void)snprintf(ep, sizeof ep, "%sep%s%u%setp%s%u", comma, is, parallelism->ep, comma, is,
+                       redco_parallelism_etp(parallelism));
+    }
+    (void)snprintf(buffer, size, "tp%s%u%s%s%s", is, parallelism->tp, pp, cp, ep);
     return buffer;
 }
 
@@ -269,12 +281,21 @@ bool report_of_examples(const redco_inputs *inputs)
 
 struct report_degrees report_no_degrees(const redco_inputs *inputs)
 {
-    return (struct report_degrees){.examples = report_of_examples(inputs)};
+    return (struct report_degrees){.examples = report_of_examples(inputs),
+                                   .mixture = redco_model_get_dims(inputs->model)->experts > 0};
+}
+
+/* @return whether experts lie on a grid of their own */
+static bool own_grid(const redco_parallelism *p, bool mixture)
+{
+    return mixture && (redco_parallelism_ep(p) > 1 || redco_parallelism_etp(p) != p->tp);
 }
 
 struct report_degrees report_degrees_of(const redco_candidate *candidate, struct report_degrees seen)
 {
     return (struct report_degrees){.examples = seen.examples,
                                    .pp = seen.pp || candidate->parallelism.pp > 1,
-                                   .cp = seen.cp || candidate->parallelism.cp > 1};
+                                   .cp = seen.cp || candidate->parallelism.cp > 1,
+                                   .mixture = seen.mixture,
+                                   .ep = seen.ep || own_grid(&candidate->parallelism, seen.mixture)};
 }

@@ -91,6 +91,8 @@ const char *report_stages(const redco_parallelism *parallelism, char *buffer, si
 void report_schedule(const redco_parallelism *parallelism);
 /** "2 (p2p)", or "1". @return @p buffer */
 const char *report_context(const redco_parallelism *parallelism, char *buffer, size_t size);
+/** "8x1": ranks that share out experts, and tensor parallelism of these. @return @p buffer */
+const char *report_experts(const redco_parallelism *parallelism, char *buffer, size_t size);
 /** "tp 8, pp 4": degrees of a strategy, pp and cp only where they are not 1. @param is, comma  between name and degree,
  *  between degrees. @return @p buffer */
 const char *report_degree_list(const redco_parallelism *parallelism, const char *is, const char *comma, char *buffer,
@@ -98,7 +100,8 @@ const char *report_degree_list(const redco_parallelism *parallelism, const char 
 /** One cell for the tensor-parallel degree, or several: more of them where a row's pp or cp is not 1. */
 struct report_degrees {
     bool pp, cp;
-    bool examples; /**< a pipeline of a user, whose rates are of examples, not of tokens */
+    bool mixture, ep; /**< a mixture of experts; they lie on a grid of their own */
+    bool examples;    /**< a pipeline of a user, whose rates are of examples, not of tokens */
 };
 /** None so far. */
 struct report_degrees report_no_degrees(const redco_inputs *inputs);

@@ -20,6 +20,7 @@ static void table_heading(struct table *table, enum report_kind kind, struct rep
     table_cell(table, "tp");
     if (degrees.pp) { table_cell(table, "pp"); }
     if (degrees.cp) { table_cell(table, "cp"); }
+    if (degrees.ep) { table_cell(table, "ep" TIMES "etp"); }
     if (many) { table_cell(table, "micro"); }
     table_cell(table, "%s", many ? "params" : "parameters");
     table_cell(table, "%s", many ? "grads" : "gradients");
@@ -51,6 +52,7 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, enum
     table_cell(table, "%u", candidate->parallelism.tp);
     if (degrees.pp) { table_cell(table, "%s", report_stages(&candidate->parallelism, a, sizeof a)); }
     if (degrees.cp) { table_cell(table, "%s", report_context(&candidate->parallelism, a, sizeof a)); }
+    if (degrees.ep) { table_cell(table, "%s", report_experts(&candidate->parallelism, a, sizeof a)); }
     if (kind != REPORT_ONE) {
         table_cell(table, "%llu" TIMES "%u", (unsigned long long)candidate->parallelism.micro_batches,
                    candidate->parallelism.micro_batch);
@@ -80,7 +82,8 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, enum
 static struct table *strategy_table(enum report_kind kind, struct report_degrees degrees)
 {
     char alignment[32];
-    (void)snprintf(alignment, sizeof alignment, "ll%s%s%s", degrees.pp ? "r" : "", degrees.cp ? "r" : "",
+    (void)snprintf(alignment, sizeof alignment, "ll%s%s%s%s", degrees.pp ? "r" : "", degrees.cp ? "r" : "",
+                   degrees.ep ? "r" : "",
                    kind == REPORT_ONE     ? "rrrrrrrrrr"
                    : kind == REPORT_RANKS ? "rrrrrllrrrrrrr"
                                           : "rrrrrlrrrrrr");

@@ -1,0 +1,146 @@
+/* The grid of experts: which degrees there are, the states that a rank has, rows that go to other ranks and come back.
+ */
+#include "cost_fixture.h"
+#include "costmodel/closed_form/closed_form_internal.h"
+#include "costmodel/closed_form/memory_saved.h"
+
+static const redco_mesh one = {1, 1};
+
+static void open_mixture(struct fixture *b, const char *name, redco_machine machine)
+{
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/models/mixtures/%s.json", REDCO_TEST_DATA, name);
+    fixture_open(b, path, machine, plain_workload(64));
+}
+
+/* 2740 parameters outside of experts, 3 x 288 of these (test_mixtures.c); on 8 GPUs each expert group of 4 has two
+ * replicas. Optimizer states of layers over 8 ranks, those of a quarter of the experts over 2, rounded up: embedding
+ * 16, dense 71, two of 63 + 36, prediction 114 + 36, head 17. */
+static void experts_are_sharded_over_their_replicas(void **state)
+{
+    struct fixture b;
+    (void)state;
+    open_mixture(&b, "deepseek-v3", a800_machine(1));
+    redco_parallelism s = plain_setting(&b, 1);
+    s.scheme = REDCO_INTRA_TENSOR;
+    s.ep = 4;
+    const redco_prediction p = uniform_step(&b, &s, (redco_shards){one, one, {8, 1}}, REDCO_RECOMPUTE_NONE);
+    assert_int_equal(p.parameter_bytes, 2 * (2740 + 3 * 288 / 4));
+    assert_int_equal(p.gradient_bytes, 2 * (2740 + 3 * 288 / 4));
+    assert_int_equal(p.optimizer_bytes, 12 * (16 + 71 + 2 * (63 + 36) + 114 + 36 + 17));
+    /* All ranks of one group: nothing is left to shard over. */
+    s.ep = 1;
+    const redco_prediction whole = uniform_step(&b, &s, (redco_shards){one, one, {8, 1}}, REDCO_RECOMPUTE_NONE);
+    assert_int_equal(whole.parameter_bytes, 2 * 3604);
+    fixture_close(&b);
+}
+
+static uint32_t index_of(const struct fixture *b, uint32_t class_index, const redco_shape *shape, redco_op_role role)
+{
+    redco_operator ops[REDCO_OPERATORS_MAX];
+    const uint32_t count = redco_layer_operators(b->model, class_index, shape, ops);
+    uint32_t i = 0;
+    while (i < count && ops[i].role != role) { i++; }
+    assert_true(i < count);
+    return i;
+}
+
+/* 4096 tokens of two choices, rows of 8 numbers of 2 bytes, in groups of 4 neighbours: there before the experts' first
+ * product, back behind the last, and gradients the other way. */
+static void rows_go_there_and_back(void **state)
+{
+    struct fixture b;
+    (void)state;
+    open_mixture(&b, "deepseek-v3", a800_machine(1));
+    redco_parallelism s = plain_setting(&b, 1);
+    s.ep = 4;
+    const redco_shape shape = redco_costs_shape(b.costs, &s);
+    const uint32_t moe = class_of(&b, "moe");
+    const uint32_t in = index_of(&b, moe, &shape, REDCO_OP_ROLE_EXPERT_IN);
+    const uint32_t out = index_of(&b, moe, &shape, REDCO_OP_ROLE_EXPERT_OUT);
+    const redco_group group = {.mesh = {4, 1}, .stride = 1, .groups_per_node = 2, .tp = 1};
+    const double bytes = 4096.0 * 2.0 * 8.0 * 2.0, exposed = b.costs->calibration.tp_exposed_ratio;
+    const double want_s = redcoi_comm_s(b.costs, REDCO_ALL_TO_ALL, bytes, group, NULL);
+    const redcoi_times *const times = redcoi_times_of(redcoi_rank_find(b.costs, &s), moe, 0);
+    check_near(exposed * times->tp[in].forward_before_s, want_s, 1e-15);
+    check_near(exposed * times->tp[out].forward_after_s, want_s, 1e-15);
+    check_near(exposed * times->tp[out].backward_before_s, want_s, 1e-15);
+    check_near(exposed * times->tp[in].backward_after_s, want_s, 1e-15);
+    check_near(exposed * times->tp_forward_s, 2.0 * want_s, 1e-15);
+    /* Nobody to exchange with. */
+    s.ep = 1;
+    const redcoi_times *const alone = redcoi_times_of(redcoi_rank_find(b.costs, &s), moe, 0);
+    check_near(alone->tp_forward_s + alone->tp_backward_s, 0.0, 0.0);
+    fixture_close(&b);
+}
+
+/* Two tensor-parallel ranks that share a sequence: with experts cut, each has all 4096 x 2 rows of 8 numbers; with
+ * whole experts half of them. Of everything else both keep as much: experts' width is even. */
+static void whole_experts_have_rows_of_their_own(void **state)
+{
+    struct fixture b;
+    (void)state;
+    open_mixture(&b, "qwen2-moe", a800_machine(1));
+    const uint32_t moe = class_of(&b, "moe");
+    redco_parallelism s = plain_setting(&b, 1);
+    s.tp = 2;
+    s.dp = (redco_mesh){4, 1};
+    s.sequence_parallel = true;
+    const redco_recompute_list none = {.count = 0};
+    uint64_t kept[2];
+    double flops[2];
+    for (uint32_t etp = 1; etp <= 2; etp++) {
+        s.etp = etp;
+        const redco_shape shape = redco_costs_shape(b.costs, &s);
+        redco_operator ops[REDCO_OPERATORS_MAX];
+        (void)redco_layer_operators(b.model, moe, &shape, ops);
+        kept[etp - 1] = redco_saved_of(b.model, moe, &shape, REDCO_SAVER_TE, &none).kept;
+        flops[etp - 1] = ops[index_of(&b, moe, &shape, REDCO_OP_ROLE_EXPERT_IN)].flops;
+    }
+    assert_int_equal(kept[1] - kept[0], 4096 * 2 * 8 * 2 / 2);
+    assert_true(flops[0] == 4096.0 * 2 * 4 * 8 * 6 / 2 && flops[1] == flops[0]); /* gate and up of half of the work */
+    fixture_close(&b);
+}
+
+static void impossible_grids_say_why(void **state)
+{
+    static const struct {
+        uint32_t tp, ep, etp;
+        bool rows;
+        const char *place, *text;
+    } bad[] = {
+        {1, 3, 1, false, "ep", "etp x ep = 1 x 3 does not divide tp x cp x dp = 1 x 1 x 8"},
+        {1, 8, 1, false, "ep", "8 does not divide the 4 experts of a layer"},
+        {2, 2, 1, false, "ep",
+         "ep = 2 and etp = 1 with tp = 2 need sequence parallelism, by which ranks have tokens of "
+         "their own"},
+        {1, 2, 2, false, "etp", "2: experts are cut by tp = 1 or not at all"},
+    };
+    struct fixture b;
+    (void)state;
+    open_mixture(&b, "deepseek-v3", a800_machine(1));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        redco_error err = {0};
+        redco_parallelism s = plain_setting(&b, 1);
+        s.tp = bad[i].tp;
+        s.dp = (redco_mesh){8 / bad[i].tp, 1};
+        s.ep = bad[i].ep;
+        s.etp = bad[i].etp;
+        s.sequence_parallel = bad[i].rows;
+        assert_int_equal(redco_parallelism_check(b.costs, &s, &err), REDCO_EVALUE);
+        assert_string_equal(err.place, bad[i].place);
+        assert_string_equal(err.text, bad[i].text);
+    }
+    fixture_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(experts_are_sharded_over_their_replicas),
+        cmocka_unit_test(rows_go_there_and_back),
+        cmocka_unit_test(whole_experts_have_rows_of_their_own),
+        cmocka_unit_test(impossible_grids_say_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
