@@ -74,7 +74,7 @@ static redco_status discover(const struct arguments *arguments, redco_node **nod
         st = redco_node_set_nic_rate(*node_out, arguments->nic_bytes_per_s, err);
     }
     if (st != REDCO_OK || arguments->gpu == NULL) { return st; }
-    st = redco_gpu_find(arguments->gpu, &gpu, err);
+    st = redco_gpu_find_any(arguments->gpu, &gpu, err);
     return st == REDCO_OK ? redco_node_set_gpu(*node_out, &gpu, err) : st;
 }
 

@@ -6,14 +6,13 @@
 redco_question redco_question_default(void)
 {
     return (redco_question){
-        .options = {
-            .workload = {.seq_len = 4096, .global_batch = 1024, .precision = REDCO_BF16, .overlap = REDCO_OVERLAP_ALL},
-            .given.pp = REDCO_DEGREE_MEASURED,
-            .given.cp = REDCO_DEGREE_MEASURED,
-            .given.chunks = REDCO_DEGREE_AUTO,
-            .sequence_parallel = REDCO_EITHER,
-            .recompute = REDCO_RECOMPUTE_FREE,
-            .pass.gap_ratio = 0.0005}};
+        .options = {.workload = {.global_batch = 1024, .precision = REDCO_BF16, .overlap = REDCO_OVERLAP_ALL},
+                    .given.pp = REDCO_DEGREE_MEASURED,
+                    .given.cp = REDCO_DEGREE_MEASURED,
+                    .given.chunks = REDCO_DEGREE_AUTO,
+                    .sequence_parallel = REDCO_EITHER,
+                    .recompute = REDCO_RECOMPUTE_FREE,
+                    .pass.gap_ratio = 0.0005}};
 }
 
 /* They are the inputs' own. */
@@ -53,10 +52,20 @@ static redco_status use_split(redco_question *question, const redco_inputs *inpu
     return REDCO_OK;
 }
 
+/* Sequences of no given length are as long as the model has learned positions, where these are few. */
+static void use_positions(redco_question *question, const redco_inputs *inputs)
+{
+    enum { DEFAULT_TOKENS = 4096 };
+    const uint32_t learned = redco_model_get_dims(inputs->model)->max_positions;
+    uint32_t *const seq_len = &question->options.workload.seq_len;
+    if (*seq_len == 0) { *seq_len = learned > 0 && learned < DEFAULT_TOKENS ? learned : DEFAULT_TOKENS; }
+}
+
 /* @param inputs  freed on failure */
 static redco_status use_inputs(redco_question *question, redco_inputs *inputs, redco_error *err)
 {
     use_rules(question, inputs);
+    use_positions(question, inputs);
     const redco_status st = use_split(question, inputs, err);
     if (st != REDCO_OK) { redco_inputs_free(inputs); }
     return st;

@@ -34,7 +34,8 @@ typedef struct redco_question {
     bool is_variant;                               /**< another question says what is to be said of engines */
 } redco_question;
 
-/** 1024 sequences of 4096 tokens a step in bf16 on the default model and cluster; everything else is optimised. */
+/** 1024 sequences a step in bf16 on the default model and cluster; everything else is optimised. Sequences have 4096
+ *  tokens, or where a model learns positions and has fewer, as many (seq_len 0 until redco_question_read()). */
 redco_question redco_question_default(void);
 
 /** Reads what @p question names; of several sizes, for the first that the cluster can have.

@@ -48,7 +48,7 @@ static void every_value_has_a_source(void **state)
         }
         redco_json_close(document);
     }
-    assert_int_equal(presets, 32); /* 31 parts and the die of a MI250X */
+    assert_int_equal(presets, 48); /* 47 parts and the die of a MI250X */
 }
 
 /* One direction, all links of a GPU: links x rate of a link (20, 25, 50 GB/s for NVLink 1, 2 to 4, 5). */
@@ -67,6 +67,8 @@ static void link_totals_match_link_counts(void **state)
         {"GB200-per-GPU", 18, 900},  {"MI250X-GCD", 7, 350},
         {"B300-SXM-270GB", 18, 900}, {"GB300-per-GPU", 18, 900},
         {"MI300X", 7, 448},          {"T4", 0, 0},
+        {"MI355X", 7, 537.6},        {"RTX-A6000", 4, 56.25},
+        {"H100-NVL-94GB", 12, 300},  {"GH200-96GB", 18, 450},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -167,8 +169,8 @@ static void four_bit_rates_stand_in_files(void **state)
     static const struct {
         const char *name;
         double petaflops;
-    } rows[] = {{"B200-SXM-180GB", 9.0}, {"GB200-per-GPU", 10.0}, {"B300-SXM-270GB", 14.0},
-                {"GB300-per-GPU", 15.0}, {"H100-SXM5-80GB", 0.0}, {"MI300X", 0.0}};
+    } rows[] = {{"B200-SXM-180GB", 9.0}, {"GB200-per-GPU", 10.0}, {"B300-SXM-270GB", 14.0}, {"GB300-per-GPU", 15.0},
+                {"H100-SXM5-80GB", 0.0}, {"MI300X", 0.0},         {"MI355X", 10.066}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         redco_gpu gpu = {0};
@@ -277,10 +279,10 @@ static void pci_ids_find_their_files(void **state)
         }
         redco_json_close(document);
     }
-    assert_int_equal(ids, 28);
-    assert_true(redcoi_part_find(REDCOI_VENDOR_NVIDIA, 0x2235, &part)); /* A40: known, no file */
+    assert_int_equal(ids, 41);
+    assert_true(redcoi_part_find(REDCOI_VENDOR_NVIDIA, 0x20b7, &part)); /* A30: known, no file */
     assert_null(part.preset);
-    assert_false(redcoi_part_find(REDCOI_VENDOR_NVIDIA, 0x2230, &part));
+    assert_false(redcoi_part_find(REDCOI_VENDOR_NVIDIA, 0x2231, &part));
     assert_false(redcoi_part_find(0x1a03, 0x2000, &part)); /* ASPEED console */
     assert_false(redcoi_is_gpu_class(0x1a03, 0x0300));
     assert_false(redcoi_is_gpu_class(0x102b, 0x0300));

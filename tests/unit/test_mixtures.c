@@ -15,7 +15,8 @@
 
 #define PUBLISHED REDCO_SHARED_DIR "/models/"
 
-/* Parameters: transformers 5.24 on the meta device; of the last two by the formula of reference/moe.md, section 1. */
+/* Parameters: transformers 5.24 on the meta device; of the last two by the formula of ../shared/reference/moe.md,
+ * section 1. */
 static const struct {
     const char *file;
     uint64_t params;
@@ -319,8 +320,8 @@ static void records_have_the_operators_of_the_layer(void **state)
 /* Bytes that Megatron with Transformer Engine keeps of a token in such a layer: 2 h of each of layer input, second
  * norm's input and both norms' outputs; the latents and their norms' outputs; queries, keys and values, attention's
  * output and 4 bytes a head; 4 bytes for each of four norms; scores of experts; rows, both products' results in, what
- * the activation made of them; shared experts (reference/moe.md, section 4, but for the norms' statistics and the
- * shared key before it is rotated). */
+ * the activation made of them; shared experts (../shared/reference/moe.md, section 4, but for the norms' statistics and
+ * the shared key before it is rotated). */
 static void kept_bytes_are_those_of_the_table(void **state)
 {
     redco_model *const model = read_published("deepseek-v3");

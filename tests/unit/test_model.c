@@ -317,13 +317,21 @@ static void bad_configs_name_the_key(void **state)
     }
 }
 
-static void unknown_presets_list_the_known(void **state)
+static void unknown_presets_list_the_nearest(void **state)
 {
     redco_model *model = NULL;
     redco_error err = {0};
     (void)state;
     assert_int_equal(redco_model_read("llama-8b", &model, &err), REDCO_EVALUE);
-    assert_non_null(strstr(err.text, "amsp-30b, "));
+    assert_non_null(strstr(err.text, "nearest: "));
+    assert_non_null(strstr(err.text, "llama-3-8b"));
+    assert_null(strstr(err.text, "amsp-30b"));
+    redco_error_clear(&err);
+    assert_int_equal(redco_model_read("meta-llama/Llama-3.1-8B", &model, &err), REDCO_EVALUE); /* the name in a hub */
+    assert_non_null(strstr(err.text, "llama-3.1-405b"));
+    redco_error_clear(&err);
+    assert_int_equal(redco_model_read("zzz", &model, &err), REDCO_EVALUE);
+    assert_non_null(strstr(err.text, "known: amsp-30b, "));
     redco_error_clear(&err);
     assert_int_equal(redco_model_read("/nonexistent/config.json", &model, &err), REDCO_EIO);
 }
@@ -621,7 +629,7 @@ int main(void)
         cmocka_unit_test(t5_keeps_its_position_bias_in_the_embedding),
         cmocka_unit_test(dims_say_what_the_cost_model_needs),
         cmocka_unit_test(bad_configs_name_the_key),
-        cmocka_unit_test(unknown_presets_list_the_known),
+        cmocka_unit_test(unknown_presets_list_the_nearest),
         cmocka_unit_test(the_name_comes_from_the_config),
         cmocka_unit_test(layers_that_differ_in_their_window_are_classes),
         cmocka_unit_test(misspelt_keys_are_told),

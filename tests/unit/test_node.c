@@ -183,7 +183,7 @@ static void uneven_uniform_nodes_are_refused(void **state)
     assert_int_equal(redco_node_uniform("u", &gpu, 0, REDCO_FABRIC_PCIE, 0, 0, 0, 0, 1, &node, NULL), REDCO_EVALUE);
     assert_int_equal(redco_node_uniform("u", &gpu, 8, REDCO_FABRIC_PCIE, 0, 0, 0, 0, 3, &node, NULL), REDCO_EVALUE);
     assert_int_equal(redco_node_uniform("u", &gpu, 8, REDCO_FABRIC_SWITCH, 0, 0, 0, 0, 1, &node, NULL), REDCO_EVALUE);
-    assert_int_equal(redco_node_uniform("u", &gpu, 8, REDCO_FABRIC_PCIE, 0, 1, NAN, 0, 1, &node, NULL), REDCO_EVALUE);
+    assert_int_equal(redco_node_uniform("u", &gpu, 8, REDCO_FABRIC_PCIE, 0, 1, (double)NAN, 0, 1, &node, NULL), REDCO_EVALUE);
     assert_int_equal(redco_node_uniform("u", &gpu, 4096, REDCO_FABRIC_PCIE, 0, 0, 0, 0, 1, &node, NULL), REDCO_EVALUE);
     assert_int_equal(redco_gpu_find("A100-PCIe-80GB", &gpu, NULL), REDCO_OK);
     assert_int_equal(redco_node_uniform("u", &gpu, 4, REDCO_FABRIC_DIRECT, 3, 0, 0, 0, 1, &node, NULL), REDCO_EVALUE);
@@ -227,8 +227,17 @@ static void drivers_names_mean_presets(void **state)
         {"NVIDIA A10G", NULL},
         {"Tesla T4G", NULL},
         {"NVIDIA A100-SXM-64GB", NULL},
-        {"Tesla P100-PCIE-16GB", NULL},
-        {"NVIDIA H100 NVL", NULL},
+        {"Tesla P100-PCIE-16GB", "P100-PCIe-16GB"},
+        {"NVIDIA H100 NVL", "H100-NVL-94GB"},
+        {"NVIDIA RTX A6000", "RTX-A6000"},
+        {"NVIDIA A40", "A40"},
+        {"NVIDIA L40", "L40"},
+        {"NVIDIA L4", "L4"},
+        {"NVIDIA RTX 6000 Ada Generation", "RTX-6000-Ada"},
+        {"NVIDIA GH200 480GB", "GH200-96GB"},
+        {"NVIDIA GeForce RTX 5090", "RTX-5090"},
+        {"AMD Instinct MI355X", "MI355X"},
+        {"NVIDIA GeForce RTX 5090 D", NULL},
         {"", NULL},
         {"NVIDIA ", NULL},
     };

@@ -296,19 +296,19 @@ static void pipelines(void **state)
 {
     (void)state;
     struct fixture b;
-    fixture_open(&b, "llama-7b", a800_machine(1), plain_workload(128));
+    fixture_open(&b, "llama-7b", a800_machine(1), plain_workload(256));
     redco_parallelism parallelism = plain_setting(&b, 1);
     parallelism.pp = 4;
     parallelism.dp = (redco_mesh){2, 1};
-    parallelism.micro_batches = 64;
+    parallelism.micro_batches = 128;
     const redco_shards shards = {one, one, {2, 1}};
     double bubble_s[3];
     for (uint32_t chunks = 1; chunks <= 2; chunks++) {
-        const redco_step_options part = {.steps = 1}, whole = {.micro_batches = 64};
+        const redco_step_options part = {.steps = 1}, whole = {.micro_batches = 128};
         parallelism.chunks = chunks;
         const redco_simulation few = simulate(&b, &parallelism, shards, REDCO_RECOMPUTE_FULL, &part);
         const redco_simulation full = simulate(&b, &parallelism, shards, REDCO_RECOMPUTE_FULL, &whole);
-        assert_true(few.simulated_micro_batches < 64);
+        assert_true(few.simulated_micro_batches < 128);
         same_step(&few, &full);
         bubble_s[chunks] = full.bubble_s;
         if (chunks > 1) { continue; }

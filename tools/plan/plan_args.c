@@ -73,7 +73,7 @@ static const struct argp_option flags[] = {
     {"node", KEY_NODE, "FILE", 0, "hwloc XML, NCCL XML or redco-topo JSON that replaces the cluster's node type", 1},
     {"topology", KEY_TOPOLOGY, "FILE", 0, "Slurm topology.conf that replaces the cluster's switches", 1},
     {"hosts", KEY_HOSTS, "LIST", 0, "Free hosts, such as node[001-128,200]; the others are left out", 1},
-    {"seq", KEY_SEQ, "N", 0, "Tokens of a sequence (default 4096)", 1},
+    {"seq", KEY_SEQ, "N", 0, "Tokens of a sequence (default 4096, or the positions that the model learns where these are fewer)", 1},
     {"global-batch", KEY_GLOBAL_BATCH, "SEQS", 0, "Sequences of a step (default 1024)", 1},
     {"precision", KEY_PRECISION, "WORD", 0, "bf16, fp16 or fp32 of weights and gradients in compute (default bf16); fp8, mxfp8 or nvfp4 of the products in layers, with bf16; auto, of a run, tries fp8 too", 1},
     {NULL, 0, NULL, 0, "Fixed values; all else is optimised:", 2},

@@ -2,6 +2,9 @@
 
 #include "topology/base/file.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,25 +35,72 @@ const redco_preset *redco_preset_at(const char *kind, size_t index)
     return NULL;
 }
 
-const char *redco_preset_names(const char *kind, char *buffer, size_t size)
+/* Letters and digits that two names begin with alike. */
+static size_t alike(const char *a, const char *b)
 {
-    size_t used = 0;
-    buffer[0] = '\0';
-    for (size_t i = 0; redco_preset_at(kind, i) != NULL && used < size; i++) {
-        used += (size_t)snprintf(buffer + used, size - used, "%s%s", i > 0 ? ", " : "", redco_preset_at(kind, i)->name);
+    size_t count = 0;
+    for (;; a++, b++, count++) {
+        while (*a != '\0' && !isalnum((unsigned char)*a)) { a++; }
+        while (*b != '\0' && !isalnum((unsigned char)*b)) { b++; }
+        if (*a == '\0' || tolower((unsigned char)*a) != tolower((unsigned char)*b)) { return count; }
+    }
+}
+
+/* The same from any word of @p name on: "h100" is in "dgx-h100". */
+static size_t alike_somewhere(const char *wrong, const char *name)
+{
+    size_t most = 0;
+    for (const char *at = name; *at != '\0'; at++) {
+        const bool word = at == name || (isalnum((unsigned char)*at) && !isalnum((unsigned char)at[-1]));
+        const size_t here = word ? alike(wrong, at) : 0;
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+const char *redco_preset_names(const char *kind, const char *wrong, char *buffer, size_t size)
+{
+    enum { ALIKE_LEAST = 3 };
+    const char *slash = strrchr(wrong, '/');
+    const char *own = slash != NULL ? slash + 1 : wrong;
+    size_t most = 0;
+    for (size_t i = 0; redco_preset_at(kind, i) != NULL; i++) {
+        const size_t here = alike_somewhere(own, redco_preset_at(kind, i)->name);
+        most = here > most ? here : most;
+    }
+    const size_t least = most > ALIKE_LEAST ? most - 1 : most == ALIKE_LEAST ? most : 0;
+    size_t used = (size_t)snprintf(buffer, size, "%s: ", least > 0 ? "nearest" : "known");
+    size_t shown = 0;
+    for (size_t i = 0; redco_preset_at(kind, i) != NULL; i++) {
+        const char *name = redco_preset_at(kind, i)->name;
+        if (alike_somewhere(own, name) < least) { continue; }
+        if (used + strlen(name) + sizeof ", ..." >= size) { /* cut between names */
+            (void)snprintf(buffer + used, size - used, ", ...");
+            break;
+        }
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s", shown++ > 0 ? ", " : "", name);
     }
     return buffer;
+}
+
+/* "config.json": a path, and no name with a point in it, such as "Llama-3.1-8B". */
+static bool has_extension(const char *name)
+{
+    const char *point = strrchr(name, '.');
+    if (point == NULL || point[1] == '\0') { return point != NULL; }
+    for (const char *at = point + 1; *at != '\0'; at++) {
+        if (!isalpha((unsigned char)*at)) { return false; }
+    }
+    return true;
 }
 
 /* A word that names neither a preset nor a file. */
 static redco_status check_name(const char *kind, const char *what, const char *name_or_path, redco_error *err)
 {
-    char names[640];
-    if (strchr(name_or_path, '/') != NULL || strchr(name_or_path, '.') != NULL || access(name_or_path, F_OK) == 0) {
-        return REDCO_OK;
-    }
-    return redco_fail(err, REDCO_EVALUE, name_or_path, "is neither a file nor %s that redco knows; known: %s", what,
-                      redco_preset_names(kind, names, sizeof names));
+    char names[560];
+    if (has_extension(name_or_path) || access(name_or_path, F_OK) == 0 || errno != ENOENT) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, name_or_path, "is neither a file nor %s that redco knows; %s", what,
+                      redco_preset_names(kind, name_or_path, names, sizeof names));
 }
 
 redco_status redco_preset_open(const char *kind, const char *what, const char *name_or_path, redco_json **document_out,

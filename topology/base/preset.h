@@ -25,8 +25,9 @@ typedef struct redco_preset {
 const redco_preset *redco_preset_find(const char *kind, const char *name);
 /** The @p index-th preset of a kind in ascending order of name, or NULL past the last. */
 const redco_preset *redco_preset_at(const char *kind, size_t index);
-/** All names of a kind, comma-separated, for error texts and --help. @return @p buffer */
-const char *redco_preset_names(const char *kind, char *buffer, size_t size);
+/** Names of a kind for the error text of a wrong one: "known: " and all, or where some begin like @p wrong, which may
+ * be the name in a hub of models, "nearest: " and these. @return @p buffer */
+const char *redco_preset_names(const char *kind, const char *wrong, char *buffer, size_t size);
 /** Parses a preset: by name, or when there is none of that name, the file of that path. An unknown name lists the
  *  known ones. @p what: "a model", for the error text. */
 redco_status redco_preset_open(const char *kind, const char *what, const char *name_or_path, redco_json **document_out,

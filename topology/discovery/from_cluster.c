@@ -126,11 +126,15 @@ static redco_status read_path(const redco_json_value *object, const char *key, c
 static redco_status find_gpu(const redco_json_value *object, const char *name, const redcoi_cluster_source *source,
                              redco_gpu *gpu_out, redco_error *err)
 {
-    char names[512];
-    if (redco_preset_find("gpus", name) != NULL) { return redco_gpu_find(name, gpu_out, err); }
+    char names[400];
+    if (redco_preset_find("gpus", name) != NULL || redco_gpu_of_model(name) != NULL) {
+        return redco_gpu_find_any(name, gpu_out, err);
+    }
     if (source->file == NULL || strchr(name, '.') == NULL) {
-        return redco_json_fail(object, "gpu", err, "\"%.60s\" is not a GPU that redco knows; known: %s", name,
-                               redco_preset_names("gpus", names, sizeof names));
+        return redco_json_fail(object, "gpu", err,
+                               "\"%.60s\" is not a GPU that redco knows; %s; a GPU file can describe it, made like "
+                               "topology/presets/gpus/L40S.json, and be named here: \"gpu\": \"mine.json\"",
+                               name, redco_preset_names("gpus", name, names, sizeof names));
     }
     char *path = path_beside(source->file, name);
     if (path == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "out of memory"); }

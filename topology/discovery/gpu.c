@@ -313,6 +313,12 @@ const char *redco_gpu_of_model(const char *model)
     return redcoi_preset_of_model(model);
 }
 
+redco_status redco_gpu_find_any(const char *name, redco_gpu *gpu_out, redco_error *err)
+{
+    const char *preset = redco_preset_find("gpus", name) == NULL ? redcoi_preset_of_model(name) : NULL;
+    return redco_gpu_find(preset != NULL ? preset : name, gpu_out, err);
+}
+
 redco_status redco_gpu_find(const char *name, redco_gpu *gpu_out, redco_error *err)
 {
     redco_json *document = NULL;

@@ -98,9 +98,9 @@ static void assume(redco_node *node, const redco_gpu *gpu)
     if (gpu == NULL || node->gpu_count < 2 || !(gpu->scale_up_bytes_per_s > 0.0)) { return; }
     if (is_bridged_part(gpu)) {
         redcoi_node_warn(node,
-                         "no NVLink matrix was recorded; the type %s has links only where a bridge joins a pair, which "
+                         "no %s matrix was recorded; the type %s has links only where a bridge joins a pair, which "
                          "PCI does not show: none assumed",
-                         gpu->name);
+                         begins(gpu->link, "NVLink") ? "NVLink" : "XGMI", gpu->name);
     } else if (switch_is_likely(node, gpu)) {
         fill_all(node, gpu->scale_up_bytes_per_s);
         node->fabric = REDCO_FABRIC_SWITCH;

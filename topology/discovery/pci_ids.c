@@ -10,7 +10,7 @@
 #include <strings.h>
 
 /* Switches, NICs and those GPUs that have no GPU file: the ids of the others stand in their files.
- * Ids: the PCI ID Repository (pci-ids.ucw.cz) of 2023-04-10, but for 10de:22a3 and 2342, which are newer and come from
+ * Ids: the PCI ID Repository (pci-ids.ucw.cz) of 2023-04-10, but for 10de:22a3, which is newer and comes from
  * NVIDIA's open kernel driver; 1d0f:efa3 from rdma-core's providers/efa. Port rates: the vendors' product pages; one id
  * may cover slower variants. EFA rates: Amazon EC2 instance pages (p4d, p5: 100 Gb/s a card; p5en: 200; p6-b200 and
  * p6e-gb200: 400). */
@@ -31,18 +31,11 @@
         vendor, device, REDCOI_PART_NIC, name, NULL, 0.0, true, false                                                  \
     }
 static const redcoi_part parts[] = {
-    GPU(0x10de, 0x15f8, "Tesla P100 PCIe 16GB"),
     GPU(0x10de, 0x1db4, "Tesla V100 PCIe 16GB"),
     GPU(0x10de, 0x20b7, "A30 PCIe"),
-    GPU(0x10de, 0x2235, "A40"),
-    GPU(0x10de, 0x2321, "H100 NVL"),
     GPU(0x10de, 0x2322, "H800 PCIe"),
-    GPU(0x10de, 0x2342, "GH200"),
-    GPU(0x10de, 0x26b5, "L40"),
-    GPU(0x1002, 0x66a1, "Instinct MI50 32GB"),
     GPU(0x1002, 0x738c, "Instinct MI100"),
     GPU(0x1002, 0x740c, "Instinct MI250X or MI250 (one die)"),
-    GPU(0x1002, 0x740f, "Instinct MI210"),
     SWITCH(0x1ac2, "NVSwitch (V100)"),
     SWITCH(0x1af1, "NVSwitch (A100)"),
     SWITCH(0x22a3, "NVSwitch (H100)"),
@@ -176,6 +169,7 @@ static const struct model models[] = {
     {"V100SXM332GB", "V100-SXM3-32GB"},
     {"V100PCIE32GB", "V100-PCIe-32GB"},
     {"P100SXM216GB", "P100-SXM2-16GB"},
+    {"P100PCIE16GB", "P100-PCIe-16GB"},
     {"A100SXM440GB", "A100-SXM4-40GB"},
     {"A100SXM480GB", "A100-SXM4-80GB"},
     {"A100PCIE40GB", "A100-PCIe-40GB"},
@@ -193,12 +187,27 @@ static const struct model models[] = {
     {"GB300", "GB300-per-GPU"},
     {"B300", "B300-SXM-270GB"},
     {"B200", "B200-SXM-180GB"},
+    {"H100NVL", "H100-NVL-94GB"},
+    {"GH200120GB", "GH200-96GB"}, /* named by the processor's memory */
+    {"GH200480GB", "GH200-96GB"},
+    {"GH200144GHBM3e", "GH200-144GB"},
     {"L40S", "L40S"},
+    {"L40", "L40"},
+    {"L4", "L4"},
+    {"RTXA6000", "RTX-A6000"},
+    {"A6000", "RTX-A6000"},
+    {"A40", "A40"},
+    {"RTX6000AdaGeneration", "RTX-6000-Ada"},
+    {"RTX5090", "RTX-5090"},
     {"A10", "A10"},
     {"T4", "T4"},
     {"RTX4090", "RTX-4090"},
     {"MI250X", "MI250X-GCD"},
     {"MI300X", "MI300X"},
+    {"MI325X", "MI325X"},
+    {"MI350X", "MI350X"},
+    {"MI355X", "MI355X"},
+    {"MI210", "MI210"},
 };
 
 /* Models that go on after a known name and are still that part: "V100-SXM3-32GB-H", "MI300X OAM",

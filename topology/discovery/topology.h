@@ -41,9 +41,12 @@ typedef struct redco_gpu {
     bool nvlink, bridged;  /**< bridged: its links join GPUs directly, without a switch */
 } redco_gpu;
 
-/** Finds a GPU preset by name (case-insensitive), or reads the GPU file of that path; an unknown name lists the known
- *  ones. */
+/** Finds a GPU preset by name (case-insensitive), or reads the GPU file of that path; an unknown name lists the
+ * nearest.
+ */
 redco_status redco_gpu_find(const char *name, redco_gpu *gpu_out, redco_error *err);
+/** The same, or by what its driver calls it: "NVIDIA RTX A6000", "A6000". */
+redco_status redco_gpu_find_any(const char *name, redco_gpu *gpu_out, redco_error *err);
 /** The engine whose steps are planned on a GPU or a cluster unless the user says (costmodel/engines/engine.h), and
  * why. */
 typedef struct redco_default_engine {
