@@ -46,8 +46,9 @@ endif()
 add_test(NAME house.slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/slurm.sh ${CMAKE_BINARY_DIR}/tools ${CMAKE_BINARY_DIR}/pipelines
                                   $<$<TARGET_EXISTS:keep_modules>:$<TARGET_FILE:keep_modules>> COMMAND_EXPAND_LISTS)
 add_test(NAME house.relations COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/shared-relations.sh ${CMAKE_BINARY_DIR}/tools)
+add_test(NAME house.field COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/field.py --tools ${CMAKE_BINARY_DIR}/tools --field ${CMAKE_SOURCE_DIR}/../shared/field)
 add_test(NAME house.consistency.full
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/consistency --tools ${CMAKE_BINARY_DIR}/tools --questions 500)
 set_tests_properties(house.consistency.full PROPERTIES LABELS house)
-set_tests_properties(house.ceilings house.relations house.row-commands house.famous house.famous.full house.readme house.pages house.full-disk house.slurm house.man-pages house.golden-runner house.folders house.circles house.names house.type-names house.named-files house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas house.schemas.full house.recipes
+set_tests_properties(house.ceilings house.relations house.field house.row-commands house.famous house.famous.full house.readme house.pages house.full-disk house.slurm house.man-pages house.golden-runner house.folders house.circles house.names house.type-names house.named-files house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas house.schemas.full house.recipes
                      PROPERTIES LABELS house SKIP_RETURN_CODE 77)

@@ -180,7 +180,11 @@ redco_status redco_engine_state(redco_engine_choice *choice, const char *trait, 
     if (t < 0 || !may_state((redco_trait)t)) { return unknown_trait(trait, place, err); }
     const char *const *const words = words_of((redco_trait)t);
     if (words != NULL) {
-        const int at = find(words, value);
+        const bool flag = words == flag_words;
+        const int at = find(words, !flag                         ? value
+                                   : strcmp(value, "true") == 0  ? "1"
+                                   : strcmp(value, "false") == 0 ? "0"
+                                                                 : value);
         if (at < 0) {
             return redco_fail(err, REDCO_EVALUE, place, "%s=\"%.40s\" is not one of: %s", trait, value,
                               list(words, known, sizeof known));

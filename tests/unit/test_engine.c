@@ -195,7 +195,7 @@ static void wrong_words_are_named(void **state)
         {"software", "", "software=\"\" is not one of: eager, megatron, te_xla"},
         {"gather", "tensor", "gather=\"tensor\" is not one of: module, layer"},
         {"attention", "Flash2", "attention=\"Flash2\" is not one of: auto, flash1, flash2, flash3, fused, unfused"},
-        {"fused_norm", "true", "fused_norm=\"true\" is not one of: 0, 1"},
+        {"fused_norm", "yes", "fused_norm=\"yes\" is not one of: 0, 1"},
         {"cross_entropy", "1", "cross_entropy=\"1\" is not one of: unfused, fused"},
         {"cp_balance", "1", "cp_balance=\"1\" is not one of: zigzag, none"},
         {"grad_reduce_bytes", "3", "grad_reduce_bytes=\"3\" is not 2 or 4"},
@@ -214,6 +214,11 @@ static void wrong_words_are_named(void **state)
         assert_int_equal(choice.engine.stated, 0);
         assert_int_equal(choice.bucket_bytes, 7);
     }
+    redco_engine_choice choice = {.bucket_bytes = 7};
+    assert_int_equal(redco_engine_state(&choice, "compiled", "true", "--engine", NULL), REDCO_OK);
+    assert_true(choice.engine.compiled);
+    assert_int_equal(redco_engine_state(&choice, "compiled", "false", "--engine", NULL), REDCO_OK);
+    assert_false(choice.engine.compiled);
 }
 
 /* A copy of a shipped file to spoil. */

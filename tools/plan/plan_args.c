@@ -93,7 +93,7 @@ static const struct argp_option flags[] = {
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
     {"sequence-parallel", KEY_SEQUENCE_PARALLEL, "on|off|auto", OPTION_ARG_OPTIONAL, "Split norms and dropout over the tensor-parallel ranks, too (without a value on)", 2},
     {"recompute", KEY_RECOMPUTE, "WORD", 0, "none, half, full, or modules joined by + (core_attn+mlp), of all layers; modules: those that the engine offers; auto: layers may differ", 2},
-    {"strategy", KEY_STRATEGY, "NAME", 0, "ddp, zero1, zero2, zero3, mics, zeropp, hsdp or amsp: data parallel, with stages or context parallelism only where --pp or --cp says so", 2},
+    {"strategy", KEY_STRATEGY, "NAME", 0, "ddp, zero1, zero2, zero3, fsdp (zero3 without tensor parallelism), mics, zeropp, hsdp or amsp: data parallel, with stages or context parallelism only where --pp or --cp says so", 2},
     {"fix", KEY_FIX, "p=AxB,g=AxB,os=AxB", 0, "Meshes (GPUs x nodes) of parameters, gradients, optimizer, and p2 of a second copy of the parameters; any of them", 2},
     {"scheme", KEY_SCHEME, "WORD", 0, "inter-tensor (broadcast) or intra-tensor (all-gather) optimizer shards", 2},
     {"uniform", KEY_UNIFORM, NULL, 0, "The same meshes for all layers (default)", 2},
@@ -282,9 +282,14 @@ static error_t read_sweep(struct plan_args *args, const char *text)
 static error_t read_strategy(struct plan_args *args, const char *text)
 {
     redco_strategy strategy = REDCO_STRATEGY_ANY;
+    if (strcmp(text, "fsdp") == 0) { /* everything sharded over all GPUs, and no more unless it is said */
+        if (args->question.options.given.tp == 0) { args->question.options.given.tp = 1; }
+        text = redco_strategy_name(REDCO_STRATEGY_ZERO3);
+    }
     if (!redco_strategy_parse(text, &strategy) || strategy == REDCO_STRATEGY_ANY) {
         return cli_bad_option(&args->cli, "--strategy",
-                              "\"%.40s\" is not one of: ddp, zero1, zero2, zero3, mics, zeropp, hsdp, amsp", text);
+                              "\"%.40s\" is not one of: ddp, zero1, zero2, zero3, fsdp, mics, zeropp, hsdp, amsp",
+                              text);
     }
     args->question.options.strategy = strategy;
     return 0;
