@@ -140,6 +140,7 @@ typedef struct redcoi_kept_split {
 /** Results of the recurrence of a pipeline's schedule for a parallelism (pace.c). */
 typedef struct redcoi_pace {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
+    uint32_t ep, etp;
     redco_cp_type cp_type;
     bool sequence_parallel;
     redco_mesh dp;

@@ -7,7 +7,8 @@
 /* Stages depend on all of it and the split, but not on the scheme and the second copy. */
 static bool same_stages(const redco_parallelism *a, const redco_parallelism *b)
 {
-    return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->cp_type == b->cp_type && a->chunks == b->chunks &&
+    return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && redco_parallelism_ep(a) == redco_parallelism_ep(b) &&
+           redco_parallelism_etp(a) == redco_parallelism_etp(b) && a->cp_type == b->cp_type && a->chunks == b->chunks &&
            a->schedule == b->schedule && a->group == b->group && a->sequence_parallel == b->sequence_parallel &&
            a->micro_batch == b->micro_batch && a->micro_batches == b->micro_batches && redco_mesh_equal(a->dp, b->dp);
 }

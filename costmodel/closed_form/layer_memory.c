@@ -87,7 +87,9 @@ void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco
     const uint32_t parts = redcoi_job_parts(job);
     for (redco_param_part p = REDCO_PART_DENSE; p < parts; p++) {
         const redcoi_job part = redcoi_job_part(job, p);
-        cost->transient_bytes[REDCO_TRANSIENT_NCCL] += redcoi_sharded_bytes(&part);
+        if (p == REDCO_PART_DENSE || redcoi_has_expert_grid(&part)) { /* else these are the same communicators */
+            cost->transient_bytes[REDCO_TRANSIENT_NCCL] += redcoi_sharded_bytes(&part);
+        }
     }
     if (job->costs->workload.engine.planned_memory || redco_model_graph_work(job->costs->model) != NULL) {
         redcoi_planned_transients(job, cost);

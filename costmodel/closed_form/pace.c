@@ -145,7 +145,8 @@ const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank,
     const redco_pipeline p = redco_parallelism_pipeline(parallelism);
     for (uint32_t i = 0; i < REDCOI_PACES_CACHED; i++) {
         const redcoi_pace *const pace = &costs->paces[i];
-        if (pace->tp == parallelism->tp && pace->cp == parallelism->cp && pace->cp_type == parallelism->cp_type &&
+        if (pace->tp == parallelism->tp && pace->ep == rank->key.ep && pace->etp == rank->key.etp &&
+            pace->cp == parallelism->cp && pace->cp_type == parallelism->cp_type &&
             pace->micro_batch == parallelism->micro_batch &&
             pace->sequence_parallel == parallelism->sequence_parallel && redco_mesh_equal(pace->dp, parallelism->dp) &&
             pace->pipeline.kind == p.kind && pace->pipeline.stages == p.stages && pace->pipeline.chunks == p.chunks &&
@@ -157,6 +158,8 @@ const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank,
     redcoi_pace *const slot = &costs->paces[costs->next_pace];
     costs->next_pace = (costs->next_pace + 1) % REDCOI_PACES_CACHED;
     *slot = (redcoi_pace){.tp = parallelism->tp,
+                          .ep = rank->key.ep,
+                          .etp = rank->key.etp,
                           .cp = parallelism->cp,
                           .cp_type = parallelism->cp_type,
                           .micro_batch = parallelism->micro_batch,

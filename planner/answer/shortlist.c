@@ -49,7 +49,8 @@ static bool same_buffers(const redco_candidate *a, const redco_candidate *b)
     const redco_parallelism *const x = &a->parallelism, *const y = &b->parallelism;
     if (x->tp != y->tp || x->pp != y->pp || x->cp != y->cp || x->sequence_parallel != y->sequence_parallel ||
         x->micro_batch != y->micro_batch || x->schedule != y->schedule || x->chunks != y->chunks ||
-        x->group != y->group || (x->secondary.gpus > 0) != (y->secondary.gpus > 0)) {
+        x->group != y->group || redco_parallelism_ep(x) != redco_parallelism_ep(y) ||
+        redco_parallelism_etp(x) != redco_parallelism_etp(y) || (x->secondary.gpus > 0) != (y->secondary.gpus > 0)) {
         return false;
     }
     const redco_shards *const s = &redco_main_assignment(a)->config.shards;

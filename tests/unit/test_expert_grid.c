@@ -3,6 +3,7 @@
 #include "cost_fixture.h"
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_saved.h"
+#include "costmodel/closed_form/nccl_buffers.h"
 
 static const redco_mesh one = {1, 1};
 
@@ -102,6 +103,47 @@ static void whole_experts_have_rows_of_their_own(void **state)
     fixture_close(&b);
 }
 
+/* Caches know grids apart: on one set of costs each question has the answer that it has on costs of its own. */
+static void kept_results_are_of_one_grid(void **state)
+{
+    static const uint32_t ep[] = {1, 4, 1, 2, 4};
+    (void)state;
+    for (uint32_t pp = 1; pp <= 2; pp++) {
+        struct fixture kept;
+        open_mixture(&kept, "deepseek-v3", a800_machine(1));
+        for (size_t i = 0; i < sizeof ep / sizeof ep[0]; i++) {
+            struct fixture b;
+            open_mixture(&b, "deepseek-v3", a800_machine(1));
+            redco_parallelism s = plain_setting(&b, 1);
+            s.pp = pp;
+            s.dp.gpus = 8 / pp;
+            s.micro_batches = 64 / s.dp.gpus;
+            s.ep = ep[i];
+            const redco_shards shards = {one, one, s.dp};
+            const redco_prediction got = uniform_step(&kept, &s, shards, REDCO_RECOMPUTE_NONE);
+            const redco_prediction want = uniform_step(&b, &s, shards, REDCO_RECOMPUTE_NONE);
+            assert_true(got.step_s == want.step_s);
+            assert_int_equal(got.total_bytes, want.total_bytes);
+            fixture_close(&b);
+        }
+        fixture_close(&kept);
+    }
+}
+
+/* Without a grid of their own experts are sharded by the communicators of the other parameters. */
+static void one_grid_has_one_set_of_communicators(void **state)
+{
+    struct fixture b;
+    (void)state;
+    open_mixture(&b, "deepseek-v3", a800_machine(1));
+    const redco_parallelism s = plain_setting(&b, 1);
+    const redco_layer_config config = {{one, one, {8, 1}}, REDCO_RECOMPUTE_NONE};
+    const redcoi_job job = redcoi_job_of(b.costs, &s, class_of(&b, "moe"), 0, &config);
+    const uint64_t want = redcoi_nccl_outer_bytes(b.costs, &s) + redcoi_nccl_sharded_bytes(&job);
+    assert_int_equal(uniform_step(&b, &s, config.shards, REDCO_RECOMPUTE_NONE).nccl_bytes, want);
+    fixture_close(&b);
+}
+
 static void impossible_grids_say_why(void **state)
 {
     static const struct {
@@ -137,10 +179,9 @@ static void impossible_grids_say_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(experts_are_sharded_over_their_replicas),
-        cmocka_unit_test(rows_go_there_and_back),
-        cmocka_unit_test(whole_experts_have_rows_of_their_own),
-        cmocka_unit_test(impossible_grids_say_why),
+        cmocka_unit_test(experts_are_sharded_over_their_replicas), cmocka_unit_test(rows_go_there_and_back),
+        cmocka_unit_test(whole_experts_have_rows_of_their_own),    cmocka_unit_test(kept_results_are_of_one_grid),
+        cmocka_unit_test(one_grid_has_one_set_of_communicators),   cmocka_unit_test(impossible_grids_say_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
