@@ -88,7 +88,7 @@ static const struct argp_option flags[] = {
     {"cp-type", KEY_CP_TYPE, "WORD", 0, "How context-parallel ranks come to keys of others: p2p, all-gather or all-to-all; auto: the best that the engine has", 2},
     {"ep", KEY_EP, "N|auto", 0, "Ranks over which the experts of a layer are shared out", 2},
     {"etp", KEY_ETP, "N|auto", 0, "Tensor-parallel degree of experts: that of --tp, or 1", 2},
-    {"dims", KEY_DIMS, "LIST", 0, "Which of tp, sp, pp, cp and dp may exceed 1 (default: all)", 2},
+    {"dims", KEY_DIMS, "LIST", 0, "Which of tp, sp, pp, cp, ep and dp may exceed 1 (default: all)", 2},
     {"tp-placement", KEY_TP_PLACEMENT, "rules|milp", 0, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", 2},
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
     {"sequence-parallel", KEY_SEQUENCE_PARALLEL, "on|off|auto", OPTION_ARG_OPTIONAL, "Split norms and dropout over the tensor-parallel ranks, too (without a value on)", 2},
@@ -179,7 +179,7 @@ static const char *read_mesh(const char *text, redco_mesh *out)
 }
 
 static const char *const dim_words[] = {"tp", "sp", "pp", "cp", "dp", "ep", NULL};
-enum dim { DIM_TP, DIM_SP, DIM_PP, DIM_CP, DIM_DP };
+enum dim { DIM_TP, DIM_SP, DIM_PP, DIM_CP, DIM_DP, DIM_EP };
 
 static error_t read_dims(struct plan_args *args, const char *text)
 {
@@ -206,11 +206,15 @@ static error_t read_dims(struct plan_args *args, const char *text)
 static void apply_dims(struct plan_args *args)
 {
     redco_search_options *const o = &args->question.options;
-    uint32_t *const degrees[] = {[DIM_TP] = &o->given.tp, [DIM_PP] = &o->given.pp, [DIM_CP] = &o->given.cp};
-    static const uint32_t bits[] = {
-        [DIM_TP] = REDCO_HAS_TP, [DIM_SP] = REDCO_HAS_SP, [DIM_PP] = REDCO_HAS_PP, [DIM_CP] = REDCO_HAS_CP};
+    uint32_t *const degrees[] = {
+        [DIM_TP] = &o->given.tp, [DIM_PP] = &o->given.pp, [DIM_CP] = &o->given.cp, [DIM_EP] = &o->given.ep};
+    static const uint32_t bits[] = {[DIM_TP] = REDCO_HAS_TP,
+                                    [DIM_SP] = REDCO_HAS_SP,
+                                    [DIM_PP] = REDCO_HAS_PP,
+                                    [DIM_CP] = REDCO_HAS_CP,
+                                    [DIM_EP] = 0};
     if (args->dims == 0) { return; }
-    for (int d = DIM_TP; d <= DIM_CP; d++) {
+    for (int d = DIM_TP; d <= DIM_EP; d++) { /* dp is there: read_dims() */
         const bool rows = d == DIM_SP;
         if ((args->dims >> d & 1) != 0) { continue; }
         if (rows ? o->sequence_parallel == REDCO_ON : *degrees[d] > 1 && !redco_degree_is_free(*degrees[d])) {
