@@ -100,10 +100,10 @@ typedef struct redco_simulation {
         represented_operators; /**< operators of the simulated micro-batches: passes that repeat one before are few */
 } redco_simulation;
 
-/** Builds as many micro-batches as are needed until one repeats the one before in every stream and extrapolates the
- *  rest; in pipelines, passes that repeat one before are one operator (step.h, fold). Both are exact to
- *  rounding; options->micro_batches = all of them forces every operator of them to be laid out. Every timeline is
- *  checked (redco_timeline_check()). @p options NULL: as the engine works. */
+/** Builds as many micro-batches as are needed until one, or in pipelines as many as there are stages, repeat those
+ *  before in every stream, and extrapolates the rest; in pipelines, passes that repeat one before are one operator
+ * (step.h, fold). Both are exact to rounding; options->micro_batches = all of them forces every operator of them to be
+ * laid out. Every timeline is checked (redco_timeline_check()). @p options NULL: as the engine works. */
 redco_status redco_simulate(redco_costs *costs, const redco_parallelism *parallelism,
                             const redco_assignment *assignments, uint32_t count, const redco_step_options *options,
                             redco_simulation *simulation_out, redco_error *err);

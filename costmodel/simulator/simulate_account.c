@@ -180,6 +180,18 @@ static double find_period(const struct marks *m, uint32_t ranks, uint32_t micro_
     return period_s;
 }
 
+/* Where a transfer outlasts what stages do meanwhile, a wait goes round the stages: micro-batches repeat those before
+ * them that are fewer than the stages. @return how many repeat, a multiple of @p unit, or 0 */
+static uint32_t find_unit(const struct marks *m, uint32_t ranks, uint32_t micro_batches, uint32_t unit, uint32_t edge,
+                          double *period_s_out)
+{
+    for (uint32_t i = 1; i <= ranks; i++) {
+        *period_s_out = find_period(m, ranks, micro_batches, i * unit, edge);
+        if (*period_s_out > 0.0) { return i * unit; }
+    }
+    return 0;
+}
+
 static void add_account(redco_account *sum, const redco_account *part, double times)
 {
     for (int i = 0; i < REDCO_WORK_COUNT; i++) {
@@ -268,17 +280,19 @@ static void conclude(redco_costs *costs, const redco_parallelism *parallelism, c
     *out = s;
 }
 
-/* Simulates @p built micro-batches. @return REDCO_OK and *done_out false when the middle does not repeat yet */
+/* Simulates some micro-batches.
+ * @param unit      in: the fewest that may repeat; out: those that do, 0 when the middle does not repeat yet
+ * @param done_out  false then, or where the others are no multiple of them */
 static redco_status simulate_some(redco_costs *costs, const redco_parallelism *parallelism,
                                   const redco_assignment *assignments, uint32_t count,
-                                  const redco_step_options *options, uint32_t unit, uint32_t edge, bool *shared_out,
+                                  const redco_step_options *options, uint32_t *unit, uint32_t edge, bool *shared_out,
                                   bool *done_out, redco_simulation *out, redco_error *err)
 {
     redco_step *step = NULL;
     redco_timeline *timeline = NULL;
     struct marks marks = {NULL, NULL, NULL};
     const uint32_t built = (uint32_t)options->micro_batches;
-    const double repeated = (double)(parallelism->micro_batches - built);
+    const uint64_t repeated = parallelism->micro_batches - built;
     redco_status st = redco_step_build(costs, parallelism, assignments, count, options, &step, err);
     if (st != REDCO_OK || (st = redco_timeline_create(step, &timeline, err)) != REDCO_OK) { goto out; }
     double period_s = 0.0;
@@ -293,7 +307,7 @@ static redco_status simulate_some(redco_costs *costs, const redco_parallelism *p
         if (!options->fold) { st = redco_fail(err, broken.status, broken.place, "%s", broken.text); }
         goto out;
     }
-    if (repeated > 0.0) {
+    if (repeated > 0) {
         marks.forward_s = calloc((size_t)built * step->ranks, sizeof(double));
         marks.end_s = calloc((size_t)built * step->ranks, sizeof(double));
         marks.lag_s = calloc((size_t)built * step->ranks, sizeof(double));
@@ -302,12 +316,11 @@ static redco_status simulate_some(redco_costs *costs, const redco_parallelism *p
             goto out;
         }
         find_marks(timeline, built, &marks);
-        period_s = find_period(&marks, step->ranks, built, unit, edge);
-        *done_out = period_s > 0.0;
+        *unit = find_unit(&marks, step->ranks, built, *unit, edge, &period_s);
+        *done_out = *unit > 0 && repeated % *unit == 0;
         if (!*done_out) { goto out; }
     }
-    /* without a unit nothing is repeated */
-    conclude(costs, parallelism, timeline, repeated, unit > 0 ? unit : 1, built - edge - unit, period_s, out);
+    conclude(costs, parallelism, timeline, (double)repeated, *unit, built - edge - *unit, period_s, out);
     *done_out = true;
 out:
     free(marks.forward_s);
@@ -350,15 +363,16 @@ redco_status redco_simulate(redco_costs *costs, const redco_parallelism *paralle
     if (o.fold && all) { built = parallelism->micro_batches; }
     for (;;) {
         bool shared = false, done = false;
+        uint32_t found = unit;
         if (built > parallelism->micro_batches || repeated == 0) { built = parallelism->micro_batches; }
         o.micro_batches = built;
-        const redco_status st =
-            simulate_some(costs, parallelism, assignments, count, &o, unit, edge, &shared, &done, simulation_out, err);
+        const redco_status st = simulate_some(costs, parallelism, assignments, count, &o, &found, edge, &shared, &done,
+                                              simulation_out, err);
         if (st != REDCO_OK || done) { return st; }
         if (shared) {
             o.fold = false; /* operator by operator */
         } else {
-            built = 2 * built - rest;
+            built = found > 0 ? built + (parallelism->micro_batches - built) % found : 2 * built - rest;
         }
     }
 }

@@ -12,6 +12,7 @@ struct totals {
     unsigned runs, fewer; /* laid out with less than half of the operators */
     unsigned named;       /* where all waits are for the same */
     uint64_t operators, all_operators;
+    uint64_t micro_batches; /* laid out of the last */
 };
 
 static void check_shares(const double few[REDCO_WORK_COUNT], const double full[REDCO_WORK_COUNT], double step_s,
@@ -68,6 +69,7 @@ static void same(const struct fixture *b, const redco_parallelism *parallelism, 
     totals->named += named ? 1 : 0;
     totals->fewer += 2 * few.operators < full.operators ? 1 : 0;
     totals->operators += few.operators;
+    totals->micro_batches = few.simulated_micro_batches;
     totals->all_operators += full.operators;
 }
 
@@ -273,10 +275,32 @@ static void many_updates_under_way(void **state)
     assert_int_equal(remove(path), 0);
 }
 
+/* A transfer that outlasts what a stage does meanwhile: a wait goes round the stages, and p - 2 micro-batches repeat
+ * those before them. Few are laid out, of which all others are multiples. */
+static void waits_go_round(void **state)
+{
+    (void)state;
+    struct totals totals = {.runs = 0};
+    redco_machine machine = a800_machine(8);
+    machine.nic_bytes_per_s /= 10.0;
+    machine.node_network_bytes_per_s /= 10.0;
+    struct fixture b;
+    fixture_open(&b, "llama-7b", machine, plain_workload(255));
+    redco_parallelism parallelism = plain_setting(&b, 1);
+    parallelism.tp = 8;
+    parallelism.pp = 8;
+    parallelism.dp = one;
+    for (parallelism.micro_batches = 255; parallelism.micro_batches <= 257; parallelism.micro_batches++) {
+        same(&b, &parallelism, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, &totals);
+        assert_true(totals.micro_batches < 64);
+    }
+    fixture_close(&b);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(folded_is_full), cmocka_unit_test(folded_variants),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(folded_is_full),         cmocka_unit_test(folded_variants),
                                        cmocka_unit_test(bucket_full_at_the_end), cmocka_unit_test(slow_transfers),
-                                       cmocka_unit_test(many_updates_under_way)};
+                                       cmocka_unit_test(many_updates_under_way), cmocka_unit_test(waits_go_round)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
