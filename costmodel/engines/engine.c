@@ -8,18 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const redco_degree redco_degrees[REDCO_DEGREES + 1] = {
-    {"tp", "tensor parallelism", REDCO_HAS_TP, offsetof(redco_parallelism, tp)},
-    {"pp", "pipeline stages", REDCO_HAS_PP, offsetof(redco_parallelism, pp)},
-    {"chunks", "model chunks", REDCO_HAS_CHUNKS, offsetof(redco_parallelism, chunks)},
-    {"cp", "context parallelism", REDCO_HAS_CP, offsetof(redco_parallelism, cp)},
-    {NULL, NULL, 0, 0}};
-
-uint32_t *redco_degree_in(redco_parallelism *parallelism, const redco_degree *degree)
-{
-    return (uint32_t *)((char *)parallelism + degree->offset);
-}
-
 const char *const redco_trait_words[] = {
     [REDCO_TRAIT_SOFTWARE] = "software",
     [REDCO_TRAIT_GATHER] = "gather",

@@ -5,7 +5,7 @@
 #ifndef REDCO_ENGINE_H
 #define REDCO_ENGINE_H
 
-#include "costmodel/schedules/parallelism.h"
+#include "costmodel/schedules/dimensions.h"
 #include "costmodel/schedules/pipeline.h"
 #include "topology/base/json.h"
 #include "topology/base/sharding.h"
@@ -120,33 +120,6 @@ typedef enum redco_trait {
 extern const char *const redco_trait_words[];
 /** @return whether files and plans may leave a trait out. */
 bool redco_trait_may_lack(redco_trait trait);
-
-/** Degrees beside data parallelism that an engine has, in redco_engine_file.dimensions; bits. */
-enum {
-    REDCO_HAS_TP = 1,
-    REDCO_HAS_SP = 2,
-    REDCO_HAS_PP = 4,
-    REDCO_HAS_CHUNKS = 8,
-    REDCO_HAS_CP = 16,
-    REDCO_HAS_GROUPS = 64,  /**< interleaved stages take micro-batches in groups of more than stages */
-    REDCO_HAS_STAGES = 128, /**< stages may hold any numbers of layers */
-    REDCO_HAS_DP = 32       /**< every engine has it: a file without others is not one without limits */
-};
-
-/** A degree that an engine may lack: a number of redco_parallelism. */
-typedef struct redco_degree {
-    const char *word; /**< in engine files and --dims */
-    const char *what; /**< for people */
-    uint32_t bit;     /**< REDCO_HAS_... */
-    size_t offset;    /**< in redco_parallelism */
-} redco_degree;
-
-enum { REDCO_DEGREES = 4 };
-
-/** All of them; the last has no word. */
-extern const redco_degree redco_degrees[REDCO_DEGREES + 1];
-/** @return the member, of a layout or of what is given */
-uint32_t *redco_degree_in(redco_parallelism *parallelism, const redco_degree *degree);
 
 /** Triples of meshes that an engine can run, in redco_engine_file.states; bits. */
 enum {

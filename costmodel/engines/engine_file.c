@@ -21,9 +21,6 @@ static const struct bit overlap_bits[] = {{"ag_rs", REDCO_OVERLAP_AG_RS},
                                           {"tp", REDCO_OVERLAP_TP},
                                           {NULL, 0}};
 static const struct bit scheme_bits[] = {{"inter-tensor", 1}, {"intra-tensor", 2}, {NULL, 0}};
-static const struct bit dimension_bits[] = {
-    {"tp", REDCO_HAS_TP}, {"sp", REDCO_HAS_SP},         {"pp", REDCO_HAS_PP},         {"chunks", REDCO_HAS_CHUNKS},
-    {"cp", REDCO_HAS_CP}, {"groups", REDCO_HAS_GROUPS}, {"stages", REDCO_HAS_STAGES}, {NULL, 0}};
 static const struct bit schedule_bits[] = {{"1f1b", 1U << REDCO_PIPELINE_1F1B},
                                            {"interleaved", 1U << REDCO_PIPELINE_INTERLEAVED},
                                            {"gpipe", 1U << REDCO_PIPELINE_GPIPE},
@@ -80,6 +77,16 @@ static redco_status read_bits(const redco_json_value *file, const char *key, con
         *bits_out |= known[at].bit;
     }
     return st;
+}
+
+static redco_status read_dimensions(const redco_json_value *file, uint32_t *bits_out, redco_error *err)
+{
+    struct bit known[REDCO_DIMENSIONS + 1] = {{NULL, 0}};
+    size_t count = 0;
+    for (const redco_dimension *d = redco_dimensions; d->key != NULL; d++) {
+        if (d->word != NULL) { known[count++] = (struct bit){d->word, d->bit}; }
+    }
+    return read_bits(file, "dimensions", known, bits_out, err);
 }
 
 static redco_status read_recompute(const redco_json_value *file, redco_recompute_list *list, redco_error *err)
@@ -359,7 +366,7 @@ redco_status redco_engine_file_from_json(const redco_json_value *value, redco_en
     if (st != REDCO_OK || (st = read_bits(value, "overlap", overlap_bits, &file.overlap, err)) != REDCO_OK ||
         (st = read_recompute(value, &file.recompute, err)) != REDCO_OK ||
         (st = read_some(value, "scheme", scheme_bits, &schemes, err)) != REDCO_OK ||
-        (st = read_bits(value, "dimensions", dimension_bits, &file.dimensions, err)) != REDCO_OK ||
+        (st = read_dimensions(value, &file.dimensions, err)) != REDCO_OK ||
         (st = read_schedules(value, &file, err)) != REDCO_OK || (st = read_cp_types(value, &file, err)) != REDCO_OK ||
         (st = read_some(value, "states", state_bits, &file.states, err)) != REDCO_OK ||
         (st = read_export(value, &file, err)) != REDCO_OK || (st = read_calibrations(value, &file, err)) != REDCO_OK ||

@@ -5,51 +5,58 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_RANKS = 1 << 28, MOST_CHUNKS = 64 };
-
-enum kind {
-    NUMBER, /* uint32_t, from 1 */
-    LARGE,  /* uint64_t, from 1 */
-    SWITCH, /* bool */
-    WORD,   /* an enumeration */
-    MESH,   /* redco_mesh */
-    SPLIT   /* blocks of positions; a plan file has them as its stages */
-};
-
-struct dimension {
-    const char *key; /* in the plan file, in whichever object */
-    enum kind kind;
-    size_t offset;            /* in redco_parallelism */
-    const char *const *words; /* WORD: NULL-terminated */
-    uint64_t most;            /* numbers */
-    bool optional;            /* older plans lack it, or it is null */
-    bool follows;             /* from others and the number of GPUs */
-    bool of_context;          /* stated only where cp is more than 1 */
-};
+enum { MOST_RANKS = 1 << 28, MOST_CHUNKS = 64, MOST_GIVEN = 1 << 24, MOST_GROUP = 1 << 30 };
 
 #define AT(member) offsetof(redco_parallelism, member)
+#define KIND(kind) REDCO_DIMENSION_##kind
 
-static const struct dimension dimensions[] = {
-    {"tp", NUMBER, AT(tp), NULL, MOST_RANKS, false, false, false},
-    {"cp", NUMBER, AT(cp), NULL, MOST_RANKS, false, false, false},
-    {"cp_type", WORD, AT(cp_type), redco_cp_type_words, 0, true, false, true},
-    {"pp", NUMBER, AT(pp), NULL, MOST_RANKS, false, false, false},
-    {"ep", NUMBER, AT(ep), NULL, MOST_RANKS, false, false, false},
-    {"etp", NUMBER, AT(etp), NULL, MOST_RANKS, true, false, false},
-    {"sequence_parallel", SWITCH, AT(sequence_parallel), NULL, 0, false, false, false},
-    {"pp_chunks", NUMBER, AT(chunks), NULL, MOST_CHUNKS, true, false, false},
-    {"schedule", WORD, AT(schedule), redco_pipeline_words, 0, true, false, false},
-    {"group", NUMBER, AT(group), NULL, UINT32_MAX, true, false, false},
-    {"stages", SPLIT, AT(split), NULL, 0, true, false, false},
-    {"micro_batch", NUMBER, AT(micro_batch), NULL, MOST_RANKS, false, false, false},
-    /* a double still counts exactly up to there */
-    {"micro_batches", LARGE, AT(micro_batches), NULL, (uint64_t)1 << 53, false, true, false},
-    {"scheme", WORD, AT(scheme), redco_scheme_words, 0, false, false, false},
-    {"dp", MESH, AT(dp), NULL, 0, false, true, false},
-    {"secondary", MESH, AT(secondary), NULL, 0, true, false, false},
+/* clang-format off */
+const redco_dimension redco_dimensions[REDCO_DIMENSIONS + 1] = {
+    {"tp", KIND(NUMBER), AT(tp), .most = MOST_RANKS,
+     .word = "tp", .bit = REDCO_HAS_TP, .what = "tensor parallelism", .in_dims = true, .differs = "tp",
+     .option = "tp", .argument = "N|auto", .option_most = MOST_GIVEN, .automatic = REDCO_AUTO_FREE,
+     .help = "Tensor-parallel degree"},
+    {"cp", KIND(NUMBER), AT(cp), .most = MOST_RANKS,
+     .word = "cp", .bit = REDCO_HAS_CP, .what = "context parallelism", .in_dims = true, .differs = "cp",
+     .option = "cp", .argument = "N|auto", .option_most = MOST_GIVEN, .automatic = REDCO_AUTO_MORE,
+     .help = "Context-parallel degree (auto: also what no measured run had)"},
+    {"cp_type", KIND(WORD), AT(cp_type), redco_cp_type_words, .optional = true, .of_context = true,
+     .option = "cp-type", .argument = "WORD", .automatic = REDCO_AUTO_FREE,
+     .help = "How context-parallel ranks come to keys of others: p2p, all-gather or all-to-all; auto: the best that the engine has"},
+    {"pp", KIND(NUMBER), AT(pp), .most = MOST_RANKS,
+     .word = "pp", .bit = REDCO_HAS_PP, .what = "pipeline stages", .in_dims = true, .differs = "pp",
+     .option = "pp", .argument = "N|auto", .option_most = MOST_GIVEN, .automatic = REDCO_AUTO_MORE,
+     .help = "Pipeline stages (auto: also more than measured runs had)"},
+    {"ep", KIND(NUMBER), AT(ep), .most = MOST_RANKS, .word = "ep", .bit = REDCO_HAS_EP, .in_dims = true,
+     .option = "ep", .argument = "N|auto", .option_most = MOST_GIVEN, .automatic = REDCO_AUTO_FREE,
+     .help = "Ranks over which the experts of a layer are shared out"},
+    {"etp", KIND(NUMBER), AT(etp), .most = MOST_RANKS, .optional = true,
+     .option = "etp", .argument = "N|auto", .option_most = MOST_GIVEN, .automatic = REDCO_AUTO_FREE,
+     .help = "Tensor-parallel degree of experts: that of --tp, or 1"},
+    {"sequence_parallel", KIND(SWITCH), AT(sequence_parallel), .word = "sp", .bit = REDCO_HAS_SP, .in_dims = true},
+    {"pp_chunks", KIND(NUMBER), AT(chunks), .most = MOST_CHUNKS, .optional = true,
+     .word = "chunks", .bit = REDCO_HAS_CHUNKS, .what = "model chunks",
+     .option = "pp-chunks", .argument = "N|auto", .option_most = MOST_CHUNKS, .automatic = REDCO_AUTO_MORE,
+     .help = "Model chunks of each pipeline stage (more than one: interleaved 1F1B)"},
+    {"schedule", KIND(WORD), AT(schedule), redco_pipeline_words, .optional = true,
+     .option = "pp-schedule", .argument = "WORD", .automatic = REDCO_AUTO_FREE,
+     .help = "Order of passes: 1f1b, interleaved, gpipe, zb-h1, dualpipev, dualpipe (auto: those that the engine has)"},
+    {"group", KIND(NUMBER), AT(group), .most = UINT32_MAX, .optional = true, .word = "groups", .bit = REDCO_HAS_GROUPS,
+     .option = "pp-group", .argument = "N", .option_most = MOST_GROUP,
+     .help = "Micro-batches that an interleaved chunk takes one after the other (default: as few as can be, or as hide transfers)"},
+    {"stages", KIND(SPLIT), AT(split), .optional = true, .word = "stages", .bit = REDCO_HAS_STAGES},
+    {"micro_batch", KIND(NUMBER), AT(micro_batch), .most = MOST_RANKS, .differs = "micro-batch",
+     .option = "micro-batch", .argument = "N|auto", .option_most = MOST_GIVEN, .automatic = REDCO_AUTO_FREE,
+     .help = "Sequences of a micro-batch"},
+    {"micro_batches", KIND(LARGE), AT(micro_batches), .most = (uint64_t)1 << 53, .follows = true}, /* exact in a double */
+    {"scheme", KIND(WORD), AT(scheme), redco_scheme_words,
+     .option = "scheme", .argument = "WORD",
+     .help = "inter-tensor (broadcast) or intra-tensor (all-gather) optimizer shards"},
+    {"dp", KIND(MESH), AT(dp), .follows = true},
+    {"secondary", KIND(MESH), AT(secondary), .optional = true},
+    {.key = NULL},
 };
-
-enum { COUNT = sizeof dimensions / sizeof dimensions[0] };
+/* clang-format on */
 
 /* Enumerations are members of the size of a number. */
 _Static_assert(sizeof(redco_cp_type) == sizeof(uint32_t) && sizeof(redco_pipeline_kind) == sizeof(uint32_t) &&
@@ -57,30 +64,35 @@ _Static_assert(sizeof(redco_cp_type) == sizeof(uint32_t) && sizeof(redco_pipelin
                "enumerations are read as numbers");
 
 /* The row of a key, which there is. */
-static const struct dimension *dimension_of(const char *key)
+static const redco_dimension *dimension_of(const char *key)
 {
     size_t i = 0;
-    while (i < COUNT && strcmp(dimensions[i].key, key) != 0) { i++; }
-    assert(i < COUNT);
-    return &dimensions[i];
+    while (i < REDCO_DIMENSIONS && strcmp(redco_dimensions[i].key, key) != 0) { i++; }
+    assert(i < REDCO_DIMENSIONS);
+    return &redco_dimensions[i];
 }
 
-static const void *at(const redco_parallelism *parallelism, const struct dimension *d)
+uint32_t *redco_dimension_in(redco_parallelism *parallelism, const redco_dimension *dimension)
+{
+    return (uint32_t *)((char *)parallelism + dimension->offset);
+}
+
+static const void *at(const redco_parallelism *parallelism, const redco_dimension *d)
 {
     return (const char *)parallelism + d->offset;
 }
 
-static uint64_t number_at(const redco_parallelism *parallelism, const struct dimension *d)
+static uint64_t number_at(const redco_parallelism *parallelism, const redco_dimension *d)
 {
     uint32_t number = 0;
     uint64_t large = 0;
     switch (d->kind) {
-    case LARGE: memcpy(&large, at(parallelism, d), sizeof large); return large;
-    case SWITCH: return *(const bool *)at(parallelism, d) ? 0 : 1; /* on leads */
-    case SPLIT: return parallelism->split != NULL ? 1 : 0;
-    case NUMBER:
-    case WORD:
-    case MESH: break;
+    case REDCO_DIMENSION_LARGE: memcpy(&large, at(parallelism, d), sizeof large); return large;
+    case REDCO_DIMENSION_SWITCH: return *(const bool *)at(parallelism, d) ? 0 : 1; /* on leads */
+    case REDCO_DIMENSION_SPLIT: return parallelism->split != NULL ? 1 : 0;
+    case REDCO_DIMENSION_NUMBER:
+    case REDCO_DIMENSION_WORD:
+    case REDCO_DIMENSION_MESH: break;
     }
     memcpy(&number, at(parallelism, d), sizeof number); /* a mesh's GPUs */
     return number;
@@ -88,19 +100,19 @@ static uint64_t number_at(const redco_parallelism *parallelism, const struct dim
 
 int redco_parallelism_compare(const redco_parallelism *a, const redco_parallelism *b)
 {
-    for (size_t i = 0; i < COUNT; i++) {
-        const uint64_t x = number_at(a, &dimensions[i]), y = number_at(b, &dimensions[i]);
-        if (x != y && !dimensions[i].follows) { return x < y ? -1 : 1; }
+    for (size_t i = 0; i < REDCO_DIMENSIONS; i++) {
+        const uint64_t x = number_at(a, &redco_dimensions[i]), y = number_at(b, &redco_dimensions[i]);
+        if (x != y && !redco_dimensions[i].follows) { return x < y ? -1 : 1; }
     }
     return 0;
 }
 
 bool redco_parallelism_same(const redco_parallelism *a, const redco_parallelism *b)
 {
-    for (size_t i = 0; i < COUNT; i++) {
-        const struct dimension *const d = &dimensions[i];
-        const bool mesh = d->kind == MESH;
-        if (d->follows || d->kind == SPLIT) { continue; }
+    for (size_t i = 0; i < REDCO_DIMENSIONS; i++) {
+        const redco_dimension *const d = &redco_dimensions[i];
+        const bool mesh = d->kind == REDCO_DIMENSION_MESH;
+        if (d->follows || d->kind == REDCO_DIMENSION_SPLIT) { continue; }
         if (mesh ? memcmp(at(a, d), at(b, d), sizeof(redco_mesh)) != 0 : number_at(a, d) != number_at(b, d)) {
             return false;
         }
@@ -142,7 +154,7 @@ redco_status redco_word_read(const redco_json_value *object, const char *key, co
 }
 
 /* The next key of a list. @return behind it, or NULL at the end */
-static const char *next_key(const char *keys, const struct dimension **out)
+static const char *next_key(const char *keys, const redco_dimension **out)
 {
     char key[32];
     keys += strspn(keys, " ");
@@ -153,25 +165,25 @@ static const char *next_key(const char *keys, const struct dimension **out)
     return keys + length;
 }
 
-static json_t *value_json(const redco_parallelism *parallelism, const struct dimension *d)
+static json_t *value_json(const redco_parallelism *parallelism, const redco_dimension *d)
 {
     redco_mesh mesh = {0, 0};
     switch (d->kind) {
-    case SWITCH: return json_boolean(*(const bool *)at(parallelism, d));
-    case WORD: return json_string(d->words[number_at(parallelism, d)]);
-    case MESH:
+    case REDCO_DIMENSION_SWITCH: return json_boolean(*(const bool *)at(parallelism, d));
+    case REDCO_DIMENSION_WORD: return json_string(d->words[number_at(parallelism, d)]);
+    case REDCO_DIMENSION_MESH:
         memcpy(&mesh, at(parallelism, d), sizeof mesh);
         return mesh.gpus == 0 && d->optional ? json_null() : redco_mesh_json(mesh);
-    case SPLIT: return json_null();
-    case NUMBER:
-    case LARGE: break;
+    case REDCO_DIMENSION_SPLIT: return json_null();
+    case REDCO_DIMENSION_NUMBER:
+    case REDCO_DIMENSION_LARGE: break;
     }
     return json_integer((json_int_t)number_at(parallelism, d));
 }
 
 bool redco_parallelism_write(const redco_parallelism *parallelism, const char *keys, json_t *object)
 {
-    const struct dimension *d = NULL;
+    const redco_dimension *d = NULL;
     bool good = true;
     while ((keys = next_key(keys, &d)) != NULL) {
         if (d->of_context && parallelism->cp <= 1) { continue; }
@@ -180,7 +192,7 @@ bool redco_parallelism_write(const redco_parallelism *parallelism, const char *k
     return good;
 }
 
-static redco_status read_one(const redco_json_value *object, const struct dimension *d, redco_parallelism *parallelism,
+static redco_status read_one(const redco_json_value *object, const redco_dimension *d, redco_parallelism *parallelism,
                              redco_error *err)
 {
     void *const out = (char *)parallelism + d->offset;
@@ -189,12 +201,12 @@ static redco_status read_one(const redco_json_value *object, const struct dimens
         return redco_json_fail(object, d->key, err, "is stated, but cp is 1: leave it out");
     }
     switch (d->kind) {
-    case NUMBER: return redco_json_u32(object, d->key, 1, (uint32_t)d->most, out, err);
-    case LARGE: return redco_json_u64(object, d->key, 1, d->most, out, err);
-    case SWITCH: return redco_json_bool(object, d->key, out, err);
-    case WORD: return redco_word_read(object, d->key, d->words, out, err);
-    case MESH: return redco_mesh_read(object, d->key, out, err);
-    case SPLIT: break;
+    case REDCO_DIMENSION_NUMBER: return redco_json_u32(object, d->key, 1, (uint32_t)d->most, out, err);
+    case REDCO_DIMENSION_LARGE: return redco_json_u64(object, d->key, 1, d->most, out, err);
+    case REDCO_DIMENSION_SWITCH: return redco_json_bool(object, d->key, out, err);
+    case REDCO_DIMENSION_WORD: return redco_word_read(object, d->key, d->words, out, err);
+    case REDCO_DIMENSION_MESH: return redco_mesh_read(object, d->key, out, err);
+    case REDCO_DIMENSION_SPLIT: break;
     }
     return REDCO_OK;
 }
@@ -202,7 +214,7 @@ static redco_status read_one(const redco_json_value *object, const struct dimens
 redco_status redco_parallelism_read(const redco_json_value *object, const char *keys, redco_parallelism *parallelism,
                                     redco_error *err)
 {
-    const struct dimension *d = NULL;
+    const redco_dimension *d = NULL;
     redco_status st = REDCO_OK;
     while (st == REDCO_OK && (keys = next_key(keys, &d)) != NULL) { st = read_one(object, d, parallelism, err); }
     return st;

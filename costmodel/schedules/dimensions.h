@@ -1,5 +1,6 @@
-/** @file dimensions.h  The table of dimensions: a row for each member of redco_parallelism, with its key in plan files.
- *  Comparing, reading and writing follow from it. */
+/** @file dimensions.h  The table of dimensions: a row for each member of redco_parallelism, with its key in plan files,
+ *  its word in engine files and its option of redco-plan. Comparing, reading and writing, engines' limits, options,
+ *  --dims and the differences of exports follow from it. */
 #ifndef REDCO_DIMENSIONS_H
 #define REDCO_DIMENSIONS_H
 
@@ -9,6 +10,68 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** Abilities of an engine, in redco_engine_file.dimensions; bits. */
+enum {
+    REDCO_HAS_TP = 1,
+    REDCO_HAS_SP = 2,
+    REDCO_HAS_PP = 4,
+    REDCO_HAS_CHUNKS = 8,
+    REDCO_HAS_CP = 16,
+    REDCO_HAS_DP = 32,      /**< every engine has it: a file without others is not one without limits */
+    REDCO_HAS_GROUPS = 64,  /**< interleaved stages take micro-batches in groups of more than stages */
+    REDCO_HAS_STAGES = 128, /**< stages may hold any numbers of layers */
+    REDCO_HAS_EP = 256
+};
+
+typedef enum redco_dimension_kind {
+    REDCO_DIMENSION_NUMBER, /**< uint32_t, from 1 */
+    REDCO_DIMENSION_LARGE,  /**< uint64_t, from 1 */
+    REDCO_DIMENSION_SWITCH, /**< bool */
+    REDCO_DIMENSION_WORD,   /**< an enumeration */
+    REDCO_DIMENSION_MESH,   /**< redco_mesh */
+    REDCO_DIMENSION_SPLIT   /**< blocks of positions; a plan file has them as its stages */
+} redco_dimension_kind;
+
+/** The value that "auto" gives an option. */
+typedef enum redco_dimension_auto {
+    REDCO_AUTO_NONE, /**< there is no such word */
+    REDCO_AUTO_FREE, /**< 0, or of words what the engine has: as without the option */
+    REDCO_AUTO_MORE  /**< chosen by the search, where the default is 1 (REDCO_DEGREE_AUTO) */
+} redco_dimension_auto;
+
+/** A row. */
+typedef struct redco_dimension {
+    const char *key; /**< in the plan file, in whichever object */
+    redco_dimension_kind kind;
+    size_t offset;            /**< in redco_parallelism */
+    const char *const *words; /**< enumerations: NULL-terminated */
+    uint64_t most;            /**< numbers: the largest */
+    bool optional;            /**< older plans lack it, or it is null */
+    bool follows;             /**< from others and the number of GPUs */
+    bool of_context;          /**< stated only where cp is more than 1 */
+    const char *word;         /**< in engine files; NULL: every engine has it */
+    uint32_t bit;             /**< REDCO_HAS_... of that word */
+    const char *what;         /**< degrees: for people, "pipeline stages" */
+    bool in_dims;             /**< --dims names it, by its word */
+    const char *option;       /**< redco-plan's, without the dashes; NULL: it has none, or one of another form */
+    const char *argument, *help;
+    uint64_t option_most;
+    redco_dimension_auto automatic;
+    const char *differs; /**< numbers: what an export calls the difference that drops it; NULL: it has its own words */
+} redco_dimension;
+
+enum { REDCO_DIMENSIONS = 16 };
+
+/** All of them; the last has no key. */
+extern const redco_dimension redco_dimensions[REDCO_DIMENSIONS + 1];
+/** @return whether it is a number of 1 unless an engine has more */
+static inline bool redco_dimension_is_degree(const redco_dimension *dimension)
+{
+    return dimension->what != NULL;
+}
+/** The member of a degree, of a layout or of what is given. */
+uint32_t *redco_dimension_in(redco_parallelism *parallelism, const redco_dimension *dimension);
 
 /** By the rows in their order: smaller values lead, of switches on, and equal shares before any split.
  *  @return below, equal to or above 0 */

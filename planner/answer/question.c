@@ -120,8 +120,9 @@ uint32_t redco_setting_dimensions(const redco_parallelism *parallelism)
     uint32_t bits = (redco_parallelism_pipeline(&p).group > p.pp ? REDCO_HAS_GROUPS : 0U) |
                     (p.sequence_parallel ? REDCO_HAS_SP : 0U);
     p.chunks = redco_parallelism_chunks(&p);
-    for (const redco_degree *d = redco_degrees; d->word != NULL; d++) {
-        bits |= *redco_degree_in(&p, d) > 1 ? d->bit : 0;
+    for (const redco_dimension *d = redco_dimensions; d->key != NULL; d++) {
+        if (!redco_dimension_is_degree(d)) { continue; }
+        bits |= *redco_dimension_in(&p, d) > 1 ? d->bit : 0;
     }
     return bits;
 }
@@ -173,12 +174,13 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
          0, 0}};
     redco_parallelism given = o->given;
     size_t count = 0;
-    for (const redco_degree *d = redco_degrees; d->word != NULL; d++) {
-        const uint32_t degree = *redco_degree_in(&given, d);
+    for (const redco_dimension *d = redco_dimensions; d->key != NULL; d++) {
+        if (!redco_dimension_is_degree(d)) { continue; }
+        const uint32_t degree = *redco_dimension_in(&given, d);
         const bool several = degree > 1 && !redco_degree_is_free(degree);
         if (several && (file->dimensions & d->bit) == 0) { lacks_out[count++] = d->what; }
     }
-    _Static_assert(sizeof limits / sizeof limits[0] + REDCO_DEGREES <= REDCO_MOST_LACKS, "room for all of them");
+    _Static_assert(sizeof limits / sizeof limits[0] + REDCO_DIMENSIONS <= REDCO_MOST_LACKS, "room for all of them");
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         if (limits[i].given && (limits[i].has & limits[i].bit) == 0) { lacks_out[count++] = limits[i].what; }
     }

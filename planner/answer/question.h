@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { REDCO_MOST_SIZES = 64, REDCO_MOST_LACKS = 25, REDCO_MOST_RIVALS = 16 };
+enum { REDCO_MOST_SIZES = 64, REDCO_MOST_LACKS = 40, REDCO_MOST_RIVALS = 16 };
 
 typedef struct redco_question {
     redco_input_names names;

@@ -233,15 +233,16 @@ static void compare(struct differences *d, const redcoi_context *context)
     const redcoi_offer *offer = context->offer;
     char text[80];
     char made[80];
-    differ_number(d, "tp", plan->parallelism.tp, offer->parallelism.tp);
-    differ_number(d, "pp", plan->parallelism.pp, offer->parallelism.pp);
+    redco_parallelism planned = plan->parallelism, exported = offer->parallelism;
+    for (const redco_dimension *row = redco_dimensions; row->key != NULL; row++) {
+        if (row->differs == NULL) { continue; }
+        differ_number(d, row->differs, *redco_dimension_in(&planned, row), *redco_dimension_in(&exported, row));
+    }
     compare_pipelines(d, context);
-    differ_number(d, "cp", plan->parallelism.cp, offer->parallelism.cp);
     if (plan->parallelism.cp > 1 && offer->parallelism.cp > 1) {
         differ(d, "exchange of context parallelism", redco_cp_type_words[plan->parallelism.cp_type], true, "%s",
                redco_cp_type_words[offer->parallelism.cp_type]);
     }
-    differ_number(d, "micro-batch", plan->parallelism.micro_batch, offer->parallelism.micro_batch);
     if (plan->parallelism.tp > 1 || offer->parallelism.tp > 1) {
         differ(d, "sequence parallelism", plan->parallelism.sequence_parallel ? "on" : "off", true, "%s",
                offer->parallelism.sequence_parallel ? "on" : "off");

@@ -99,8 +99,9 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
         if (o->given.cp == REDCO_DEGREE_MEASURED) { o->given.cp = 1; }
     }
     if (o->allows.dimensions != 0) { /* the search leaves out what the engine lacks */
-        for (const redco_degree *d = redco_degrees; d->word != NULL; d++) {
-            uint32_t *const given = redco_degree_in(&o->given, d);
+        for (const redco_dimension *d = redco_dimensions; d->key != NULL; d++) {
+            if (!redco_dimension_is_degree(d)) { continue; }
+            uint32_t *const given = redco_dimension_in(&o->given, d);
             const bool free = *given == 0 || redco_degree_is_free(*given);
             if (free && (o->allows.dimensions & d->bit) == 0) { *given = 1; }
         }

@@ -351,9 +351,10 @@ static void warn_of_engine(const struct plan_args *args, const redco_inputs *inp
     char list[120] = "", text[400];
     size_t used = 0;
     if (inputs->engine_limits) { return; }
-    for (const redco_degree *d = redco_degrees; d->word != NULL; d++) {
-        const uint32_t asked = *redco_degree_in(&given, d);
-        if (*redco_degree_in(&taken, d) <= 1 || (asked != 0 && !redco_degree_is_free(asked))) { continue; }
+    for (const redco_dimension *d = redco_dimensions; d->key != NULL; d++) {
+        if (!redco_dimension_is_degree(d)) { continue; }
+        const uint32_t asked = *redco_dimension_in(&given, d);
+        if (*redco_dimension_in(&taken, d) <= 1 || (asked != 0 && !redco_degree_is_free(asked))) { continue; }
         add_lacked(inputs, d->what, d->bit, list, sizeof list, &used);
     }
     if (taken.sequence_parallel && o->sequence_parallel != REDCO_ON) {

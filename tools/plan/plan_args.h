@@ -7,7 +7,7 @@
 #include "tools/cli/cli.h"
 #include "tools/plan/run_args.h"
 
-enum { PLAN_MOST_PROFILES = 64, PLAN_MOST_TOP = 1000 };
+enum { PLAN_MOST_PROFILES = 64, PLAN_MOST_TOP = 1000, PLAN_OPTIONS = 80 };
 
 /** --export KIND[=FILE] */
 struct plan_export_choice {
@@ -19,7 +19,8 @@ struct plan_args {
     struct cli cli; /* first: see cli.h */
     redco_question question;
     const char *profiles[PLAN_MOST_PROFILES];
-    uint32_t dims;        /* --dims: bits of what may exceed 1; 0: not given */
+    uint32_t dims;        /* --dims: REDCO_HAS_... of what may exceed 1; 0: not given */
+    uint32_t stated;      /* bit per row of redco_dimensions that an option fixes */
     const char *pipeline; /**< a shared library instead of a model; NULL: none */
     bool uniform_given;
     bool precisions; /* --precision auto */
@@ -33,6 +34,7 @@ struct plan_args {
     const char *from; /**< the plan file to export */
     const char *check;
     struct run_args run;
+    struct argp_option options[PLAN_OPTIONS];
     bool plans; /* an option that --check and --from have no use for was given */
 };
 
