@@ -169,9 +169,7 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
         {"second copy of the parameters",
          o->given.secondary.gpus > 0 && !redco_strategy_offered(file->states, REDCO_STRATEGY_ZEROPP), 0, 0},
         {redco_strategy_name(o->strategy),
-         o->strategy != REDCO_STRATEGY_ANY && o->strategy != REDCO_STRATEGY_AMSP &&
-             !redco_strategy_offered(file->states, o->strategy),
-         0, 0}};
+         o->strategy != REDCO_STRATEGY_ANY && !redco_strategy_offered(file->states, o->strategy), 0, 0}};
     redco_parallelism given = o->given;
     size_t count = 0;
     for (const redco_dimension *d = redco_dimensions; d->key != NULL; d++) {
