@@ -33,11 +33,10 @@ static const struct word software_words[] = {{"eager", REDCO_SOFTWARE_EAGER},
                                              {NULL, 0}};
 static const struct word scheme_words[] = {
     {"intra", REDCO_MEASURED_SCHEME_INTRA}, {"inter", REDCO_MEASURED_SCHEME_INTER}, {NULL, 0}};
-static const struct word recompute_words[] = {{"none", REDCO_MEASURED_RECOMPUTE_NONE},
-                                              {"selective", REDCO_MEASURED_RECOMPUTE_SELECTIVE},
-                                              {"half", REDCO_MEASURED_RECOMPUTE_HALF},
-                                              {"full", REDCO_MEASURED_RECOMPUTE_FULL},
-                                              {NULL, 0}};
+static const struct word recompute_words[] = {
+    {"none", REDCO_MEASURED_RECOMPUTE_NONE},       {"selective", REDCO_MEASURED_RECOMPUTE_SELECTIVE},
+    {"half", REDCO_MEASURED_RECOMPUTE_HALF},       {"full", REDCO_MEASURED_RECOMPUTE_FULL},
+    {"modules", REDCO_MEASURED_RECOMPUTE_MODULES}, {NULL, 0}};
 static const struct word precision_words[] = {{"bf16", REDCO_MEASURED_BF16},   {"fp16", REDCO_MEASURED_FP16},
                                               {"fp8", REDCO_MEASURED_FP8},     {"mxfp8", REDCO_MEASURED_MXFP8},
                                               {"nvfp4", REDCO_MEASURED_NVFP4}, {NULL, 0}};
@@ -57,19 +56,20 @@ static const struct word mem_words[] = {
 static const struct word outcome_words[] = {{"ok", REDCO_OUTCOME_OK}, {"oom", REDCO_OUTCOME_OOM}, {NULL, 0}};
 
 enum kind {
-    KIND_TEXT,   /* const char * */
-    KIND_USE,    /* use and no_reason */
-    KIND_WORD,   /* one of words: an enum or uint32_t */
-    KIND_SET,    /* "none" or words joined by +: unsigned */
-    KIND_FLAG,   /* bool */
-    KIND_U32,    /* >= 1 */
-    KIND_U32_0,  /* >= 0 */
-    KIND_U64,    /* >= 1 */
-    KIND_MESH,   /* redco_mesh */
-    KIND_NUMBER, /* double > 0, times unit */
-    KIND_RATIO,  /* double, > 0 and <= 1 */
-    KIND_BYTES,  /* uint64_t, from a decimal times unit */
-    KIND_COLUMNS /* names of columns joined by ; : bits */
+    KIND_TEXT,    /* const char * */
+    KIND_USE,     /* use and no_reason */
+    KIND_WORD,    /* one of words: an enum or uint32_t */
+    KIND_SET,     /* "none" or words joined by +: unsigned */
+    KIND_FLAG,    /* bool */
+    KIND_U32,     /* >= 1 */
+    KIND_U32_0,   /* >= 0 */
+    KIND_U64,     /* >= 1 */
+    KIND_MESH,    /* redco_mesh */
+    KIND_NUMBER,  /* double > 0, times unit */
+    KIND_RATIO,   /* double, > 0 and <= 1 */
+    KIND_BYTES,   /* uint64_t, from a decimal times unit */
+    KIND_MODULES, /* redco_recompute */
+    KIND_COLUMNS  /* names of columns joined by ; : bits */
 };
 
 struct column {
@@ -138,10 +138,37 @@ static const struct column columns[REDCO_COLUMN_COUNT] = {
     [REDCO_COLUMN_PRINTED_TFLOPS] = {"printed_tflops", KIND_NUMBER, AT(printed_flops_per_s), .unit = 1e12},
     [REDCO_COLUMN_INFERRED] = {"inferred", KIND_COLUMNS, AT(inferred)},
     [REDCO_COLUMN_NOTES] = {"notes", KIND_TEXT, AT(notes)},
+    [REDCO_COLUMN_ETP] = {"etp", KIND_U32, AT(etp)},
+    [REDCO_COLUMN_EDP] = {"edp", KIND_U32, AT(edp)},
+    [REDCO_COLUMN_TOPK] = {"topk", KIND_U32, AT(topk)},
+    [REDCO_COLUMN_EXPERT_FFN] = {"expert_ffn", KIND_U32, AT(expert_ffn)},
+    [REDCO_COLUMN_SHARED_EXPERTS] = {"shared_experts", KIND_U32_0, AT(shared_experts)},
+    [REDCO_COLUMN_SHARED_FFN] = {"shared_ffn", KIND_U32_0, AT(shared_ffn)},
+    [REDCO_COLUMN_MOE_LAYERS] = {"moe_layers", KIND_U32_0, AT(moe_layers)},
+    [REDCO_COLUMN_DENSE_FFN] = {"dense_ffn", KIND_U32, AT(dense_ffn)},
+    [REDCO_COLUMN_MTP_LAYERS] = {"mtp_layers", KIND_U32_0, AT(mtp_layers)},
+    [REDCO_COLUMN_PRECISION_RECIPE] = {"precision_recipe", KIND_TEXT, AT(precision_recipe)},
+    [REDCO_COLUMN_DISPATCHER] = {"dispatcher", KIND_TEXT, AT(dispatcher)},
+    [REDCO_COLUMN_ROUTING] = {"routing", KIND_TEXT, AT(routing)},
+    [REDCO_COLUMN_EP_OVERLAP] = {"ep_overlap", KIND_FLAG, AT(ep_overlap)},
+    [REDCO_COLUMN_RECOMPUTE_MODULES] = {"recompute_modules", KIND_MODULES, AT(recompute_modules)},
+    [REDCO_COLUMN_CUDA_GRAPH] = {"cuda_graph", KIND_TEXT, AT(cuda_graph)},
+    [REDCO_COLUMN_OFFLOAD] = {"offload", KIND_TEXT, AT(offload)},
+    [REDCO_COLUMN_PP_LAYOUT] = {"pp_layout", KIND_TEXT, AT(pp_layout)},
+    [REDCO_COLUMN_RELEASE] = {"release", KIND_TEXT, AT(release)},
 };
 #undef AT
-_Static_assert(REDCO_COLUMN_COUNT <= 64, "known and inferred are 64 bits");
 _Static_assert(sizeof(redco_software) == sizeof(unsigned) && sizeof(uint32_t) == sizeof(unsigned), "words are stored");
+
+static void set(uint64_t *bits, size_t column)
+{
+    bits[column / 64] |= (uint64_t)1 << column % 64;
+}
+
+static bool has(const uint64_t *bits, redco_measured_column column)
+{
+    return (bits[column / 64] >> column % 64 & 1) != 0;
+}
 
 const char *redco_measured_column_name(redco_measured_column column)
 {
@@ -150,12 +177,12 @@ const char *redco_measured_column_name(redco_measured_column column)
 
 bool redco_measured_knows(const redco_measured_run *run, redco_measured_column column)
 {
-    return (run->known >> column & 1) != 0;
+    return has(run->known, column);
 }
 
 bool redco_measured_is_inferred(const redco_measured_run *run, redco_measured_column column)
 {
-    return (run->inferred >> column & 1) != 0;
+    return has(run->inferred, column);
 }
 
 /* REDCO_COLUMN_COUNT if there is no column of that name. */
@@ -339,7 +366,7 @@ static redco_status read_number(const struct cell *cell, char *to)
 
 static redco_status read_columns(const struct cell *cell, char *to)
 {
-    uint64_t bits = 0;
+    uint64_t bits[REDCO_COLUMN_WORDS] = {0};
     for (const char *at = cell->text;; at++) {
         const size_t length = strcspn(at, ";");
         const size_t index = find_column(at, length);
@@ -351,11 +378,22 @@ static redco_status read_columns(const struct cell *cell, char *to)
                            nearest_column(name));
             return bad(cell, wanted);
         }
-        bits |= (uint64_t)1 << index;
+        set(bits, index);
         at += length;
         if (*at == '\0') { break; }
     }
-    memcpy(to, &bits, sizeof bits);
+    memcpy(to, bits, sizeof bits);
+    return REDCO_OK;
+}
+
+static redco_status read_modules(const struct cell *cell, char *to)
+{
+    redco_recompute modules = REDCO_RECOMPUTE_NONE;
+    bool half = false;
+    if (!redco_recompute_parse(cell->text, &modules, &half) || (modules & REDCO_RECOMPUTE_FULL) != 0) {
+        return bad(cell, strstr(redco_recompute_known, "modules joined"));
+    }
+    memcpy(to, &modules, sizeof modules);
     return REDCO_OK;
 }
 
@@ -375,6 +413,7 @@ static redco_status read_cell(const struct cell *cell, redco_measured_run *run)
     case KIND_NUMBER:
     case KIND_RATIO:
     case KIND_BYTES: return read_number(cell, to);
+    case KIND_MODULES: return read_modules(cell, to);
     case KIND_COLUMNS: return read_columns(cell, to);
     }
     return REDCO_OK;
@@ -426,7 +465,7 @@ static redco_status read_row(const redcoi_csv *csv, const struct header *header,
         }
         const redco_status st = read_cell(&cell, run);
         if (st != REDCO_OK) { return st; }
-        run->known |= (uint64_t)1 << header->index[i];
+        set(run->known, header->index[i]);
     }
     if (run->tokens_per_s_per_gpu <= 0.0 && run->step_s > 0.0) {
         run->tokens_per_s_per_gpu = (double)run->global_batch * run->seq_len / (run->step_s * run->n_gpus);
@@ -448,8 +487,11 @@ static redco_status add_run(redco_measured *table, redco_measured_run **run_out,
         table->capacity = capacity;
     }
     redco_measured_run *const run = &table->runs[table->count++];
-    *run = (redco_measured_run){
-        .no_reason = "", .source = "", .location = "", .model = "", .gpu = "", .framework = "", .notes = ""};
+    *run = (redco_measured_run){.no_reason = ""};
+    for (size_t i = 0; i < REDCO_COLUMN_COUNT; i++) {
+        static const char *const nothing = "";
+        if (columns[i].kind == KIND_TEXT) { memcpy((char *)run + columns[i].offset, &nothing, sizeof nothing); }
+    }
     *run_out = run;
     return REDCO_OK;
 }

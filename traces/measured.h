@@ -8,6 +8,7 @@
 #ifndef REDCO_TRACES_MEASURED_H
 #define REDCO_TRACES_MEASURED_H
 
+#include "topology/base/recomputation.h"
 #include "topology/base/sharding.h"
 #include "topology/base/status.h"
 #include "topology/ranks/parallel.h"
@@ -77,8 +78,28 @@ typedef enum redco_measured_column {
     REDCO_COLUMN_PRINTED_TFLOPS,
     REDCO_COLUMN_INFERRED,
     REDCO_COLUMN_NOTES,
+    REDCO_COLUMN_ETP, /* from here on of mixtures of experts */
+    REDCO_COLUMN_EDP,
+    REDCO_COLUMN_TOPK,
+    REDCO_COLUMN_EXPERT_FFN,
+    REDCO_COLUMN_SHARED_EXPERTS,
+    REDCO_COLUMN_SHARED_FFN,
+    REDCO_COLUMN_MOE_LAYERS,
+    REDCO_COLUMN_DENSE_FFN,
+    REDCO_COLUMN_MTP_LAYERS,
+    REDCO_COLUMN_PRECISION_RECIPE,
+    REDCO_COLUMN_DISPATCHER,
+    REDCO_COLUMN_ROUTING,
+    REDCO_COLUMN_EP_OVERLAP,
+    REDCO_COLUMN_RECOMPUTE_MODULES,
+    REDCO_COLUMN_CUDA_GRAPH,
+    REDCO_COLUMN_OFFLOAD,
+    REDCO_COLUMN_PP_LAYOUT,
+    REDCO_COLUMN_RELEASE,
     REDCO_COLUMN_COUNT
 } redco_measured_column;
+
+enum { REDCO_COLUMN_WORDS = (REDCO_COLUMN_COUNT + 63) / 64 };
 
 /** Quantities that a row may be compared by; bits. */
 typedef enum redco_measured_use {
@@ -107,7 +128,8 @@ typedef enum redco_measured_recompute {
     REDCO_MEASURED_RECOMPUTE_NONE,
     REDCO_MEASURED_RECOMPUTE_SELECTIVE, /**< attention core */
     REDCO_MEASURED_RECOMPUTE_HALF,      /**< about half of the forward GEMMs */
-    REDCO_MEASURED_RECOMPUTE_FULL
+    REDCO_MEASURED_RECOMPUTE_FULL,
+    REDCO_MEASURED_RECOMPUTE_MODULES /**< those of recompute_modules */
 } redco_measured_recompute;
 
 /** Format of the GEMMs in layers. */
@@ -146,19 +168,21 @@ typedef enum redco_outcome {
 /** One row. What is unknown is 0, false, "" or ..._UNKNOWN; where that could also be a value (flags, experts, overlap),
  *  redco_measured_knows() tells. Texts are owned by the table. */
 typedef struct redco_measured_run {
-    uint32_t line;         /**< line of the file on which the row begins */
-    uint64_t known;        /**< bit per redco_measured_column: the cell is not empty */
-    uint64_t inferred;     /**< bit per redco_measured_column: the source does not state it */
-    unsigned use;          /**< redco_measured_use bits */
-    const char *no_reason; /**< use = "no: reason": the reason; else "" */
-    char fault[160];       /**< why the row contradicts itself or lacks what a comparison needs; else "" */
+    uint32_t line;                         /**< line of the file on which the row begins */
+    uint64_t known[REDCO_COLUMN_WORDS];    /**< bit per redco_measured_column: the cell is not empty */
+    uint64_t inferred[REDCO_COLUMN_WORDS]; /**< bit per redco_measured_column: the source does not state it */
+    unsigned use;                          /**< redco_measured_use bits */
+    const char *no_reason;                 /**< use = "no: reason": the reason; else "" */
+    char fault[160]; /**< why the row contradicts itself or lacks what a comparison needs; else "" */
 
     const char *source, *location, *model, *gpu, *framework, *notes;
 
     uint32_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim;
     uint64_t vocab;
     bool ffn_gated, tied_embeddings;
-    uint32_t experts; /**< per layer; 0 = dense if known */
+    uint32_t experts;                                      /**< per layer; 0 = dense if known */
+    uint32_t topk, expert_ffn, shared_experts, shared_ffn; /**< a token has, width of one; number, width of all */
+    uint32_t moe_layers, dense_ffn, mtp_layers;            /**< the other layers, of that width, are dense */
     uint32_t seq_len;
 
     uint32_t n_gpus, gpus_per_node;
@@ -166,6 +190,11 @@ typedef struct redco_measured_run {
     redco_software software;
 
     uint32_t dp, tp, pp, virtual_pp, cp, ep;
+    uint32_t etp, edp;                            /**< experts have; 0 = unknown */
+    const char *dispatcher, *routing, *pp_layout; /**< "alltoall", "forced_balance", Megatron's layout of stages */
+    const char *precision_recipe, *offload;       /**< scaling of 8 bits; what goes to the host */
+    const char *cuda_graph, *release;             /**< parts that are graphs; that of the software */
+    bool ep_overlap;                              /**< all-to-alls hide behind another micro-batch */
     redco_cp_type cp_type;
     redco_shards shards;    /**< over the data-parallel ranks; 0x0 = unknown */
     redco_mesh p_secondary; /**< ZeRO++'s second copy; 0x0 = none */
@@ -176,6 +205,7 @@ typedef struct redco_measured_run {
     uint64_t grad_accum;   /**< micro-batches a step */
     uint64_t global_batch; /**< sequences a step */
     redco_measured_recompute recompute;
+    redco_recompute recompute_modules; /**< where it is REDCO_MEASURED_RECOMPUTE_MODULES */
     redco_measured_precision precision;
     uint32_t grad_reduce_bytes; /**< 2 or 4 */
     redco_measured_attention attention;

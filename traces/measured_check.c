@@ -36,7 +36,6 @@ static bool lacks_configuration(redco_measured_run *run)
     static const redco_measured_column needed[] = {
         REDCO_COLUMN_LAYERS,
         REDCO_COLUMN_HIDDEN,
-        REDCO_COLUMN_FFN_HIDDEN,
         REDCO_COLUMN_FFN_GATED,
         REDCO_COLUMN_HEADS,
         REDCO_COLUMN_KV_HEADS,
@@ -61,6 +60,15 @@ static bool lacks_configuration(redco_measured_run *run)
     };
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
         if (unknown(run, needed[i])) { return true; }
+    }
+    static const redco_measured_column mixture[] = {REDCO_COLUMN_TOPK, REDCO_COLUMN_EXPERT_FFN, REDCO_COLUMN_MOE_LAYERS,
+                                                    REDCO_COLUMN_EP, REDCO_COLUMN_ETP};
+    if (run->experts == 0 && unknown(run, REDCO_COLUMN_FFN_HIDDEN)) { return true; }
+    for (size_t i = 0; run->experts > 0 && i < sizeof mixture / sizeof mixture[0]; i++) {
+        if (unknown(run, mixture[i])) { return true; }
+    }
+    if (run->recompute == REDCO_MEASURED_RECOMPUTE_MODULES && unknown(run, REDCO_COLUMN_RECOMPUTE_MODULES)) {
+        return true;
     }
     if (run->pp > 1 && unknown(run, REDCO_COLUMN_VIRTUAL_PP)) { return true; }
     return run->n_gpus > run->gpus_per_node && unknown(run, REDCO_COLUMN_NODE_NETWORK_GBPS);
@@ -102,6 +110,15 @@ static bool layout_differs(redco_measured_run *run)
     if (run->n_gpus > run->gpus_per_node && run->n_gpus % run->gpus_per_node != 0) {
         return fault(run, "n_gpus = %u is not a whole number of nodes of %u", run->n_gpus, run->gpus_per_node);
     }
+    uint64_t grid = 1;
+    const uint32_t experts[] = {run->etp, run->ep, run->edp, run->pp};
+    for (size_t i = 0; i < sizeof experts / sizeof experts[0]; i++) {
+        if (!redco_mul_u64(grid, experts[i], &grid)) { grid = UINT64_MAX; }
+    }
+    if (run->experts > 0 && redco_measured_knows(run, REDCO_COLUMN_EDP) && grid != run->n_gpus) {
+        return fault(run, "etp x ep x edp x pp = %u x %u x %u x %u is not n_gpus = %u", run->etp, run->ep, run->edp,
+                     run->pp, run->n_gpus);
+    }
     uint64_t batch = 0;
     if (!redco_mul_u64(run->micro_batch, run->grad_accum, &batch) || !redco_mul_u64(batch, run->dp, &batch) ||
         batch != run->global_batch) {
@@ -117,6 +134,10 @@ static bool model_differs(redco_measured_run *run)
         return fault(run, "kv_heads = %u does not divide heads = %u", run->kv_heads, run->heads);
     }
     if (run->heads % run->tp != 0) { return fault(run, "tp = %u does not divide heads = %u", run->tp, run->heads); }
+    if (run->moe_layers > run->layers) {
+        return fault(run, "moe_layers = %u is more than layers = %u", run->moe_layers, run->layers);
+    }
+    if (run->topk > run->experts) { return fault(run, "topk = %u is more than experts = %u", run->topk, run->experts); }
     if (run->pp > run->layers) { return fault(run, "pp = %u is more than layers = %u", run->pp, run->layers); }
     return false;
 }

@@ -106,6 +106,8 @@ static redco_status setting_of(const redco_measured_run *run, const redco_engine
                              .micro_batch = run->micro_batch,
                              .micro_batches = run->grad_accum,
                              .dp = dp,
+                             .ep = run->experts > 0 ? run->ep : 0,
+                             .etp = run->experts > 0 ? run->etp : 0,
                              .scheme = inter ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR};
     const redco_mesh grid = redco_shard_grid(&request->machine, &request->workload.engine, s);
     redco_shards *const shards = &config->shards;
@@ -141,6 +143,7 @@ static redco_recompute recompute_of(const redco_measured_run *run, const redco_e
                                                 it again */
         return engine->planned_memory || redco_attention_keeps_scores(engine->attention) ? REDCO_RECOMPUTE_CORE_ATTN
                                                                                          : REDCO_RECOMPUTE_NONE;
+    case REDCO_MEASURED_RECOMPUTE_MODULES: return run->recompute_modules;
     case REDCO_MEASURED_RECOMPUTE_NONE:
     case REDCO_MEASURED_RECOMPUTE_UNKNOWN: break;
     }
@@ -201,6 +204,29 @@ static redco_status workload_of(const redco_measured_run *run, const redco_engin
     return REDCO_OK;
 }
 
+/* Mixtures are priced with NCCL's all-to-all, which nothing hides, and stages of layers alike. */
+static redco_status check_mixture(const redco_measured_run *run, redco_error *err)
+{
+    const struct {
+        redco_measured_column column;
+        const char *text;
+        bool is; /* not modelled */
+    } beside[] = {
+        {REDCO_COLUMN_DISPATCHER, run->dispatcher, strcmp(run->dispatcher, "alltoall") != 0},
+        {REDCO_COLUMN_EP_OVERLAP, "1", run->ep_overlap},
+        {REDCO_COLUMN_OFFLOAD, run->offload, run->offload[0] != '\0'},
+        {REDCO_COLUMN_PP_LAYOUT, run->pp_layout, run->pp_layout[0] != '\0'},
+    };
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+        if (!beside[i].is || !redco_measured_knows(run, beside[i].column)) { continue; }
+        return redco_fail(err, REDCO_EVALUE, redco_measured_column_name(beside[i].column), "%.60s is not modelled",
+                          beside[i].text);
+    }
+    if (run->moe_layers == run->layers) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, "moe_layers", "%u of %u; the row does not say which layers are dense",
+                      run->moe_layers, run->layers);
+}
+
 static redco_status request_of(const redco_measured_run *run, struct engines *engines, redco_request *request_out,
                                redco_layer_config *config_out, redco_model_dims *dims_out, char set_out[64],
                                redco_error *err)
@@ -210,16 +236,25 @@ static redco_status request_of(const redco_measured_run *run, struct engines *en
     const redco_engine_file *file = NULL;
     const char *const skip = redco_measured_skip(run);
     if (skip != NULL) { return redco_fail(err, REDCO_EVALUE, "use", "%s", skip); }
-    if (run->experts > 0) { return redco_fail(err, REDCO_EVALUE, "experts", "mixtures of experts are not modelled"); }
-    if (run->ep > 1) { return redco_fail(err, REDCO_EVALUE, "ep", "expert parallelism is not modelled"); }
-    redco_status st = engine_of(engines, run->framework, &file, err);
+    redco_status st = run->experts > 0 ? check_mixture(run, err) : REDCO_OK;
+    if (st == REDCO_OK && run->experts == 0 && run->ep > 1) {
+        st = redco_fail(err, REDCO_EVALUE, "ep", "expert parallelism of a dense model");
+    }
+    if (st == REDCO_OK) { st = engine_of(engines, run->framework, &file, err); }
     if (st == REDCO_OK) { st = workload_of(run, file, &request.workload, err); }
     if (st == REDCO_OK) { st = redco_row_machine(run, &request.machine, err); }
     if (st == REDCO_OK) { st = setting_of(run, file, &request, &config, err); }
     if (st != REDCO_OK) { return st; }
     config.recompute = recompute_of(run, &request.workload.engine);
     *dims_out = (redco_model_dims){.hidden = run->hidden,
-                                   .ffn = run->ffn_hidden,
+                                   .ffn = run->experts == 0    ? run->ffn_hidden
+                                          : run->dense_ffn > 0 ? run->dense_ffn
+                                                               : run->expert_ffn,
+                                   .experts = run->experts,
+                                   .choices = run->topk,
+                                   .expert_ffn = run->expert_ffn,
+                                   .shared_ffn = run->shared_ffn,
+                                   .predictions = run->mtp_layers,
                                    .layers = run->layers,
                                    .heads = run->heads,
                                    .kv_heads = run->kv_heads,

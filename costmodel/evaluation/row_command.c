@@ -172,6 +172,7 @@ static bool add_all(redco_row_command *command, const redco_measured_run *run, c
            add_number(command, "--micro-batch", run->micro_batch) && add_number(command, "--tp", run->tp) &&
            add_stages(command, run, request) && add_number(command, "--cp", run->cp) &&
            (run->cp <= 1 || add_option(command, "--cp-type", redco_cp_type_words[s->cp_type])) &&
+           (run->experts == 0 || (add_number(command, "--ep", run->ep) && add_number(command, "--etp", run->etp))) &&
            add_meshes(command, request) &&
            add_option(command, "--scheme", s->scheme == REDCO_INTER_TENSOR ? "inter-tensor" : "intra-tensor") &&
            add_option(command, "--recompute", recompute) &&

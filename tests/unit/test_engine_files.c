@@ -243,6 +243,7 @@ static const char *recompute_of(const redco_measured_run *run)
     case REDCO_MEASURED_RECOMPUTE_HALF: return "half";
     case REDCO_MEASURED_RECOMPUTE_SELECTIVE: /* without scores there is nothing to recompute: priced as none */
         return keeps_scores ? "selective" : "none";
+    case REDCO_MEASURED_RECOMPUTE_MODULES: /* no shipped table has any */
     case REDCO_MEASURED_RECOMPUTE_NONE:
     case REDCO_MEASURED_RECOMPUTE_UNKNOWN: break;
     }

@@ -123,7 +123,8 @@ static void amsp_row_is_read_cell_by_cell(void **state)
     assert_int_equal(r->outcome, REDCO_OUTCOME_OK);
     assert_true(is(r->tokens_per_s_per_gpu, 3525) && is(r->printed_mfu_ratio, 0.57));
     assert_true(r->step_s == 0 && r->mem_bytes == 0 && r->printed_flops_per_s == 0);
-    assert_int_equal(r->inferred, (uint64_t)1 << REDCO_COLUMN_FUSED_NORM);
+    assert_int_equal(r->inferred[0], (uint64_t)1 << REDCO_COLUMN_FUSED_NORM);
+    assert_int_equal(r->inferred[1], 0);
     assert_int_equal(r[20].line, 22); /* ZeRO++, 1024 GPUs */
     assert_true(redco_mesh_equal(r[20].shards.parameters, (redco_mesh){8, 128}));
     assert_true(redco_mesh_equal(r[20].p_secondary, (redco_mesh){8, 1}));
@@ -358,7 +359,7 @@ static void cells_that_cannot_be_read_are_errors(void **state)
         {"ffn_gated", "yes", "\"yes\" is not 0 or 1"},
         {"ffn_gated", "10", "\"10\" is not 0 or 1"},
         {"software", "torch", "\"torch\" is not eager, megatron or te_xla"},
-        {"recompute", "some", "\"some\" is not none, selective, half or full"},
+        {"recompute", "some", "\"some\" is not none, selective, half, full or modules"},
         {"precision", "fp32", "\"fp32\" is not bf16, fp16, fp8, mxfp8 or nvfp4"},
         {"grad_reduce_bytes", "3", "\"3\" is not 2 or 4"},
         {"outcome", "OK", "\"OK\" is not ok or oom"},
@@ -491,12 +492,59 @@ static void too_many_rows_are_refused(void **state)
     free(text);
 }
 
+/* Columns of mixtures lie behind the 64th: bits of a second word. */
+static void mixtures_have_columns_of_their_own(void **state)
+{
+    static const char text[] =
+        "source,use,model,layers,hidden,ffn_gated,heads,kv_heads,vocab,tied_embeddings,experts,seq_len,gpu,n_gpus,"
+        "gpus_per_node,software,dp,tp,pp,cp,ep,p_shard,g_shard,os_shard,micro_batch,recompute,grad_accum,global_batch,"
+        "precision,tokens_per_s_per_gpu,etp,edp,topk,expert_ffn,moe_layers,recompute_modules,dispatcher,release,"
+        "inferred\n"
+        "s,speed,m,2,8,1,2,2,16,0,4,64,A100-SXM4-80GB,8,8,te_xla,8,1,1,1,4,1x1,1x1,8x1,1,modules,1,8,bf16,1,1,2,2,3,2,"
+        "layernorm+moe_act,alltoall,26.02,release;etp\n"
+        "s,speed,m,2,8,1,2,2,16,0,4,64,A100-SXM4-80GB,8,8,te_xla,8,1,1,1,4,1x1,1x1,8x1,1,none,1,8,bf16,1,1,4,2,3,2,,,,"
+        "\n"
+        "s,speed,m,2,8,1,2,2,16,0,4,64,A100-SXM4-80GB,8,8,te_xla,8,1,1,1,4,1x1,1x1,8x1,1,none,1,8,bf16,1,1,2,5,3,2,,,,"
+        "\n"
+        "s,speed,m,2,8,1,2,2,16,0,4,64,A100-SXM4-80GB,8,8,te_xla,8,1,1,1,4,1x1,1x1,8x1,1,none,1,8,bf16,1,1,2,,3,2,,,,"
+        "\n";
+    const redco_measured_run *runs = NULL;
+    redco_measured *table = NULL;
+    redco_error err = {0};
+    (void)state;
+    if (redco_measured_parse(text, sizeof text - 1, "m.csv", &table, &err) != REDCO_OK) {
+        fail_msg("%s: %s", err.place, err.text);
+    }
+    assert_int_equal(redco_measured_runs(table, &runs), 4);
+    assert_null(redco_measured_skip(&runs[0]));
+    assert_int_equal(runs[0].etp * 1000 + runs[0].edp * 100 + runs[0].topk * 10 + runs[0].expert_ffn, 1223);
+    assert_int_equal(runs[0].recompute, REDCO_MEASURED_RECOMPUTE_MODULES);
+    assert_int_equal(runs[0].recompute_modules, REDCO_RECOMPUTE_LAYERNORM | REDCO_RECOMPUTE_MOE_ACT);
+    assert_string_equal(runs[0].dispatcher, "alltoall");
+    assert_string_equal(runs[0].release, "26.02");
+    assert_string_equal(runs[1].release, "");
+    assert_true(knows(&runs[0], REDCO_COLUMN_RELEASE) && !knows(&runs[1], REDCO_COLUMN_RELEASE));
+    assert_true(redco_measured_is_inferred(&runs[0], REDCO_COLUMN_RELEASE));
+    assert_true(redco_measured_is_inferred(&runs[0], REDCO_COLUMN_ETP));
+    assert_false(redco_measured_is_inferred(&runs[0], REDCO_COLUMN_EDP));
+    assert_string_equal(redco_measured_skip(&runs[1]), "etp x ep x edp x pp = 1 x 4 x 4 x 1 is not n_gpus = 8");
+    assert_string_equal(redco_measured_skip(&runs[2]), "topk = 5 is more than experts = 4");
+    assert_string_equal(redco_measured_skip(&runs[3]), "topk is unknown");
+    redco_measured_free(table);
+    static const char whole[] =
+        "source,use,model,seq_len,gpu,n_gpus,recompute_modules\ns,speed,m,1,A100-SXM4-80GB,1,full\n";
+    assert_int_equal(redco_measured_parse(whole, sizeof whole - 1, "m.csv", &table, &err), REDCO_EVALUE);
+    assert_string_equal(err.place, "m.csv:2:recompute_modules");
+    assert_non_null(strstr(err.text, "\"full\" is not modules joined by +: core_attn, "));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_hold_what_their_readme_counts),
         cmocka_unit_test(amsp_row_is_read_cell_by_cell),
         cmocka_unit_test(dgxc_row_is_read_cell_by_cell),
+        cmocka_unit_test(mixtures_have_columns_of_their_own),
         cmocka_unit_test(failed_runs_tell_how),
         cmocka_unit_test(groups_are_source_model_gpu_and_number),
         cmocka_unit_test(sound_row_is_usable),
