@@ -37,7 +37,7 @@ set(redco_sanitized
     ^corpus[.]
     ^golden[.].*\(error|hostile\)
     ^test_\(base|plan|hostlist|slurm|matrix|cluster|node|gpu|machines|recorded|foreign_xml|measured|trace|trace_load|profile|compute_profile|engine\)$
-    ^test_\(nccl_model|model|model_uses|safetensors|rules_user|data|models|export\)$
+    ^test_\(nccl_model|model|model_dense|model_uses|safetensors|rules_user|data|models|export\)$
     ^test_\(host|graph|graph_gradients|graph_random|graph_training|kernels|arena|lifetimes|optimizer\)$
     ^test_\(partition.*|states.*|checkpoint\)$)
 

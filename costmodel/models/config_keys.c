@@ -50,7 +50,7 @@ void redcoi_config_unknown(redcoi_build *build)
     const char *key = NULL;
     json_t *value = NULL;
     const bool mixture = build->model->dims.experts > 0;
-    if (!redcoi_building(build) || family->unlisted || family->untrained) { return; }
+    if (!redcoi_building(build) || family->unlisted) { return; }
     redcoi_settings_read(&reader, family, &build->model->dims, &settings);
     if (!redcoi_building(&reader)) { return; } /* the executor refuses it */
     json_object_foreach((json_t *)(uintptr_t)build->config.json, key, value)

@@ -16,6 +16,13 @@
     ROW(phi3)                                                                                                          \
     ROW(internlm2)                                                                                                     \
     ROW(gemma)                                                                                                         \
+    ROW(gemma2)                                                                                                        \
+    ROW(gemma3_text)                                                                                                   \
+    ROW(olmo2)                                                                                                         \
+    ROW(granite)                                                                                                       \
+    ROW(smollm3)                                                                                                       \
+    ROW(starcoder2)                                                                                                    \
+    ROW(falcon)                                                                                                        \
     ROW(gpt2)                                                                                                          \
     ROW(gptj)                                                                                                          \
     ROW(gpt_neox)                                                                                                      \
@@ -92,6 +99,7 @@ typedef struct redcoi_build {
     redco_error *err;
     uint64_t biases;      /**< uses of tensors that have a bias beside them, a bit each */
     bool plain_norms;     /**< norms have neither gain nor bias */
+    bool one_norm;        /**< parts that stand beside each other read one norm, the attention's */
     uint64_t encoder_ffn; /**< width of the encoder's FFN where it is not the decoder's; 0: it is */
     uint64_t window;      /**< keys that queries of some decoder layers see; 0: all see all */
     bool *windowed;       /**< for each decoder layer whether it has the window; NULL: all have it. Owned */
@@ -415,6 +423,8 @@ void redcoi_config_latents(redcoi_build *build);
 /** The decoder layers that have the window: those that "layer_types" names where the config has it, else those from
  * @p first on. */
 void redcoi_config_windows(redcoi_build *build, uint64_t window, uint32_t first);
+/** Likewise, else all but each @p every-th layer. */
+void redcoi_config_window_every(redcoi_build *build, uint64_t window, uint32_t every);
 /** The share of a head's elements that is rotated: by @p key, or inside of "rope_parameters". */
 double redcoi_config_rotary_share(redcoi_build *build, const char *key, double fallback);
 /** Keeps a warning that names the model's defaults. */
@@ -537,6 +547,8 @@ extern const redcoi_key redcoi_latent_keys[REDCOI_SIZES]; /**< LLaMA's less its 
 extern const redcoi_module redcoi_llama_embedding[], redcoi_llama_head[];
 extern const redcoi_module redcoi_predictions[]; /**< multi-token prediction */
 extern const redcoi_layer_modules redcoi_llama_layers[REDCOI_CLASS_KINDS];
+extern const redcoi_layer_modules redcoi_gemma2_layers[REDCOI_CLASS_KINDS]; /**< norms before and behind each part */
+void redcoi_gemma2_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s);
 /** Reads the sliding window of the upper layers that Qwen2 and Qwen3 have. */
 void redcoi_qwen2_windows(redcoi_build *build);
 /** The same, and which layers have experts. */

@@ -259,9 +259,10 @@ static redco_value add_part(redcoi_pass *p, redco_param_use norm, redco_value (*
                             redco_param_use end_norm, redco_value x)
 {
     if (p->dims->post_norm) { return redcoi_lm_norm(p, norm, redco_add(p->g, x, part(p, x))); }
-    const redco_value y = redcoi_lm_norm(p, norm, x);
+    const bool ends = redcoi_lm_owns(p, end_norm);
+    const redco_value y = ends && !redcoi_lm_owns(p, norm) ? x : redcoi_lm_norm(p, norm, x);
     redco_value made = part(p, y);
-    if (redcoi_lm_owns(p, end_norm)) { made = redcoi_lm_norm(p, end_norm, made); }
+    if (ends) { made = redcoi_lm_norm(p, end_norm, made); }
     return redco_add(p->g, p->set->residual_from_norm ? y : x, made);
 }
 

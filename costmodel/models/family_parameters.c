@@ -239,6 +239,9 @@ static bool has_weight(const redcoi_build *build, const redcoi_module *module, s
     case REDCO_USE_QUERY_DOWN:
     case REDCO_USE_QUERY_LATENT_NORM:
     case REDCO_USE_QUERY_UP: return dims->query_latent > 0;
+    case REDCO_USE_FFN_NORM:
+        if (build->one_norm) { return false; }
+        break;
     case REDCO_USE_GATE: return dims->gated && !variant.experts;
     case REDCO_USE_FINAL_NORM: return !dims->no_final_norm && !build->plain_norms;
     case REDCO_USE_HEAD: return !dims->tied;

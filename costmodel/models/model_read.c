@@ -29,7 +29,7 @@ static redco_status check_layers(const redco_json_value *config, const char *typ
     return REDCO_OK;
 }
 
-/* The family of mixtures that reads the keys of one whose type is not known; NULL: none does. */
+/* The family that reads the keys of one whose type is not known; NULL: none does. */
 static const redcoi_family *nearest(const redco_json_value *config)
 {
     static const struct {
@@ -39,7 +39,8 @@ static const redcoi_family *nearest(const redco_json_value *config)
                  {{"num_experts", "shared_expert_intermediate_size"}, "qwen2_moe"},
                  {{"num_experts", "moe_intermediate_size"}, "qwen3_moe"},
                  {{"num_experts", "num_experts_per_tok"}, "olmoe"},
-                 {{"num_local_experts", "num_experts_per_tok"}, "mixtral"}};
+                 {{"num_local_experts", "num_experts_per_tok"}, "mixtral"},
+                 {{"rms_norm_eps", "intermediate_size"}, "llama"}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (!redco_json_has(config, known[i].keys[0]) || !redco_json_has(config, known[i].keys[1])) { continue; }
         return redcoi_family_find(known[i].type);
@@ -58,10 +59,12 @@ static redco_status find_family(const redco_json_value *config, const redcoi_fam
     if (st != REDCO_OK) { return st; }
     *family_out = redcoi_family_find(type);
     if (*family_out == NULL) { *family_out = nearest(config); }
-    if (*family_out == NULL || (*family_out)->experts != NULL) { st = check_layers(config, type, err); }
+    const bool exact = *family_out != NULL && strcmp((*family_out)->type, type) == 0;
+    if (!exact || (*family_out)->experts != NULL) { st = check_layers(config, type, err); }
     if (st != REDCO_OK || *family_out != NULL) { return st; }
-    return redco_json_fail(config, "model_type", err, "\"%.40s\" is not a model type that redco knows; known: %s", type,
-                           redcoi_family_names(false, names));
+    return redco_json_fail(config, "model_type", err,
+                           "\"%.40s\" is not a model type that redco knows; generic states sizes alone; known: %s",
+                           type, redcoi_family_names(false, names));
 }
 
 static void sum_params(redcoi_build *build)
@@ -150,9 +153,109 @@ static void warn_of_type(redcoi_build *build)
     redcoi_config_warn(build, strdup(text));
 }
 
+/* ---- configs that are no config.json ---- */
+
+static bool has(const json_t *config, const char *key)
+{
+    return json_object_get(config, key) != NULL;
+}
+
+static redco_status read_u64(const redco_json_value *config, const char *key, uint64_t fallback, uint64_t *out,
+                             redco_error *err)
+{
+    *out = fallback;
+    return has(config->json, key) ? redco_json_u64(config, key, 1, REDCOI_MAX_ROWS, out, err) : REDCO_OK;
+}
+
+/* The width of the gated FFN: two thirds of 4 dim, times a factor, up to a multiple (llama/model.py of
+ * github.com/meta-llama/llama-models). */
+static redco_status ffn_of(const redco_json_value *config, uint64_t dim, uint64_t *ffn_out, redco_error *err)
+{
+    uint64_t multiple = 256;
+    double factor = 1.0;
+    if (has(config->json, "hidden_dim")) { return read_u64(config, "hidden_dim", 0, ffn_out, err); } /* Mistral's */
+    redco_status st = read_u64(config, "multiple_of", multiple, &multiple, err);
+    if (st == REDCO_OK && !json_is_null(json_object_get(config->json, "ffn_dim_multiplier")) &&
+        has(config->json, "ffn_dim_multiplier")) {
+        st = redco_json_number(config, "ffn_dim_multiplier", 1e-3, 1e3, &factor, err);
+    }
+    const uint64_t wanted = (uint64_t)(factor * (double)(8 * dim / 3));
+    *ffn_out = (wanted + multiple - 1) / multiple * multiple;
+    return st;
+}
+
+/* params.json of Meta's and Mistral's checkpoints */
+static bool is_params(const redco_json_value *config)
+{
+    return json_is_object(config->json) && !has(config->json, "model_type") && has(config->json, "dim") &&
+           has(config->json, "n_layers") && has(config->json, "n_heads");
+}
+
+static redco_status config_of_params(const redco_json_value *config, json_t **config_out, redco_error *err)
+{
+    uint64_t dim = 0, layers = 0, heads = 0, kv_heads = 0, vocab = 0, head_dim = 0, ffn = 0;
+    double epsilon = 1e-5, theta = 10000.0;
+    if (has(config->json, "moe")) {
+        return redco_json_fail(config, "moe", err, "is a mixture of experts; its config.json is read");
+    }
+    redco_status st = redco_json_u64(config, "dim", 1, REDCOI_MAX_WIDTH, &dim, err);
+    if (st == REDCO_OK) { st = redco_json_u64(config, "n_layers", 1, REDCOI_MAX_LAYERS, &layers, err); }
+    if (st == REDCO_OK) { st = redco_json_u64(config, "n_heads", 1, REDCOI_MAX_HEADS, &heads, err); }
+    if (st == REDCO_OK) { st = read_u64(config, "n_kv_heads", heads, &kv_heads, err); }
+    if (st == REDCO_OK) { st = read_u64(config, "head_dim", dim / heads, &head_dim, err); }
+    if (st == REDCO_OK && json_integer_value(json_object_get(config->json, "vocab_size")) < 1) {
+        st = redco_json_fail(config, "vocab_size", err,
+                             "is that of the tokenizer beside it; the number is needed: 32000 of LLaMA and LLaMA 2");
+    }
+    if (st == REDCO_OK) { st = redco_json_u64(config, "vocab_size", 1, REDCOI_MAX_ROWS, &vocab, err); }
+    if (st == REDCO_OK) { st = ffn_of(config, dim, &ffn, err); }
+    if (st == REDCO_OK && has(config->json, "norm_eps")) {
+        st = redco_json_number(config, "norm_eps", 0.0, 1.0, &epsilon, err);
+    }
+    if (st == REDCO_OK && has(config->json, "rope_theta")) {
+        st = redco_json_number(config, "rope_theta", 1.0, 1e12, &theta, err);
+    }
+    if (st != REDCO_OK) { return st; }
+    *config_out =
+        json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f}", "model_type", "llama", "hidden_size", (json_int_t)dim,
+                  "intermediate_size", (json_int_t)ffn, "num_hidden_layers", (json_int_t)layers, "num_attention_heads",
+                  (json_int_t)heads, "num_key_value_heads", (json_int_t)kv_heads, "head_dim", (json_int_t)head_dim,
+                  "vocab_size", (json_int_t)vocab, "rms_norm_eps", epsilon, "rope_theta", theta);
+    return *config_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, config->name, "out of memory");
+}
+
+/* the text part of a model that also sees */
+static bool has_text(const redco_json_value *config)
+{
+    const json_t *const text = json_object_get(config->json, "text_config");
+    return json_is_object(text) && has(text, "model_type") && !has(config->json, "hidden_size");
+}
+
+/* The config of a language model inside of another, or one of other keys, as one of a family. */
+static redco_status from_other(const redco_json_value *config, const char *name, redco_model **model_out,
+                               redco_error *err)
+{
+    redco_json_value inner = *config;
+    json_t *made = NULL;
+    const bool text = has_text(config);
+    redco_status st =
+        text ? redco_json_object(config, "text_config", &inner, err) : config_of_params(config, &made, err);
+    if (!text) { inner.json = made; }
+    if (st == REDCO_OK) { st = redco_model_from_json(&inner, name, model_out, err); }
+    json_decref(made);
+    if (st != REDCO_OK || !text) { return st; }
+    char place[512], words[1024];
+    (void)snprintf(words, sizeof words, "%s: the language model in \"text_config\" is read, and nothing beside it",
+                   redco_json_place(config, "text_config", place, sizeof place));
+    redcoi_build build = {.model = *model_out, .config = *config, .status = REDCO_OK, .err = err};
+    redcoi_config_warn(&build, strdup(words));
+    return build.status;
+}
+
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
                                    redco_error *err)
 {
+    if (has_text(config) || is_params(config)) { return from_other(config, name, model_out, err); }
     const redcoi_family *family = NULL;
     const char *shown = NULL;
     redco_status st = find_family(config, &family, err);

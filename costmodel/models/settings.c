@@ -301,7 +301,8 @@ static bool read_layer_types(redcoi_build *build, bool *windowed)
     return redcoi_building(build);
 }
 
-void redcoi_config_windows(redcoi_build *build, uint64_t window, uint32_t first)
+/* @param every  0: all layers from @p first on; else those but each so-many-th */
+static void choose_windows(redcoi_build *build, uint64_t window, uint32_t first, uint32_t every)
 {
     if (!redcoi_building(build)) { return; }
     const uint32_t layers = build->model->dims.layers;
@@ -311,10 +312,20 @@ void redcoi_config_windows(redcoi_build *build, uint64_t window, uint32_t first)
         return;
     }
     if (!read_layer_types(build, windowed)) {
-        for (uint32_t i = first; i < layers; i++) { windowed[i] = true; }
+        for (uint32_t i = first; i < layers; i++) { windowed[i] = every == 0 || (i + 1) % every != 0; }
     }
     build->window = window;
     build->windowed = windowed;
+}
+
+void redcoi_config_windows(redcoi_build *build, uint64_t window, uint32_t first)
+{
+    choose_windows(build, window, first, 0);
+}
+
+void redcoi_config_window_every(redcoi_build *build, uint64_t window, uint32_t every)
+{
+    choose_windows(build, window, 0, every);
 }
 
 /* Scaling: default, linear, llama3; others are refused. */
