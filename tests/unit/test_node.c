@@ -183,7 +183,8 @@ static void uneven_uniform_nodes_are_refused(void **state)
     assert_int_equal(redco_node_uniform("u", &gpu, 0, REDCO_FABRIC_PCIE, 0, 0, 0, 0, 1, &node, NULL), REDCO_EVALUE);
     assert_int_equal(redco_node_uniform("u", &gpu, 8, REDCO_FABRIC_PCIE, 0, 0, 0, 0, 3, &node, NULL), REDCO_EVALUE);
     assert_int_equal(redco_node_uniform("u", &gpu, 8, REDCO_FABRIC_SWITCH, 0, 0, 0, 0, 1, &node, NULL), REDCO_EVALUE);
-    assert_int_equal(redco_node_uniform("u", &gpu, 8, REDCO_FABRIC_PCIE, 0, 1, (double)NAN, 0, 1, &node, NULL), REDCO_EVALUE);
+    assert_int_equal(redco_node_uniform("u", &gpu, 8, REDCO_FABRIC_PCIE, 0, 1, (double)NAN, 0, 1, &node, NULL),
+                     REDCO_EVALUE);
     assert_int_equal(redco_node_uniform("u", &gpu, 4096, REDCO_FABRIC_PCIE, 0, 0, 0, 0, 1, &node, NULL), REDCO_EVALUE);
     assert_int_equal(redco_gpu_find("A100-PCIe-80GB", &gpu, NULL), REDCO_OK);
     assert_int_equal(redco_node_uniform("u", &gpu, 4, REDCO_FABRIC_DIRECT, 3, 0, 0, 0, 1, &node, NULL), REDCO_EVALUE);
