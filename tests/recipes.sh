@@ -3,7 +3,7 @@
 #   sh                 commands, in the copy's root, before the build
 #   c FILE: TEXT       lines that go behind the first line of FILE that holds TEXT
 #   sh check           commands that must succeed after the build, redco's tools first on PATH
-# And the table of formulas names files and functions that are there.
+# And the table of costmodel/FORMULAS.md names files and functions that are there.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 page=$root/CONTRIBUTING.md
@@ -71,7 +71,7 @@ done
 [ $recipes -eq "$(cut -c1- "$blocks"/*.heading | sort -u | wc -l)" ] || fail "a recipe has no check, or two"
 
 # | formula | file, ... | function, ... or any | source |
-formulas=$(awk -F'|' '/^\| formula /{table = 1; next} table && /^\|/ && !/^\|---/' "$page")
+formulas=$(awk -F'|' '/^\| formula /{table = 1; next} table && /^\|/ && !/^\|---/' "$root/costmodel/FORMULAS.md")
 [ -n "$formulas" ] || fail "no table of formulas"
 printf '%s\n' "$formulas" >"$scratch/formulas"
 while IFS='|' read -r _ formula files functions _; do
