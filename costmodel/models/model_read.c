@@ -252,6 +252,19 @@ static redco_status from_other(const redco_json_value *config, const char *name,
     return build.status;
 }
 
+/* Nothing that is fitted knows a mixture, and a band says how far fitted runs are off. */
+static void warn_of_experts(redcoi_build *build)
+{
+    char text[512];
+    if (!redcoi_building(build) || build->model->dims.experts == 0) { return; }
+    (void)snprintf(
+        text, sizeof text,
+        "%.200s: times of a mixture of experts are first estimates, mostly too short: no constant was fitted "
+        "to one, and the band is that of dense models",
+        build->model->name);
+    redcoi_config_warn(build, strdup(text));
+}
+
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
                                    redco_error *err)
 {
@@ -280,6 +293,7 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     (family->build != NULL ? family->build : redcoi_family_build)(&build);
     if (model->dims.gated) { model->dims.activation = REDCO_ACTIVATION_GATED; }
     warn_of_type(&build);
+    warn_of_experts(&build);
     redcoi_config_spelling(&build);
     redcoi_config_unknown(&build);
     redcoi_config_defaults(&build);
