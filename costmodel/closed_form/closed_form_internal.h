@@ -297,6 +297,8 @@ double redcoi_pipeline_s(redco_costs *costs, const redco_parallelism *parallelis
 double redcoi_stage_transfer_s(const redco_costs *costs, const redco_parallelism *parallelism, double *bytes_out,
                                bool *network_out);
 redco_shape redcoi_shape_of(const redco_costs *costs, const redco_parallelism *parallelism);
+/** redco_layer_bytes_of() with the moments of engines that plan their memory. */
+redco_layer_bytes redcoi_layer_bytes(redco_costs *costs, uint32_t class_index, const redco_shape *shape);
 
 redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_parallelism *parallelism);
 

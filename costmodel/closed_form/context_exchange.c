@@ -75,7 +75,7 @@ static struct way way_of(redco_costs *costs, const redco_parallelism *parallelis
     const redcoi_tp_times traffic = redcoi_context_times(costs, &shape, core.forward_s, core.backward_s);
     return (struct way){.forward_s = core.forward_s + traffic.forward_before_s + traffic.forward_after_s,
                         .backward_s = core.backward_s + traffic.backward_before_s + traffic.backward_after_s,
-                        .bytes = redco_layer_bytes_of(costs->model, class_index, &shape, &costs->recompute)};
+                        .bytes = redcoi_layer_bytes(costs, class_index, &shape)};
 }
 
 /* A step grows with the seconds of every pass, and its memory with what layers keep and work with; all else is the same

@@ -1,5 +1,6 @@
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_model.h"
+#include "costmodel/closed_form/memory_planned.h"
 #include "costmodel/closed_form/memory_saved.h"
 
 #include <math.h>
@@ -335,6 +336,17 @@ static uint64_t with_fragments(const redco_costs *costs, uint64_t bytes)
     return bytes + (uint64_t)ceil(redcoi_fragmentation_ratio(costs) * (double)bytes);
 }
 
+redco_layer_bytes redcoi_layer_bytes(redco_costs *costs, uint32_t class_index, const redco_shape *shape)
+{
+    const redco_recompute_list *const sets = &costs->recompute;
+    redco_layer_bytes bytes = redco_layer_bytes_of(costs->model, class_index, shape, sets);
+    const bool block = redco_class_is_block(costs->classes[class_index].kind);
+    for (uint32_t i = 0; i < sets->count && shape->engine.planned_memory && block; i++) {
+        bytes.again[i] = redcoi_planned_moment_bytes(costs, class_index, shape, sets->sets[i], bytes.kept[i]);
+    }
+    return bytes;
+}
+
 /* One layout of a class. */
 static void fill_times(redco_costs *costs, const redco_parallelism *parallelism, const redco_shape *shape,
                        uint32_t class_index, uint32_t layout_index, redcoi_rank *rank, redcoi_times *times)
@@ -362,7 +374,7 @@ static void fill_times(redco_costs *costs, const redco_parallelism *parallelism,
     fill_seconds(costs, class_index, shape, &layout, times);
     fill_modules(costs, class_index, &rank->key, times);
     rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
-    const redco_layer_bytes bytes = redco_layer_bytes_of(costs->model, class_index, shape, &costs->recompute);
+    const redco_layer_bytes bytes = redcoi_layer_bytes(costs, class_index, shape);
     for (uint32_t r = 0; r < costs->recompute.count; r++) {
         times->activation_bytes[r] = with_fragments(costs, bytes.kept[r]);
         times->recompute_bytes[r] = with_fragments(costs, bytes.again[r]);
@@ -383,10 +395,22 @@ static void add_params(redcoi_rank *rank, const redcoi_times *times, uint32_t la
     }
 }
 
+/* Engines that plan their memory: all that the head needs beyond what it keeps. */
+static uint64_t logits_of(redco_costs *costs, const redco_shape *shape)
+{
+    if (!shape->engine.planned_memory) { return redco_logits_bytes(costs->model, shape); }
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        if (costs->classes[i].kind != REDCO_CLASS_HEAD) { continue; }
+        const uint64_t kept = redco_layer_bytes_of(costs->model, i, shape, &costs->recompute).kept[0];
+        return redcoi_planned_moment_bytes(costs, i, shape, REDCO_RECOMPUTE_NONE, kept);
+    }
+    return 0;
+}
+
 static void fill(redco_costs *costs, const redco_parallelism *parallelism, redcoi_rank *rank)
 {
     const redco_shape shape = redcoi_shape_of(costs, parallelism);
-    rank->logits_bytes = with_fragments(costs, redco_logits_bytes(costs->model, &shape));
+    rank->logits_bytes = with_fragments(costs, logits_of(costs, &shape));
     if (!redcoi_layouts_list(costs, parallelism, rank)) {
         costs->layout_status = redco_fail(&costs->layout_error, REDCO_ENOMEM, "", "out of memory");
     }

@@ -252,9 +252,8 @@ redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_
         const bool full = sets->sets[i] == REDCO_RECOMPUTE_FULL;
         bytes.kept[i] = full && again != saver ? redco_saved_of(model, class_index, shape, again, sets).kept
                                                : saved.kept - saved.freed[i];
-        bytes.again[i] = engine->planned_memory
-                             ? redcoi_planned_recompute_bytes(model, class_index, shape, saved.freed[i], full)
-                             : (full ? saved.kept : saved.freed[i]) + at_precision(working, shape->precision);
+        const uint64_t made = full ? saved.kept : saved.freed[i];
+        bytes.again[i] = engine->planned_memory ? 0 : made + at_precision(working, shape->precision);
     }
     return bytes;
 }
@@ -262,7 +261,6 @@ redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_
 uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
 {
     if (redco_model_graph_work(model) != NULL) { return 0; } /* they are values of its graph */
-    if (shape->engine.planned_memory) { return redcoi_planned_logits_bytes(model, shape); }
     /* 16-bit logits and their gradient, 32-bit copy and its gradient; in fp32 one copy less: 12 bytes either way. */
     if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
         return at_precision(redco_loss_bytes(model, shape), shape->precision);

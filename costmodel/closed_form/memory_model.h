@@ -32,8 +32,8 @@ uint64_t redco_fullest_owner_params(const redco_model *model, redco_param_part p
 /** The memory of one member for one micro-batch, by what it recomputes. */
 typedef struct redco_layer_bytes {
     uint64_t kept[REDCO_RECOMPUTE_SETS]; /**< from forward to backward */
-    /** The memory that backward builds again while it is in one recomputed member; for engines that plan their memory
-     *  also gradients, and also where nothing is recomputed. */
+    /** The memory that backward builds again while it is in one recomputed member; 0 for engines that plan their
+     *  memory: their moments are of costs. */
     uint64_t again[REDCO_RECOMPUTE_SETS];
 } redco_layer_bytes;
 redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,

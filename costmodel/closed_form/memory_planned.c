@@ -1,6 +1,6 @@
 #include "costmodel/closed_form/memory_planned.h"
-#include "costmodel/closed_form/memory_saved.h"
 
+#include "costmodel/models/moments/layer_moments.h"
 /* Tensors of one micro-batch on one rank, in bytes. */
 struct tensors {
     uint64_t whole;      /* tokens x hidden */
@@ -58,7 +58,8 @@ static uint64_t relative_bias_bytes(const redco_model_dims *dims, const redco_sh
 
 /* The embedding's output is the first block's input. Its norms keep their inputs; those of an encoder, of which one
  * may stand behind its last block, also what they make, which the decoder's first block or all of its blocks read. All
- * blocks of a stack share the bias of their scores. */
+ * blocks of a stack share the bias of their scores, and all blocks the tables of their positions' sines and cosines in
+ * 32 bits. */
 uint64_t redcoi_planned_embedding_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape)
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
@@ -66,45 +67,53 @@ uint64_t redcoi_planned_embedding_bytes(const redco_model *model, uint32_t class
     uint64_t kept = t.norms;
     if (redco_model_find(model, class_index, REDCO_USE_ENCODER_EMBEDDING_NORM, false) != REDCO_NO_PARAM) { kept++; }
     if (redco_model_find(model, class_index, REDCO_USE_ENCODER_FINAL_NORM, false) != REDCO_NO_PARAM) { kept++; }
-    return times(t.part, kept) + times(t.statistics, t.norms) + times(relative_bias_bytes(dims, shape), 2);
+    const uint64_t tables = times(redco_share_up(shape->seq_len, 4, shape->cp), redco_model_rotary_size(model));
+    return times(t.part, kept) + times(t.statistics, t.norms) + times(relative_bias_bytes(dims, shape), 2) + tables;
 }
 
-/* Beside its operands, while a product of [tokens, wide] with [wide, columns] runs: a device's workspace, or what
- * processors copy to 32 bits. */
-static uint64_t product_bytes(const redco_shape *shape, uint64_t tokens, uint64_t wide, uint64_t columns)
+/* @return NULL on failure, which the costs tell */
+static const redco_layer_moments *moments_of(redco_costs *costs, uint32_t class_index, const redco_shape *shape,
+                                             redco_recompute recompute)
 {
-    if (!shape->engine.widens || shape->precision == REDCO_FP32) { return shape->engine.workspace_bytes; }
-    return times(times(tokens, wide) + times(wide, columns) + times(tokens, columns), 4);
+    const redco_moment_options options = {.cut = shape->tp > 1,
+                                          .rows = shape->tp > 1 && shape->sequence_parallel,
+                                          .policy = recompute,
+                                          .fused = shape->engine.made_again,
+                                          .widened = shape->engine.widens && shape->precision != REDCO_FP32};
+    redco_error *const err = &costs->layout_error;
+    const redco_layer_moments *const found = redco_model_layer_moments(costs->model, class_index, &options, err);
+    if (found == NULL) { costs->layout_status = err->status; }
+    return found;
 }
 
-/* Beside what is kept there is most when backward of the FFN begins: the gradients of the block's output, gathered
- * where it is split, of the FFN's inner tensor and of the bias of the scores, and what their product works with. */
-uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                                        uint64_t freed_bytes, bool full)
+static uint64_t moment_bytes(const redco_layer_moments *moments, const redco_moment *moment, const redco_shape *shape,
+                             const uint64_t sizes[REDCO_AXIS_COUNT])
 {
-    const struct tensors t = measure(model, class_index, shape);
-    const bool split = shape->sequence_parallel && shape->tp > 1;
-    const redco_model_dims *const dims = redco_model_get_dims(model);
-    const uint64_t gradients =
-        t.whole + (split ? t.part : 0) + t.ffn +
-        product_bytes(shape, tokens_of(shape), dims->hidden, redco_share_up(dims->ffn, 1, shape->tp)) +
-        relative_bias_bytes(dims, shape);
-    /* A layer computed again gathers its norms' outputs once. */
-    return full ? freed_bytes + times(t.whole - t.part, t.norms) + gradients : gradients;
+    const uint64_t element = shape->precision == REDCO_FP32 ? 4 : 2;
+    uint64_t bytes = moment->product ? shape->engine.workspace_bytes : 0;
+    for (uint32_t i = 0; i < moments->size_count; i++) {
+        const redco_moment_size *const size = &moments->sizes[i];
+        if (moment->times[i] == 0) { continue; }
+        const uint64_t elements =
+            redco_share_up(redco_extent_count(&size->elements, sizes), 1, size->shared ? shape->tp : 1);
+        bytes += times(elements, moment->times[i] * (size->bytes == 0 ? element : size->bytes));
+    }
+    return bytes;
 }
 
-/* The gradient of the logits lies over them; with it the gradient of the head's input is made, and, where that is
- * split, the input is gathered once more. */
-uint64_t redcoi_planned_logits_bytes(const redco_model *model, const redco_shape *shape)
+uint64_t redcoi_planned_moment_bytes(redco_costs *costs, uint32_t class_index, const redco_shape *shape,
+                                     redco_recompute recompute, uint64_t kept_bytes)
 {
-    const redco_model_dims *const dims = redco_model_get_dims(model);
-    const struct tensors t = measure(model, 0, shape);
-    const uint64_t tokens = tokens_of(shape), vocab = redco_share_up(dims->vocab, 1, shape->tp);
-    const uint64_t logits = times(tokens, vocab);
-    const bool split = shape->sequence_parallel && shape->tp > 1, half = shape->precision != REDCO_FP32;
-    const uint64_t product = times(t.whole, split ? 2 : 1) + product_bytes(shape, tokens, dims->hidden, vocab);
-    const uint64_t loss = half && shape->engine.widens ? times(logits, 2 * 4) : 0; /* logits, gradients in 32 bits */
-    return times(logits, half ? 2 : 4) + (product > loss ? product : loss);
+    const redco_layer_moments *const moments = moments_of(costs, class_index, shape, recompute);
+    uint64_t sizes[REDCO_AXIS_COUNT], most = 0;
+    if (moments == NULL) { return 0; }
+    redco_rank_axis_sizes(costs->model, shape, sizes);
+    for (uint32_t i = 0; i < moments->count; i++) {
+        const uint64_t bytes = moment_bytes(moments, &moments->moments[i], shape, sizes);
+        most = bytes > most ? bytes : most;
+    }
+    const bool block = redco_class_is_block(costs->classes[class_index].kind); /* gradients of the bias of its scores */
+    return (most > kept_bytes ? most - kept_bytes : 0) + (block ? relative_bias_bytes(costs->dims, shape) : 0);
 }
 
 uint64_t redcoi_planned_ffn_bytes(const redco_model *model, const redco_shape *shape)

@@ -7,10 +7,10 @@
 #include "costmodel/closed_form/memory_model.h"
 
 uint64_t redcoi_planned_embedding_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape);
-/** @param freed_bytes  that a layer recomputed as a whole makes again */
-uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
-                                        uint64_t freed_bytes, bool full);
-uint64_t redcoi_planned_logits_bytes(const redco_model *model, const redco_shape *shape);
+/** The memory of a class beyond what it keeps, @p kept_bytes, when backward of it is fullest; of the head also of its
+ *  forward. */
+uint64_t redcoi_planned_moment_bytes(redco_costs *costs, uint32_t class_index, const redco_shape *shape,
+                                     redco_recompute recompute, uint64_t kept_bytes);
 /** Where a layer makes whole gradients that are not scattered, before they are taken to where they are kept; with
  *  Transformer Engine the empty gradients of a block's matrices that autograd is handed, and workspaces; else 0. */
 uint64_t redcoi_slot_bytes(const redcoi_job *job);

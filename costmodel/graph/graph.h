@@ -241,6 +241,9 @@ redco_op_class redco_op_kind_class(redco_op_kind kind);
 uint32_t redco_op_kind_outputs(redco_op_kind kind); /**< for a pointwise operator: the most */
 /** The output is the input's bytes: no memory and no work are needed (reshape, stop_gradient). */
 bool redco_op_is_view(redco_op_kind kind);
+/** So many of the first inputs may be overwritten by an only output, or any one of a pointwise operator, if it has
+ * their type (executor/backend/backend.h, redco_launch). */
+uint32_t redco_op_overwrites(redco_op_kind kind);
 bool redco_op_is_fused(redco_op_kind kind); /**< it can be decomposed: transform.h */
 
 #ifdef __cplusplus

@@ -15,6 +15,12 @@ redco_op_class redco_op_kind_class(redco_op_kind kind)
     return redcoi_operators[kind].class;
 }
 
+uint32_t redco_op_overwrites(redco_op_kind kind)
+{
+    if (kind == REDCO_OP_ALL_REDUCE || kind == REDCO_OP_CROSS_ENTROPY_GRAD || kind == REDCO_OP_MATMUL_ADD) { return 1; }
+    return redco_op_kind_class(kind) == REDCO_CLASS_ELEMENTWISE ? REDCO_INPUTS_MAX : 0;
+}
+
 uint32_t redco_op_kind_outputs(redco_op_kind kind)
 {
     return redcoi_operators[kind].outputs;

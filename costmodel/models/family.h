@@ -70,6 +70,8 @@ enum {
 
 typedef struct redcoi_family redcoi_family;
 
+enum { REDCOI_MOMENT_KINDS = 36 };
+
 struct redco_model {
     char *name;
     const redcoi_family *family;
@@ -84,6 +86,8 @@ struct redco_model {
     uint64_t total_params;
     uint64_t axis_sizes[REDCO_AXIS_COUNT]; /**< but for batch and sequence */
     redco_graph_work *work;                /**< a pipeline's; else NULL */
+    struct redco_layer_moments **moments;  /**< REDCOI_MOMENT_KINDS for each class; NULL: not asked for yet */
+    uint64_t rotary_size;                  /**< redco_model_rotary_size() */
     json_t *config;
     json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
     char *warnings[REDCOI_MODEL_WARNINGS]; /**< about the config; NULL behind the last */

@@ -208,13 +208,17 @@ redco_status redcoi_layer_works_make(redco_model *model, redco_error *err)
 {
     redcoi_probe probe = {.g = NULL};
     model->works = calloc(model->class_count, sizeof *model->works);
-    if (model->works == NULL) { return redco_fail(err, REDCO_ENOMEM, model->name, "no memory for its layers"); }
+    model->moments = calloc(model->class_count, REDCOI_MOMENT_KINDS * sizeof *model->moments);
+    if (model->works == NULL || model->moments == NULL) {
+        return redco_fail(err, REDCO_ENOMEM, model->name, "no memory for its layers");
+    }
     if (model->family->price != NULL) {
         const redco_status st = model->family->price(model, err);
         redcoi_axis_sizes_make(model); /* after it: it sets sizes */
         return st;
     }
     redco_status st = redcoi_probe_create(model, &probe, err);
+    model->rotary_size = probe.rotary_size;
     for (uint32_t c = 0; c < model->class_count && st == REDCO_OK; c++) { st = derive_class(model, &probe, c, err); }
     redcoi_probe_free(&probe);
     return st;

@@ -62,13 +62,13 @@ static void probe_dims(redcoi_probe *probe)
 }
 
 /* As far as it is read where the executor refuses the config. */
-static redcoi_activation activation_of(const redco_model *model)
+static redcoi_settings settings_of(const redco_model *model)
 {
     redco_error own = {.status = REDCO_OK};
     redcoi_build reader = {.config = redco_json_wrap(model->config, model->name), .err = &own};
     redcoi_settings settings = {.activation = model->family->active.fallback};
     redcoi_settings_read(&reader, model->family, &model->dims, &settings);
-    return settings.activation;
+    return settings;
 }
 
 redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, redco_error *err)
@@ -88,11 +88,13 @@ redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, 
         for (uint32_t d = 0; d < p->rank; d++) { p->shape[d] = redco_extent_count(&extents[d], probe->sizes); }
     }
     /* Other settings change no shape and no kind of operator: the smallest rotation of a head, no window. */
+    const redcoi_settings settings = settings_of(model);
+    probe->rotary_size = settings.rope.size;
     probe->lm = (redco_language_model){.model = &probe->model,
                                        .dims = &probe->model.dims,
                                        .family = model->family,
                                        .set = {.norm_epsilon = 1e-5,
-                                               .activation = activation_of(model),
+                                               .activation = settings.activation,
                                                .rope = {.theta = 1e4},
                                                .relative_buckets = 32,
                                                .relative_distance = 128}};

@@ -3,6 +3,7 @@
 #ifndef REDCOI_LAYER_PROBE_H
 #define REDCOI_LAYER_PROBE_H
 
+#include "costmodel/layouts/partition.h"
 #include "costmodel/models/family.h"
 
 /* Ranks divides what tensor and sequence parallelism cut. Beyond the factors that graphs have of their own (2, 3).
@@ -18,7 +19,8 @@ typedef struct redcoi_probe {
     redco_graph *g;
     redcoi_class_values values;
     uint32_t class_index;
-    bool grouped; /**< fewer KV heads than heads */
+    bool grouped;         /**< fewer KV heads than heads */
+    uint64_t rotary_size; /**< redco_model_rotary_size() */
 } redcoi_probe;
 
 /* param_uses.c */
@@ -42,6 +44,16 @@ uint32_t redcoi_probe_param(const redcoi_probe *probe, redco_value value);
 
 /* layer_traffic.c */
 
+/** Things that tensor-parallel ranks share out, or do not, besides matrices in pairs. */
+typedef struct redcoi_probe_cut {
+    bool rows;          /**< the sequence */
+    bool whole_experts; /**< no experts */
+} redcoi_probe_cut;
+
+/** The graph of one of REDCOI_PROBE_RANKS ranks. */
+redco_status redcoi_probe_partition(const redcoi_probe *probe, redcoi_probe_cut cut,
+                                    const redco_partition_output *outputs, uint32_t output_count,
+                                    redco_graph **local_out, redco_value *values_out, redco_error *err);
 /** The collectives of paired tensor parallelism: adds them to the groups next to which they stand. */
 redco_status redcoi_layer_traffic_make(const redcoi_probe *probe, redco_layer_group *groups, uint32_t count,
                                        redco_error *err);

@@ -1,6 +1,5 @@
 /* Collectives of paired tensor parallelism and of sequence parallelism, from the layouts that flow through a layer's
  * graph and its derivative when each tensor is split along the axis that tensor parallelism cuts. */
-#include "costmodel/layouts/partition.h"
 #include "costmodel/models/layer_probe.h"
 
 /* Layouts of the graph's inputs while they are listed. */
@@ -31,12 +30,6 @@ static void add_param(const redcoi_probe *probe, uint32_t id, struct inputs *inp
     }
 }
 
-/* Things that tensor-parallel ranks share out, or do not, besides matrices in pairs. */
-struct setting {
-    bool rows;          /* the sequence */
-    bool whole_experts; /* no experts */
-};
-
 /* A reduction stands behind the operator that made its operand, a gather before the one that reads it. */
 static redco_op_role neighbour_of(const redco_graph *g, const redco_op *op)
 {
@@ -57,7 +50,7 @@ static redco_op_role neighbour_of(const redco_graph *g, const redco_op *op)
 }
 
 /* Numbers of rows, of which a split loss has three, and gradients of vectors, once a step, are left out. */
-static void add_traffic(const redcoi_probe *probe, const redco_graph *local, const redco_op *op, struct setting setting,
+static void add_traffic(const redcoi_probe *probe, const redco_graph *local, const redco_op *op, redcoi_probe_cut cut,
                         redco_layer_group *groups, uint32_t count)
 {
     const bool gather = op->kind == REDCO_OP_ALL_GATHER;
@@ -68,8 +61,8 @@ static void add_traffic(const redcoi_probe *probe, const redco_graph *local, con
                                    .elements =
                                        redcoi_probe_extent(probe, redco_type_elements(redco_value_type(local, whole))),
                                    .backward = op->order > 0,
-                                   .sequence_parallel = setting.rows,
-                                   .whole_experts = setting.whole_experts};
+                                   .sequence_parallel = cut.rows,
+                                   .whole_experts = cut.whole_experts};
     redco_extent row = traffic.elements;
     if (row.power[REDCO_AXIS_BATCH] == 0) { return; }
     row.power[REDCO_AXIS_BATCH] = row.power[REDCO_AXIS_SEQUENCE] = 0;
@@ -81,45 +74,52 @@ static void add_traffic(const redcoi_probe *probe, const redco_graph *local, con
     }
 }
 
-static redco_status add_collectives(const redcoi_probe *probe, struct setting setting, redco_layer_group *groups,
-                                    uint32_t count, redco_error *err)
+redco_status redcoi_probe_partition(const redcoi_probe *probe, redcoi_probe_cut cut,
+                                    const redco_partition_output *outputs, uint32_t output_count,
+                                    redco_graph **local_out, redco_value *values_out, redco_error *err)
 {
-    const bool rows = setting.rows;
-    const redcoi_class_values *const values = &probe->values;
-    const redco_class_kind kind = probe->model.classes[probe->class_index].kind;
-    const bool loss = kind == REDCO_CLASS_HEAD;
-    /* Gradients of weights are made where the weights are; a table's reads that of all rows. */
-    const uint32_t gradients = kind == REDCO_CLASS_EMBEDDING ? values->wanted_count : 1;
     const uint64_t length = REDCOI_PROBE_LENGTH;
     struct inputs inputs = {.count = 0};
-    redco_partition_output outputs[REDCOI_CLASS_PARAMS + 1];
-    redco_value local_values[REDCOI_CLASS_PARAMS + 1];
-    redco_graph *local = NULL;
     for (uint32_t id = 0; id < probe->model.param_count; id++) {
         const bool experts = probe->model.params[id].part == REDCO_PART_EXPERTS;
-        if (!experts || !setting.whole_experts) { add_param(probe, id, &inputs); }
+        if (!experts || !cut.whole_experts) { add_param(probe, id, &inputs); }
     }
     if (redco_graph_find_input(probe->g, "bias") != REDCO_NO_VALUE) {
         add_input(&inputs, "bias", redco_tp_split(1), true);
     }
-    if (rows) { add_input(&inputs, "x", redco_tp_split(1), true); }
-    if (rows && !loss) { add_input(&inputs, "gradient", redco_tp_split(1), true); }
-    outputs[0] = (redco_partition_output){values->result, loss ? NULL : "x"};
-    for (uint32_t i = 0; i < gradients; i++) {
-        outputs[i + 1] = (redco_partition_output){values->gradients[i], redco_value_name(probe->g, values->wanted[i])};
+    if (cut.rows) { add_input(&inputs, "x", redco_tp_split(1), true); }
+    if (cut.rows && probe->model.classes[probe->class_index].kind != REDCO_CLASS_HEAD) {
+        add_input(&inputs, "gradient", redco_tp_split(1), true);
     }
     const redco_partition_options options = {.group = {.ranks = REDCOI_PROBE_RANKS},
                                              .inputs = inputs.list,
                                              .input_count = inputs.count,
-                                             .sequence_parallel = rows,
+                                             .sequence_parallel = cut.rows,
                                              .batch = REDCOI_PROBE_BATCH,
                                              .sequences = &length,
                                              .sequence_count = 1};
-    const redco_status st = redco_partition(probe->g, outputs, gradients + 1, &options, &local, local_values, err);
+    return redco_partition(probe->g, outputs, output_count, &options, local_out, values_out, err);
+}
+
+static redco_status add_collectives(const redcoi_probe *probe, redcoi_probe_cut cut, redco_layer_group *groups,
+                                    uint32_t count, redco_error *err)
+{
+    const redcoi_class_values *const values = &probe->values;
+    const redco_class_kind kind = probe->model.classes[probe->class_index].kind;
+    /* Gradients of weights are made where the weights are; a table's reads that of all rows. */
+    const uint32_t gradients = kind == REDCO_CLASS_EMBEDDING ? values->wanted_count : 1;
+    redco_partition_output outputs[REDCOI_CLASS_PARAMS + 1];
+    redco_value local_values[REDCOI_CLASS_PARAMS + 1];
+    redco_graph *local = NULL;
+    outputs[0] = (redco_partition_output){values->result, kind == REDCO_CLASS_HEAD ? NULL : "x"};
+    for (uint32_t i = 0; i < gradients; i++) {
+        outputs[i + 1] = (redco_partition_output){values->gradients[i], redco_value_name(probe->g, values->wanted[i])};
+    }
+    const redco_status st = redcoi_probe_partition(probe, cut, outputs, gradients + 1, &local, local_values, err);
     for (uint32_t o = 0; st == REDCO_OK && o < redco_graph_op_count(local); o++) {
         const redco_op *const op = redco_graph_op(local, o);
         if (redco_op_kind_class(op->kind) != REDCO_CLASS_COLLECTIVE) { continue; }
-        add_traffic(probe, local, op, setting, groups, count);
+        add_traffic(probe, local, op, cut, groups, count);
     }
     redco_graph_free(local);
     return st;
@@ -132,7 +132,7 @@ redco_status redcoi_layer_traffic_make(const redcoi_probe *probe, redco_layer_gr
     redco_status st = REDCO_OK;
     for (int whole = 0; whole < (experts ? 2 : 1) && st == REDCO_OK; whole++) {
         for (int rows = 0; rows < 2 && st == REDCO_OK; rows++) {
-            st = add_collectives(probe, (struct setting){rows != 0, whole != 0}, groups, count, err);
+            st = add_collectives(probe, (redcoi_probe_cut){rows != 0, whole != 0}, groups, count, err);
         }
     }
     return st;

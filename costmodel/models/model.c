@@ -4,9 +4,18 @@
 
 #include <stdlib.h>
 
+static void free_moments(const redco_model *model)
+{
+    for (size_t i = 0; model->moments != NULL && i < model->class_count * REDCOI_MOMENT_KINDS; i++) {
+        free(model->moments[i]);
+    }
+    free(model->moments);
+}
+
 void redco_model_free(redco_model *model)
 {
     if (model == NULL) { return; }
+    free_moments(model);
     for (size_t i = 0; i < model->param_count; i++) { free((char *)(uintptr_t)model->params[i].name); }
     free(model->params);
     free(model->classes);
@@ -102,6 +111,11 @@ const char *redco_model_unknown_keys(const redco_model *model)
 const json_t *redco_model_defaults(const redco_model *model)
 {
     return model->defaults;
+}
+
+uint64_t redco_model_rotary_size(const redco_model *model)
+{
+    return model->rotary_size;
 }
 
 const redco_graph_work *redco_model_graph_work(const redco_model *model)

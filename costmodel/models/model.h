@@ -272,6 +272,8 @@ redco_status redco_model_check_rank(const redco_model *model, uint32_t tp, uint3
                                     redco_error *err);
 /** Tensors of 32 bits that the optimizer keeps beside each trained one: AdamW's moments are 2. */
 uint32_t redco_model_moments(const redco_model *model);
+/** Elements of a head that positions rotate; 0: none. */
+uint64_t redco_model_rotary_size(const redco_model *model);
 /** The work of a pipeline's graph; NULL of a family, whose layers have groups (layer_work.h). */
 const redco_graph_work *redco_model_graph_work(const redco_model *model);
 /** Sizes of the model's axes for a whole sequence each of @p batch and @p length, uncut. */

@@ -5,12 +5,6 @@ void redco_backend_close(redco_backend *backend)
     if (backend != NULL) { backend->calls->close(backend); }
 }
 
-uint32_t redco_op_overwrites(redco_op_kind kind)
-{
-    if (kind == REDCO_OP_ALL_REDUCE || kind == REDCO_OP_CROSS_ENTROPY_GRAD || kind == REDCO_OP_MATMUL_ADD) { return 1; }
-    return redco_op_kind_class(kind) == REDCO_CLASS_ELEMENTWISE ? REDCO_INPUTS_MAX : 0;
-}
-
 redco_index_range redco_launch_indices(const redco_launch *launch, uint64_t rows)
 {
     const redco_attributes *const a = launch->attributes;

@@ -158,10 +158,6 @@ struct redco_backend {
     const redco_backend_calls *calls;
 };
 
-/** @return how many of the first inputs an only output, or any one of a pointwise operator, may be the memory of, if it
- * has their type: see redco_launch, and collectives.h. */
-uint32_t redco_op_overwrites(redco_op_kind kind);
-
 /** The operators that graphs for @p backend may be fused into: those that it supports. */
 redco_fuse_choice redco_backend_fuse_choice(redco_backend *backend);
 
