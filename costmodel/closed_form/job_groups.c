@@ -53,8 +53,9 @@ redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_parallel
 
 bool redcoi_has_expert_grid(const redcoi_job *job)
 {
+    if (job->part != REDCO_PART_EXPERTS) { return false; } /* jobs of no rank have no part of experts */
     const redcoi_rank_key *const ranks = &job->rank->key;
-    return job->part == REDCO_PART_EXPERTS && (ranks->ep > 1 || ranks->etp != ranks->tp);
+    return ranks->ep > 1 || ranks->etp != ranks->tp;
 }
 
 /* The grid of the job's part. That of experts has etp x ep in place of tp, and no context parallelism. */
