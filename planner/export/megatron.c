@@ -238,7 +238,8 @@ static bool biased(const redco_model *model, redco_param_use use)
 /* Options for the parts of the architecture that Megatron's GPT model has; notes tell the rest. */
 static void add_architecture(const redcoi_context *context, json_t *json)
 {
-    static const char *const geglu[] = {"gemma", NULL};
+    static const char *const geglu[] = {"gemma", "gemma2", "gemma3_text", NULL};
+    static const char *const own_blocks[] = {"gemma2", "gemma3_text", "olmo2", "granite", "smollm3", NULL};
     const redco_model *const model = context->reopened->inputs.model;
     const redco_model_dims *dims = redco_model_get_dims(model);
     const bool turned = dims->positions == REDCO_POSITIONS_ROTARY, rms = dims->norm == REDCO_NORM_RMS;
@@ -261,6 +262,10 @@ static void add_architecture(const redcoi_context *context, json_t *json)
     note_if(context, dims->activation == REDCO_ACTIVATION_RELU,
             "Megatron-LM has no ReLU FFN: the layout stands, the model differs");
     note_if(context, is_type(context, geglu), "Megatron-LM has no GEGLU FFN: the layout stands, the model differs");
+    note_if(
+        context, is_type(context, own_blocks),
+        "norms behind a block's parts, windows of some layers, factors and layers without rotation are not exported: "
+        "the layout stands, the model differs");
     note_if(context, dims->parallel_block,
             "Megatron-LM runs attention and FFN one after the other, this model side by side: the model differs");
 }
