@@ -46,6 +46,10 @@ static redco_status describe(const struct arguments *arguments, const redco_node
                              redco_error *err)
 {
     if (!arguments->cli.json && arguments->output == NULL) { return REDCO_OK; }
+    if (redco_node_counts_links(node)) { /* a file would make a fact of what is assumed */
+        return redco_fail(err, REDCO_EVALUE, arguments->xml,
+                          "counts links, whose rate is that of the GPUs' type: say what they are by --gpu");
+    }
     *json_out = redco_node_describe(node);
     return *json_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
 }

@@ -211,6 +211,11 @@ double redco_node_link(const redco_node *node, size_t from, size_t to)
     return from < node->gpu_count && to < node->gpu_count ? node->links[from * node->gpu_count + to] : 0.0;
 }
 
+bool redco_node_counts_links(const redco_node *node)
+{
+    return node->link_bytes_per_s > 0.0;
+}
+
 redco_fabric redco_node_fabric(const redco_node *node)
 {
     return node->fabric;

@@ -88,6 +88,9 @@ size_t redco_node_nics(const redco_node *node, const redco_node_nic **nics_out);
 size_t redco_node_numas(const redco_node *node, const redco_node_numa **numas_out);
 /** Scale-up rate between two GPUs, one direction, bytes/s; 0 without a link. Diagonal 0. */
 double redco_node_link(const redco_node *node, size_t from, size_t to);
+/** Says whether links were counted, and have no rate of their own until redco_node_set_gpu(): what is shown is assumed.
+ */
+bool redco_node_counts_links(const redco_node *node);
 redco_fabric redco_node_fabric(const redco_node *node);
 /** NVSwitches that were seen; 0 does not mean that there are none (virtual machines hide them). */
 uint32_t redco_node_switches(const redco_node *node);
