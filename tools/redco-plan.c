@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A given choice that the engine lacks is priced all the same, and a warning says so. */
+/* A given choice that the engine lacks is priced all the same, or left out where it is free; a warning says so. */
 static void warn_lacks(const struct plan_args *args, const redco_inputs *inputs)
 {
     const char *lacks[REDCO_MOST_LACKS];
@@ -18,6 +18,11 @@ static void warn_lacks(const struct plan_args *args, const redco_inputs *inputs)
     char text[200];
     for (size_t i = 0; i < count; i++) {
         (void)snprintf(text, sizeof text, "%s has no %s: priced as if it had", inputs->engine.engine.name, lacks[i]);
+        cli_warn(&args->cli, text);
+    }
+    const char *const left_out = redco_options_left_out(&args->question.options, inputs);
+    if (left_out != NULL) {
+        (void)snprintf(text, sizeof text, "%s has no %s", inputs->engine.engine.name, left_out);
         cli_warn(&args->cli, text);
     }
 }

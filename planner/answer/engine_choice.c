@@ -56,6 +56,7 @@ struct offer {
     uint64_t short_bytes; /* then: what a GPU lacks */
     size_t lacks;         /* choices that were given and that it does not have */
     bool limited;         /* a search with a limit found it: one without may find a better one */
+    bool own_kinds;       /* redco_search_allows.own_kinds */
 };
 
 /* @param limit_s  0, or slower plans are of no interest */
@@ -68,8 +69,11 @@ static redco_status ask_engine(const redco_question *question, const redco_input
     redco_error why = {.status = REDCO_OK};
     const char *lacks[REDCO_MOST_LACKS];
     one.names.engine = name;
-    *offer = (struct offer){
-        .name = name, .objective = (double)INFINITY, .short_bytes = UINT64_MAX, .limited = limit_s > 0.0};
+    *offer = (struct offer){.name = name,
+                            .objective = (double)INFINITY,
+                            .short_bytes = UINT64_MAX,
+                            .limited = limit_s > 0.0,
+                            .own_kinds = question->options.allows.own_kinds};
     one.gpus = gpus_of(read);
     redco_status st = redco_question_read_like(&one, read, &inputs, err);
     if (st != REDCO_OK) { return st; }
@@ -101,9 +105,8 @@ static bool is_better(const struct offer *offer, const struct offer *best)
     if (isinf(offer->objective)) { /* the one that is nearest to fitting is told */
         return isinf(best->objective) && offer->lacks <= best->lacks && offer->short_bytes < best->short_bytes;
     }
-    if (isinf(best->objective) || offer->lacks != best->lacks) {
-        return isinf(best->objective) ? offer->lacks <= best->lacks : offer->lacks < best->lacks;
-    }
+    if (isinf(best->objective)) { return offer->lacks <= best->lacks || !offer->own_kinds; }
+    if (offer->lacks != best->lacks) { return offer->lacks < best->lacks; }
     return offer->objective < best->objective * (1.0 - redcoi_rounding_ratio);
 }
 
@@ -174,44 +177,72 @@ static void note_faster(const redco_question *question, const struct offer *fast
                    100.0 * (1.0 - faster->objective / best->objective));
 }
 
-/* The fastest plan decides, of equal ones the default, which is asked in full: each engine keeps to what it has, so
- * that what is priced can be run. Engines without an exporter are taken where nothing else fits. */
-static redco_status choose_fastest(redco_question *question, redco_inputs *inputs, redco_error *err)
+/* The engines' offers. */
+struct choice {
+    struct offer usual, best; /* the default's, and the one that is taken */
+    struct offer other;       /* the fastest of all, also of those without an exporter */
+    uint32_t rival_count;
+    bool fits; /* the default or one of those with an exporter has a plan */
+};
+
+static redco_status compare_engines(const redco_question *question, const redco_inputs *inputs, const char *preset,
+                                    struct choice *out, redco_error *err)
 {
     const char *rivals[REDCO_MOST_RIVALS], *all[REDCO_MOST_RIVALS];
-    uint32_t count = 0, all_count = 0;
-    struct offer usual, best, offers[REDCO_MOST_RIVALS], offer;
-    redco_status st = redco_engine_rivals(inputs, question->try_engines, rivals, &count, err);
+    uint32_t all_count = 0;
+    struct offer offers[REDCO_MOST_RIVALS], offer;
+    redco_status st = redco_engine_rivals(inputs, question->try_engines, rivals, &out->rival_count, err);
     if (st == REDCO_OK) { st = redco_engine_rivals(inputs, true, all, &all_count, err); }
-    const redco_preset *const preset = redco_preset_find("engines", inputs->engine.engine.name);
-    if (st != REDCO_OK || preset == NULL) { return st; }
-    usual = (struct offer){.name = preset->name, .objective = (double)INFINITY, .short_bytes = UINT64_MAX};
-    if (all_count > 0 && (st = ask_engine(question, inputs, preset->name, 0.0, &usual, err)) != REDCO_OK) { return st; }
-    best = usual;
-    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-        st = ask_rival(question, inputs, rivals[i], &best, &offers[i], err);
+    if (st != REDCO_OK) { return st; }
+    out->usual = (struct offer){.name = preset, .objective = (double)INFINITY, .short_bytes = UINT64_MAX};
+    if (all_count > 0) { st = ask_engine(question, inputs, preset, 0.0, &out->usual, err); }
+    out->best = out->usual;
+    for (uint32_t i = 0; i < out->rival_count && st == REDCO_OK; i++) {
+        st = ask_rival(question, inputs, rivals[i], &out->best, &offers[i], err);
     }
-    if (st == REDCO_OK && !isinf(best.objective)) { st = ask_close(question, inputs, offers, count, &best, err); }
-    struct offer other = best;
-    const bool fits = !isinf(best.objective);
-    for (uint32_t i = 0; i < all_count && !(fits && question->is_variant) && st == REDCO_OK; i++) {
-        if (!is_among(all[i], rivals, count)) { st = ask_rival(question, inputs, all[i], &other, &offer, err); }
+    if (st == REDCO_OK && !isinf(out->best.objective)) {
+        st = ask_close(question, inputs, offers, out->rival_count, &out->best, err);
+    }
+    out->other = out->best;
+    out->fits = !isinf(out->best.objective);
+    for (uint32_t i = 0; i < all_count && !(out->fits && question->is_variant) && st == REDCO_OK; i++) {
+        if (!is_among(all[i], rivals, out->rival_count)) {
+            st = ask_rival(question, inputs, all[i], &out->other, &offer, err);
+        }
+    }
+    if (!out->fits && !isinf(out->other.objective)) { out->best = out->other; }
+    return st;
+}
+
+/* The fastest plan decides, of equal ones the default, which is asked in full: each engine keeps to what it has, so
+ * that what is priced can be run. Engines without an exporter are taken where nothing else fits, and given kinds of
+ * stages that none has are priced as if where there is no plan without. */
+static redco_status choose_fastest(redco_question *question, redco_inputs *inputs, redco_error *err)
+{
+    const bool kinds = redco_search_schedule(&question->options) != 0 || question->options.cp_type_fixed;
+    const redco_preset *const preset = redco_preset_find("engines", inputs->engine.engine.name);
+    struct choice choice = {0};
+    if (preset == NULL) { return REDCO_OK; }
+    redco_status st = compare_engines(question, inputs, preset->name, &choice, err);
+    if (st == REDCO_OK && kinds && isinf(choice.best.objective)) {
+        question->options.allows.own_kinds = false;
+        st = compare_engines(question, inputs, preset->name, &choice, err);
     }
     if (st != REDCO_OK) { return st; }
-    if (!fits && !isinf(other.objective)) { best = other; }
-    if (best.name == preset->name) {
+    const struct offer *const usual = &choice.usual, *const best = &choice.best;
+    if (best->name == preset->name) {
         const size_t used = strlen(inputs->engine_reason), rest = sizeof inputs->engine_reason - used;
-        if (question->try_engines && count == 0) {
+        if (question->try_engines && choice.rival_count == 0) {
             (void)snprintf(inputs->engine_reason + used, rest, "; auto: no other engine was measured on such GPUs");
         } else if (question->try_engines) {
             (void)snprintf(inputs->engine_reason + used, rest, "; auto: none of %u others measured here is faster",
-                           count);
+                           choice.rival_count);
         }
     } else {
-        if ((st = take_engine(question, best.name, inputs, err)) != REDCO_OK) { return st; }
-        give_reason(&usual, &best, question->try_engines, inputs);
+        if ((st = take_engine(question, best->name, inputs, err)) != REDCO_OK) { return st; }
+        give_reason(usual, best, question->try_engines, inputs);
     }
-    if (fits) { note_faster(question, &other, &best, inputs); }
+    if (choice.fits) { note_faster(question, &choice.other, best, inputs); }
     return REDCO_OK;
 }
 
@@ -219,6 +250,7 @@ redco_status redco_question_settle(redco_question *question, redco_inputs *input
 {
     const bool chosen = question->names.engine != NULL || question->names.calibration != NULL || inputs->engine_named ||
                         (inputs->engine_of_cluster && !question->try_engines);
+    question->options.allows.own_kinds = !chosen;
     const redco_status st = chosen ? REDCO_OK : choose_fastest(question, inputs, err);
     if (st == REDCO_OK) { redco_inputs_use_engine(inputs, &question->options); }
     return st;

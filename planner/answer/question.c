@@ -90,14 +90,6 @@ redco_status redco_question_read_like(redco_question *question, const redco_inpu
     return st == REDCO_OK ? use_inputs(question, inputs_out, err) : st;
 }
 
-/* Bit of a schedule that is neither of what chunks say. */
-static uint32_t given_schedule(const redco_search_options *o)
-{
-    return o->given.schedule != REDCO_PIPELINE_1F1B && o->given.schedule != REDCO_PIPELINE_INTERLEAVED
-               ? 1U << o->given.schedule
-               : 0;
-}
-
 /* Stages are given, or the search may choose some. */
 static bool may_have_stages(const redco_search_options *o)
 {
@@ -141,8 +133,8 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
         bool given;
         uint32_t bit, has;
     } limits[] = {
-        {"such order of passes in its pipeline", may_have_stages(o) && given_schedule(o) != 0, given_schedule(o),
-         file->schedules},
+        {"such order of passes in its pipeline", may_have_stages(o) && redco_search_schedule(o) != 0,
+         redco_search_schedule(o), file->schedules},
         {"groups of more micro-batches than stages", o->given.group > 0 && o->given.group != o->given.pp,
          REDCO_HAS_GROUPS, file->dimensions},
         {cp_type_lacked(o), o->given.cp > 1 && o->cp_type_fixed, o->cp_types, file->cp_types},
@@ -183,6 +175,21 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
         if (limits[i].given && (limits[i].has & limits[i].bit) == 0) { lacks_out[count++] = limits[i].what; }
     }
     return count;
+}
+
+const char *redco_options_left_out(const redco_search_options *options, const redco_inputs *inputs)
+{
+    const redco_engine_file *const file = &inputs->engine;
+    const bool limited = options->allows.own_kinds && options->strategy == REDCO_STRATEGY_ANY;
+    const redco_parallelism *const given = &options->given;
+    if (limited && redco_degree_is_free(given->pp) && (redco_search_schedule(options) & ~file->schedules) != 0) {
+        return "such order of passes in a pipeline: planned without stages";
+    }
+    if (limited && redco_degree_is_free(given->cp) && options->cp_type_fixed &&
+        (options->cp_types & file->cp_types) == 0) {
+        return "such exchange of context parallelism: planned without";
+    }
+    return NULL;
 }
 
 const char *redco_question_name(const redco_search_options *options)

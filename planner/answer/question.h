@@ -83,6 +83,11 @@ uint32_t redco_setting_dimensions(const redco_parallelism *parallelism);
 size_t redco_options_lack(const redco_search_options *options, const redco_inputs *inputs,
                           const char *lacks_out[REDCO_MOST_LACKS]);
 
+/** Names the given kind of stages or of context parallelism that the engine lacks while its degree is free: the search
+ *  left it out (redco_search_allows.own_kinds).
+ *  @return a static text, or NULL */
+const char *redco_options_left_out(const redco_search_options *options, const redco_inputs *inputs);
+
 /** The name of what the options ask for: "optimum", "fixed" or a named strategy. */
 const char *redco_question_name(const redco_search_options *options);
 

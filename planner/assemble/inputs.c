@@ -251,6 +251,14 @@ static void use_recomputation(const redco_engine_file *file, redco_search_option
     }
 }
 
+/* Dimensions whose given kind (an order of passes, how context parallelism exchanges) the engine lacks. */
+static uint32_t dimensions_lacked(const redco_engine_file *file, const redco_search_options *options)
+{
+    const uint32_t order = redco_search_schedule(options);
+    return ((order & ~file->schedules) != 0 ? REDCO_HAS_PP : 0U) |
+           (options->cp_type_fixed && (options->cp_types & file->cp_types) == 0 ? REDCO_HAS_CP : 0U);
+}
+
 void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options)
 {
     const redco_engine_file *const file = &inputs->engine;
@@ -275,6 +283,9 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
      * also where nobody named it. */
     const bool by_us = w->engine.planned_memory || redco_gpu_is_host(&inputs->machine.gpu);
     options->allows.dimensions = inputs->engine_limits ? file->dimensions : by_us ? REDCO_HAS_TP | REDCO_HAS_SP : 0;
+    if (options->allows.dimensions != 0 && options->allows.own_kinds) {
+        options->allows.dimensions &= ~dimensions_lacked(file, options);
+    }
     options->allows.unequal_stages = (file->dimensions & REDCO_HAS_STAGES) != 0;
     /* GPipe takes as long as 1F1B and keeps more. */
     options->allows.schedules =

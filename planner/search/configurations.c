@@ -480,6 +480,12 @@ static bool may_have_depth(const redco_machine *machine, const redco_workload *w
     return true;
 }
 
+uint32_t redco_search_schedule(const redco_search_options *options)
+{
+    const redco_pipeline_kind kind = options->given.schedule;
+    return kind != REDCO_PIPELINE_1F1B && kind != REDCO_PIPELINE_INTERLEAVED ? 1U << kind : 0;
+}
+
 const char *redco_search_leaves_out(const redco_machine *machine, const redco_search_options *options,
                                     const redco_parallelism *parallelism)
 {

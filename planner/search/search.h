@@ -70,6 +70,8 @@ typedef struct redco_search_allows {
     bool unequal_stages;            /**< stages that balance embedding and head (redco_cost_balance()) are tried, too */
     uint32_t dimensions;            /**< REDCO_HAS_...: degrees that are free stay 1 where it has none */
     uint32_t states;                /**< REDCO_RUNS_...: which triples free meshes may form */
+    bool own_kinds; /**< free stages and context parallelism only in kinds (orders of passes, exchanges) that the
+                         engine has; else a given kind is priced as if it had it */
 } redco_search_allows;
 
 struct redco_search_options;
@@ -147,6 +149,9 @@ typedef struct redco_candidate {
 /** The sets that a search with these options chooses from: what is given, or what the engine offers of modules that
  *  layers of the model have. */
 redco_recompute_list redco_search_recompute(const redco_model *model, const redco_search_options *options);
+
+/** The bit of a given order of passes that does not follow from the number of chunks (zb-h1, say); 0: none is given. */
+uint32_t redco_search_schedule(const redco_search_options *options);
 
 /** The reason why a search with these options leaves degrees out that it would price if they were given: static, NULL:
  *  it does not. @param parallelism  a layout that was found with some of them given */
