@@ -121,18 +121,6 @@ extern const char *const redco_trait_words[];
 /** @return whether files and plans may leave a trait out. */
 bool redco_trait_may_lack(redco_trait trait);
 
-/** Triples of meshes that an engine can run, in redco_engine_file.states; bits. */
-enum {
-    REDCO_RUNS_DDP = 1,
-    REDCO_RUNS_ZERO1 = 2,
-    REDCO_RUNS_ZERO2 = 4,
-    REDCO_RUNS_ZERO3 = 8,
-    REDCO_RUNS_MICS = 16,
-    REDCO_RUNS_HSDP = 32,
-    REDCO_RUNS_ZEROPP = 64,
-    REDCO_RUNS_ANY = 128
-};
-
 enum { REDCO_ENGINE_GPUS = 16, REDCO_ENGINE_SETS = 4 };
 
 /** One file. Plain values. */

@@ -1,5 +1,6 @@
 /* An engine's file: each value with its source. */
 #include "costmodel/engines/engine.h"
+#include "costmodel/schedules/strategies.h"
 #include "topology/base/preset.h"
 #include "topology/base/text.h"
 
@@ -10,32 +11,13 @@
 static const char format_name[] = "redco-engine";
 static const uint32_t newest_version = 1;
 
+enum { MOST_WORDS = 16 };
+
 struct bit {
     const char *word; /* NULL ends a list */
     uint32_t bit;
 };
 
-static const struct bit overlap_bits[] = {{"ag_rs", REDCO_OVERLAP_AG_RS},
-                                          {"ar", REDCO_OVERLAP_AR},
-                                          {"bc", REDCO_OVERLAP_BC},
-                                          {"tp", REDCO_OVERLAP_TP},
-                                          {NULL, 0}};
-static const struct bit scheme_bits[] = {{"inter-tensor", 1}, {"intra-tensor", 2}, {NULL, 0}};
-static const struct bit schedule_bits[] = {{"1f1b", 1U << REDCO_PIPELINE_1F1B},
-                                           {"interleaved", 1U << REDCO_PIPELINE_INTERLEAVED},
-                                           {"gpipe", 1U << REDCO_PIPELINE_GPIPE},
-                                           {"zb-h1", 1U << REDCO_PIPELINE_ZB_H1},
-                                           {"dualpipev", 1U << REDCO_PIPELINE_DUALPIPE_V},
-                                           {"dualpipe", 1U << REDCO_PIPELINE_DUALPIPE},
-                                           {NULL, 0}};
-static const struct bit cp_type_bits[] = {{"p2p", 1U << REDCO_CP_P2P},
-                                          {"all-gather", 1U << REDCO_CP_ALL_GATHER},
-                                          {"all-to-all", 1U << REDCO_CP_ALL_TO_ALL},
-                                          {NULL, 0}};
-static const struct bit state_bits[] = {
-    {"ddp", REDCO_RUNS_DDP},       {"zero1", REDCO_RUNS_ZERO1}, {"zero2", REDCO_RUNS_ZERO2},
-    {"zero3", REDCO_RUNS_ZERO3},   {"mics", REDCO_RUNS_MICS},   {"hsdp", REDCO_RUNS_HSDP},
-    {"zeropp", REDCO_RUNS_ZEROPP}, {"any", REDCO_RUNS_ANY},     {NULL, 0}};
 static const char *const export_words[] = {"megatron", "megatron-bridge", "torchtitan", "deepspeed",
                                            "fsdp",     "internevo",       NULL};
 
@@ -77,6 +59,32 @@ static redco_status read_bits(const redco_json_value *file, const char *key, con
         *bits_out |= known[at].bit;
     }
     return st;
+}
+
+/* Words by bit number. */
+static redco_status read_words(const redco_json_value *file, const char *key, const char *const *words,
+                               uint32_t *bits_out, redco_error *err)
+{
+    struct bit known[MOST_WORDS + 1] = {{NULL, 0}};
+    for (size_t i = 0; i < MOST_WORDS && words[i] != NULL; i++) { known[i] = (struct bit){words[i], 1U << i}; }
+    return read_bits(file, key, known, bits_out, err);
+}
+
+/* An engine that does nothing of a kind cannot train; no limit is no empty list. */
+static redco_status read_some(const redco_json_value *file, const char *key, const char *const *words,
+                              uint32_t *bits_out, redco_error *err)
+{
+    const redco_status st = read_words(file, key, words, bits_out, err);
+    if (st == REDCO_OK && *bits_out == 0) { return redco_json_fail(file, key, err, "has no value; one is needed"); }
+    return st;
+}
+
+/* Strategies that are meshes, which AMSP's planner, the last, is not, and "any". */
+static redco_status read_states(const redco_json_value *file, uint32_t *bits_out, redco_error *err)
+{
+    const char *words[REDCO_STRATEGY_COUNT + 1] = {NULL};
+    for (int i = 0; i < REDCO_STRATEGY_AMSP; i++) { words[i] = redco_strategies[i].word; }
+    return read_some(file, "states", words, bits_out, err);
 }
 
 static redco_status read_dimensions(const redco_json_value *file, uint32_t *bits_out, redco_error *err)
@@ -206,15 +214,6 @@ static redco_status read_loss(const redco_json_value *file, redco_engine_file *o
     return st;
 }
 
-/* An engine that does nothing of a kind cannot train; no limit is no empty list. */
-static redco_status read_some(const redco_json_value *file, const char *key, const struct bit *known,
-                              uint32_t *bits_out, redco_error *err)
-{
-    const redco_status st = read_bits(file, key, known, bits_out, err);
-    if (st == REDCO_OK && *bits_out == 0) { return redco_json_fail(file, key, err, "has no value; one is needed"); }
-    return st;
-}
-
 static redco_status read_text(const redco_json_value *file, const char *key, char *out, size_t size, redco_error *err)
 {
     const char *text = NULL;
@@ -312,7 +311,9 @@ bool redco_engine_measured_like(const redco_engine_file *file, const redco_gpu *
 /* Optional: 1F1B, and interleaved where stages hold several chunks. */
 static redco_status read_schedules(const redco_json_value *file, redco_engine_file *out, redco_error *err)
 {
-    if (redco_json_has(file, "schedules")) { return read_some(file, "schedules", schedule_bits, &out->schedules, err); }
+    if (redco_json_has(file, "schedules")) {
+        return read_some(file, "schedules", redco_pipeline_words, &out->schedules, err);
+    }
     out->schedules = (out->dimensions & REDCO_HAS_PP) != 0 ? 1U << REDCO_PIPELINE_1F1B : 0;
     if ((out->dimensions & REDCO_HAS_CHUNKS) != 0) { out->schedules |= 1U << REDCO_PIPELINE_INTERLEAVED; }
     return REDCO_OK;
@@ -327,7 +328,7 @@ static redco_status read_cp_types(const redco_json_value *file, redco_engine_fil
         return REDCO_OK;
     }
     if (!has) { return redco_json_fail(file, "cp_types", err, "is stated, but \"dimensions\" has no cp"); }
-    const redco_status st = read_some(file, "cp_types", cp_type_bits, &out->cp_types, err);
+    const redco_status st = read_some(file, "cp_types", redco_cp_type_words, &out->cp_types, err);
     if (st != REDCO_OK) { return st; }
     const json_t *const words = json_object_get(json_object_get(file->json, "cp_types"), "value");
     const char *const first = json_string_value(json_array_get(words, 0));
@@ -363,13 +364,13 @@ redco_status redco_engine_file_from_json(const redco_json_value *value, redco_en
              : t == REDCO_TRAIT_CROSS_ENTROPY   ? read_loss(value, &file, err)
                                                 : read_trait(value, (redco_trait)t, &file, &choice, err);
     }
-    if (st != REDCO_OK || (st = read_bits(value, "overlap", overlap_bits, &file.overlap, err)) != REDCO_OK ||
+    if (st != REDCO_OK || (st = read_words(value, "overlap", redco_overlap_words, &file.overlap, err)) != REDCO_OK ||
         (st = read_recompute(value, &file.recompute, err)) != REDCO_OK ||
-        (st = read_some(value, "scheme", scheme_bits, &schemes, err)) != REDCO_OK ||
+        (st = read_some(value, "scheme", redco_scheme_words, &schemes, err)) != REDCO_OK ||
         (st = read_dimensions(value, &file.dimensions, err)) != REDCO_OK ||
         (st = read_schedules(value, &file, err)) != REDCO_OK || (st = read_cp_types(value, &file, err)) != REDCO_OK ||
-        (st = read_some(value, "states", state_bits, &file.states, err)) != REDCO_OK ||
-        (st = read_export(value, &file, err)) != REDCO_OK || (st = read_calibrations(value, &file, err)) != REDCO_OK ||
+        (st = read_states(value, &file.states, err)) != REDCO_OK || (st = read_export(value, &file, err)) != REDCO_OK ||
+        (st = read_calibrations(value, &file, err)) != REDCO_OK ||
         (st = read_measured(value, &file, err)) != REDCO_OK) {
         return st;
     }

@@ -2,6 +2,7 @@
 
 #include "costmodel/evaluation/row_cluster.h"
 #include "costmodel/operators/compute_profile.h"
+#include "costmodel/schedules/strategies.h"
 #include "topology/base/preset.h"
 
 #include <stdio.h>
@@ -80,10 +81,10 @@ static redco_status remesh(redco_mesh given, redco_mesh dp, redco_mesh grid, con
  * Megatron's distributed optimizer cuts the optimizer's, FSDP all. */
 static void shard_one_rank(const redco_engine_file *file, redco_mesh grid, redco_shards *shards)
 {
-    const bool optimizer = (file->states & (REDCO_RUNS_ZERO1 | REDCO_RUNS_ZERO3)) != 0;
+    const bool optimizer = (file->states & (REDCO_RUNS(REDCO_STRATEGY_ZERO1) | REDCO_RUNS(REDCO_STRATEGY_ZERO3))) != 0;
     if (!optimizer || redco_mesh_ranks(shards->optimizer) > 1) { return; }
     shards->optimizer = grid;
-    if ((file->states & REDCO_RUNS_ZERO1) == 0) { shards->parameters = shards->gradients = grid; }
+    if ((file->states & REDCO_RUNS(REDCO_STRATEGY_ZERO1)) == 0) { shards->parameters = shards->gradients = grid; }
 }
 
 static redco_status setting_of(const redco_measured_run *run, const redco_engine_file *file, redco_request *request,

@@ -56,12 +56,36 @@ typedef struct redco_dimension {
     bool in_dims;             /**< --dims names it, by its word */
     const char *option;       /**< redco-plan's, without the dashes; NULL: it has none, or one of another form */
     const char *argument, *help;
+    bool may_lack; /**< switches: without a value it is on */
     uint64_t option_most;
     redco_dimension_auto automatic;
+    const char *says;    /**< before the value where a report lists what is given; NULL: it is no choice of its own */
     const char *differs; /**< numbers: what an export calls the difference that drops it; NULL: it has its own words */
 } redco_dimension;
 
-enum { REDCO_DIMENSIONS = 16 };
+/** Rows, in their order. */
+typedef enum redco_dimension_id {
+    REDCO_OF_TP,
+    REDCO_OF_CP,
+    REDCO_OF_CP_TYPE,
+    REDCO_OF_PP,
+    REDCO_OF_EP,
+    REDCO_OF_ETP,
+    REDCO_OF_SEQUENCE_PARALLEL,
+    REDCO_OF_CHUNKS,
+    REDCO_OF_SCHEDULE,
+    REDCO_OF_GROUP,
+    REDCO_OF_STAGES,
+    REDCO_OF_MICRO_BATCH,
+    REDCO_OF_MICRO_BATCHES,
+    REDCO_OF_SCHEME,
+    REDCO_OF_DP,
+    REDCO_OF_SECONDARY,
+    REDCO_DIMENSIONS
+} redco_dimension_id;
+
+/** The bit of a row in sets of them. */
+#define REDCO_STATES(id) (1U << (id))
 
 /** All of them; the last has no key. */
 extern const redco_dimension redco_dimensions[REDCO_DIMENSIONS + 1];

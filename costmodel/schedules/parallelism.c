@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 const char *const redco_scheme_words[] = {"inter-tensor", "intra-tensor", NULL};
+const char *const redco_overlap_words[] = {"ag_rs", "ar", "bc", "tp", NULL};
 
 uint32_t redco_parallelism_ep(const redco_parallelism *parallelism)
 {

@@ -13,6 +13,8 @@ extern "C" {
 
 /** "inter-tensor", "intra-tensor"; NULL-terminated, indexed by redco_scheme. */
 extern const char *const redco_scheme_words[];
+/** "ag_rs", "ar", "bc", "tp"; NULL-terminated, by bit number of redco_overlap. */
+extern const char *const redco_overlap_words[];
 
 /** A way to split one step: degrees, schedule, micro-batches, the grid of states and the order of updates. */
 typedef struct redco_parallelism {

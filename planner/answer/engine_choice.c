@@ -219,7 +219,8 @@ static redco_status compare_engines(const redco_question *question, const redco_
  * stages that none has are priced as if where there is no plan without. */
 static redco_status choose_fastest(redco_question *question, redco_inputs *inputs, redco_error *err)
 {
-    const bool kinds = redco_search_schedule(&question->options) != 0 || question->options.cp_type_fixed;
+    const bool kinds =
+        redco_search_schedule(&question->options) != 0 || redco_search_states(&question->options, REDCO_OF_CP_TYPE);
     const redco_preset *const preset = redco_preset_find("engines", inputs->engine.engine.name);
     struct choice choice = {0};
     if (preset == NULL) { return REDCO_OK; }

@@ -51,57 +51,6 @@ double redco_candidate_ratio(const redco_search_options *options, const redco_ca
                 : redco_cost_ratio(candidate->prediction.step_s, best->prediction.step_s);
 }
 
-/* Stages, context parallelism or chunks: 1 is a choice, too, where the search would try more. */
-static bool is_given(uint32_t degree)
-{
-    return degree != 0 && !redco_degree_is_free(degree);
-}
-
-static bool is_switched(redco_switch given)
-{
-    return given == REDCO_OFF || given == REDCO_ON;
-}
-
-bool redco_options_fixed(const redco_search_options *options)
-{
-    return options->given.tp != 0 || is_given(options->given.pp) || is_given(options->given.cp) ||
-           is_given(options->given.chunks) || is_switched(options->sequence_parallel) ||
-           options->given.micro_batch != 0 || options->schedule_given || options->given.group != 0 ||
-           options->equal_stages || options->recompute != REDCO_RECOMPUTE_FREE || options->modules ||
-           options->scheme_fixed || (options->cp_type_fixed && options->given.cp != 1) ||
-           options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
-           options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 || options->given.secondary.gpus != 0;
-}
-
-redco_search_options redco_options_freed(const redco_search_options *options)
-{
-    redco_search_options freed = *options;
-    freed.given.tp = 0;
-    if (is_given(freed.given.pp)) { freed.given.pp = REDCO_DEGREE_MEASURED; }
-    if (is_given(freed.given.cp)) { freed.given.cp = REDCO_DEGREE_MEASURED; }
-    if (is_given(freed.given.chunks)) { freed.given.chunks = REDCO_DEGREE_AUTO; }
-    freed.given.schedule = REDCO_PIPELINE_1F1B;
-    freed.schedule_given = false;
-    freed.given.group = 0;
-    freed.given.split = NULL;
-    freed.equal_stages = false;
-    if (is_switched(freed.sequence_parallel)) { freed.sequence_parallel = REDCO_EITHER; }
-    freed.cp_type_fixed = false;
-    freed.given.micro_batch = 0;
-    freed.recompute = REDCO_RECOMPUTE_FREE;
-    if (redco_recompute_has(&freed.allows.recompute, REDCO_RECOMPUTE_FULL)) {
-        freed.workload.engine.partial_recompute = false;
-    } /* tried, too */
-    freed.modules = false;
-    freed.scheme_fixed = false;
-    freed.strategy = REDCO_STRATEGY_ANY;
-    freed.fix = (redco_shards){0};
-    freed.given.secondary = (redco_mesh){0, 0};
-    freed.verify = false;
-    freed.top = 1;
-    return freed;
-}
-
 /* More rate of a GPU's links; of its slot, where there are none. */
 static const char *improve_links(redco_machine *machine)
 {

@@ -64,11 +64,6 @@ redco_status redco_neighbours(const redco_question *question, const redco_inputs
                               const redco_search_options *options, redco_search_result *answer,
                               redco_neighbour *neighbours_out, size_t *count_out, redco_error *err);
 
-/** True when a degree, policy or name was given that the search would else choose. */
-bool redco_options_fixed(const redco_search_options *options);
-/** The same question with all of that left to the search. */
-redco_search_options redco_options_freed(const redco_search_options *options);
-
 /** The extra cost of @p objective over @p best, as a ratio: 0 where both are 0 (no communication at all), infinite
  * where only @p best is. */
 double redco_cost_ratio(double objective, double best);

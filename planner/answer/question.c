@@ -1,6 +1,5 @@
 #include "planner/answer/question.h"
 
-#include "planner/answer/explain.h"
 #include "planner/search/strategy.h"
 
 redco_question redco_question_default(void)
@@ -137,7 +136,7 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
          redco_search_schedule(o), file->schedules},
         {"groups of more micro-batches than stages", o->given.group > 0 && o->given.group != o->given.pp,
          REDCO_HAS_GROUPS, file->dimensions},
-        {cp_type_lacked(o), o->given.cp > 1 && o->cp_type_fixed, o->cp_types, file->cp_types},
+        {cp_type_lacked(o), o->given.cp > 1 && redco_search_states(o, REDCO_OF_CP_TYPE), o->cp_types, file->cp_types},
         {"sequence parallelism", o->sequence_parallel == REDCO_ON, REDCO_HAS_SP, file->dimensions},
         {"recomputation of modules", o->modules && modules == 0, 0, 0},
         {"recomputation of norms", (again & REDCO_RECOMPUTE_LAYERNORM) != 0, REDCO_RECOMPUTE_LAYERNORM, modules},
@@ -151,9 +150,10 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
          REDCO_RECOMPUTE_SHARED_EXPERTS, modules},
         {"half recomputation", full && half && !redco_recompute_has(&file->recompute, REDCO_RECOMPUTE_HALF), 0, 0},
         {"full recomputation", full && !half && !redco_recompute_has(&file->recompute, REDCO_RECOMPUTE_FULL), 0, 0},
-        {"optimizer shards of whole tensors", o->scheme_fixed && o->given.scheme == REDCO_INTER_TENSOR, true,
-         file->inter_tensor},
-        {"even optimizer shards", o->scheme_fixed && o->given.scheme == REDCO_INTRA_TENSOR, true, file->intra_tensor},
+        {"optimizer shards of whole tensors",
+         redco_search_states(o, REDCO_OF_SCHEME) && o->given.scheme == REDCO_INTER_TENSOR, true, file->inter_tensor},
+        {"even optimizer shards", redco_search_states(o, REDCO_OF_SCHEME) && o->given.scheme == REDCO_INTRA_TENSOR,
+         true, file->intra_tensor},
         {"overlap of gathers and scatters", (overlap & REDCO_OVERLAP_AG_RS) != 0, 0, 0},
         {"overlap of gradient reduction", (overlap & REDCO_OVERLAP_AR) != 0, 0, 0},
         {"overlap of updated parameters", (overlap & REDCO_OVERLAP_BC) != 0, 0, 0},
@@ -185,11 +185,65 @@ const char *redco_options_left_out(const redco_search_options *options, const re
     if (limited && redco_degree_is_free(given->pp) && (redco_search_schedule(options) & ~file->schedules) != 0) {
         return "such order of passes in a pipeline: planned without stages";
     }
-    if (limited && redco_degree_is_free(given->cp) && options->cp_type_fixed &&
+    if (limited && redco_degree_is_free(given->cp) && redco_search_states(options, REDCO_OF_CP_TYPE) &&
         (options->cp_types & file->cp_types) == 0) {
         return "such exchange of context parallelism: planned without";
     }
     return NULL;
+}
+
+bool redco_options_give(const redco_search_options *options, redco_dimension_id id)
+{
+    const redco_dimension *const d = &redco_dimensions[id];
+    redco_parallelism given = options->given;
+    if (d->says == NULL) { return false; }
+    switch (d->kind) {
+    case REDCO_DIMENSION_SWITCH:
+        return options->sequence_parallel == REDCO_OFF || options->sequence_parallel == REDCO_ON;
+    case REDCO_DIMENSION_WORD: return redco_search_states(options, id) && !(d->of_context && given.cp == 1);
+    case REDCO_DIMENSION_SPLIT: return options->equal_stages;
+    case REDCO_DIMENSION_MESH: return given.secondary.gpus != 0;
+    case REDCO_DIMENSION_NUMBER:
+    case REDCO_DIMENSION_LARGE: break;
+    }
+    const uint32_t degree = *redco_dimension_in(&given, d);
+    return degree != 0 && !redco_degree_is_free(degree);
+}
+
+bool redco_options_fixed(const redco_search_options *options)
+{
+    for (int id = 0; id < REDCO_DIMENSIONS; id++) {
+        if (redco_options_give(options, (redco_dimension_id)id)) { return true; }
+    }
+    return options->recompute != REDCO_RECOMPUTE_FREE || options->modules || options->strategy != REDCO_STRATEGY_ANY ||
+           options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0;
+}
+
+redco_search_options redco_options_freed(const redco_search_options *options)
+{
+    redco_question fresh = redco_question_default();
+    redco_search_options freed = *options;
+    for (int id = 0; id < REDCO_DIMENSIONS; id++) {
+        const redco_dimension *const d = &redco_dimensions[id];
+        if (d->kind != REDCO_DIMENSION_NUMBER || !redco_options_give(options, (redco_dimension_id)id)) { continue; }
+        *redco_dimension_in(&freed.given, d) = *redco_dimension_in(&fresh.options.given, d);
+    }
+    if (redco_options_give(options, REDCO_OF_SEQUENCE_PARALLEL)) { freed.sequence_parallel = REDCO_EITHER; }
+    freed.stated = 0;
+    freed.given.schedule = REDCO_PIPELINE_1F1B;
+    freed.given.split = NULL;
+    freed.equal_stages = false;
+    freed.given.secondary = (redco_mesh){0, 0};
+    freed.recompute = REDCO_RECOMPUTE_FREE;
+    if (redco_recompute_has(&freed.allows.recompute, REDCO_RECOMPUTE_FULL)) {
+        freed.workload.engine.partial_recompute = false;
+    } /* tried, too */
+    freed.modules = false;
+    freed.strategy = REDCO_STRATEGY_ANY;
+    freed.fix = (redco_shards){0};
+    freed.verify = false;
+    freed.top = 1;
+    return freed;
 }
 
 const char *redco_question_name(const redco_search_options *options)

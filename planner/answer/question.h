@@ -88,6 +88,13 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
  *  @return a static text, or NULL */
 const char *redco_options_left_out(const redco_search_options *options, const redco_inputs *inputs);
 
+/** @return whether a dimension is given that the search would else choose: 1 is a choice, too */
+bool redco_options_give(const redco_search_options *options, redco_dimension_id id);
+/** True when a degree, policy or name was given that the search would else choose. */
+bool redco_options_fixed(const redco_search_options *options);
+/** The same question with all of that left to the search. */
+redco_search_options redco_options_freed(const redco_search_options *options);
+
 /** The name of what the options ask for: "optimum", "fixed" or a named strategy. */
 const char *redco_question_name(const redco_search_options *options);
 

@@ -80,10 +80,9 @@ static redco_status check_strategy(const redco_plan *plan, const char *name, red
         if (strcmp(plan->strategy, asked[i]) == 0) { return REDCO_OK; }
     }
     if (!redco_strategy_parse(plan->strategy, &strategy) || strategy == REDCO_STRATEGY_ANY) {
-        return redcoi_refuse(
-            name, "/strategy", err,
-            "is \"%.40s\", not one of: optimum, fixed, ddp, zero1, zero2, zero3, mics, zeropp, hsdp, amsp",
-            plan->strategy);
+        char known[120];
+        return redcoi_refuse(name, "/strategy", err, "is \"%.40s\", not one of: optimum, fixed, %s", plan->strategy,
+                             redco_strategy_list(false, known, sizeof known));
     }
     for (uint32_t i = 0; i < plan->layers_count; i++) {
         const redco_shards *const s = &plan->layers[i].shards;

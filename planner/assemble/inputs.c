@@ -256,7 +256,8 @@ static uint32_t dimensions_lacked(const redco_engine_file *file, const redco_sea
 {
     const uint32_t order = redco_search_schedule(options);
     return ((order & ~file->schedules) != 0 ? REDCO_HAS_PP : 0U) |
-           (options->cp_type_fixed && (options->cp_types & file->cp_types) == 0 ? REDCO_HAS_CP : 0U);
+           (redco_search_states(options, REDCO_OF_CP_TYPE) && (options->cp_types & file->cp_types) == 0 ? REDCO_HAS_CP
+                                                                                                        : 0U);
 }
 
 void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options)
@@ -277,7 +278,7 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     if (!options->overlap_fixed) { w->overlap = file->overlap; }
     options->allows.schemes =
         (file->inter_tensor ? 1U << REDCO_INTER_TENSOR : 0) | (file->intra_tensor ? 1U << REDCO_INTRA_TENSOR : 0);
-    if (!options->cp_type_fixed) { options->cp_types = file->cp_types; }
+    if (!redco_search_states(options, REDCO_OF_CP_TYPE)) { options->cp_types = file->cp_types; }
     use_recomputation(file, options);
     /* redco-exec, whose memory is planned, runs what is planned for it, and CPUs have nothing else: its limits hold
      * also where nobody named it. */

@@ -9,7 +9,6 @@
 
 const char *const redco_precision_words[] = {"bf16", "fp16", "fp32", NULL};
 const char *const redco_gemm_format_words[] = {"", "fp8", "mxfp8", "nvfp4", NULL};
-const char *const redco_overlap_words[] = {"ag_rs", "ar", "bc", "tp", NULL};
 
 #define SECONDS(group, key, member)                                                                                    \
     {                                                                                                                  \

@@ -149,9 +149,8 @@ redco_status redco_plan_write(const redco_plan *plan, const char *path, redco_er
 
 /** "fp8", "mxfp8", "nvfp4": precisions that are formats of the products alone, by redco_gemm_format. */
 extern const char *const redco_gemm_format_words[];
-/** The words of plan files and command lines, NULL-terminated, indexed by the enums; overlap by bit number. */
+/** The words of plan files and command lines, NULL-terminated, indexed by the enum. */
 extern const char *const redco_precision_words[];
-extern const char *const redco_overlap_words[];
 
 #ifdef __cplusplus
 }

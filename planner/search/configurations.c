@@ -135,7 +135,8 @@ static redco_status list_groups(redcoi_space *space, redcoi_configuration *confi
     const redco_status st = redco_strategy_triples(grid, strategy, &o->fix, &configuration->groups, &count, err);
     if (st != REDCO_OK) { return st; }
     /* Without parameters to synchronise both schemes are one: it is listed under the first. */
-    const bool second_scheme = !o->scheme_fixed && configuration->parallelism.scheme == REDCO_INTRA_TENSOR &&
+    const bool second_scheme = !redco_search_states(o, REDCO_OF_SCHEME) &&
+                               configuration->parallelism.scheme == REDCO_INTRA_TENSOR &&
                                has_scheme(o, REDCO_INTER_TENSOR);
     for (size_t i = 0; i < count; i++) {
         const redco_shards *s = &configuration->groups[i];
@@ -220,7 +221,8 @@ redco_status redcoi_place_ranks(const redco_machine *machine, redco_parallelism 
 static bool may_copy(const redcoi_space *space, redco_mesh grid)
 {
     const redco_search_options *o = &space->options;
-    const bool runs = o->allows.states == 0 || (o->allows.states & (REDCO_RUNS_ANY | REDCO_RUNS_ZEROPP)) != 0;
+    const bool runs = o->allows.states == 0 ||
+                      (o->allows.states & (REDCO_RUNS(REDCO_STRATEGY_ANY) | REDCO_RUNS(REDCO_STRATEGY_ZEROPP))) != 0;
     return runs && o->strategy == REDCO_STRATEGY_ANY && !space->comm && !has_fixed_meshes(o) && grid.nodes > 1;
 }
 
@@ -230,7 +232,9 @@ static redco_status add_schemes(redcoi_space *space, redco_parallelism *parallel
     const redco_search_options *o = &space->options;
     redco_status st = REDCO_OK;
     for (int i = 0; i < 2 && st == REDCO_OK; i++) {
-        if (o->scheme_fixed ? schemes[i] != o->given.scheme : !has_scheme(o, schemes[i])) { continue; }
+        if (redco_search_states(o, REDCO_OF_SCHEME) ? schemes[i] != o->given.scheme : !has_scheme(o, schemes[i])) {
+            continue;
+        }
         parallelism->scheme = schemes[i];
         const redco_mesh grid = redco_costs_grid(space->costs, parallelism);
         parallelism->secondary =
@@ -412,7 +416,8 @@ static redco_status add_schedules(struct lister *list, redco_parallelism paralle
         parallelism.chunks = stages && !chunked ? redco_pipeline_chunks(o->given.schedule, 1) : chunks;
         st = add_groups(list, parallelism, why, any_out);
     }
-    const bool free_order = stages && !o->schedule_given && o->given.group == 0 && o->given.split == NULL;
+    const bool free_order =
+        stages && !redco_search_states(o, REDCO_OF_SCHEDULE) && o->given.group == 0 && o->given.split == NULL;
     for (int kind = 0; kind < REDCO_PIPELINE_COUNT && st == REDCO_OK && free_order; kind++) {
         parallelism.schedule = (redco_pipeline_kind)kind;
         parallelism.chunks = redco_pipeline_chunks(parallelism.schedule, 1);

@@ -6,6 +6,7 @@
 
 #include "costmodel/closed_form/closed_form.h"
 #include "costmodel/schedules/dimensions.h"
+#include "costmodel/schedules/strategies.h"
 #include "planner/search/gaps.h"
 #include "planner/search/hull.h"
 #include "planner/tensor_parallel/tp_placement.h"
@@ -17,21 +18,6 @@ extern "C" {
 /** COMM is AMSP's T_comm (arXiv 2311.00257, section IV-C), which leaves tensor-parallel traffic out: tp, pp
  * and cp are then 1 unless given, since the largest would always win. */
 typedef enum redco_objective { REDCO_OBJECTIVE_STEP_TIME, REDCO_OBJECTIVE_COMM } redco_objective;
-
-/** A name for a set of points of the space (name table: strategy.h). */
-typedef enum redco_strategy {
-    REDCO_STRATEGY_ANY, /**< the whole space */
-    REDCO_STRATEGY_DDP,
-    REDCO_STRATEGY_ZERO1,
-    REDCO_STRATEGY_ZERO2,
-    REDCO_STRATEGY_ZERO3,
-    REDCO_STRATEGY_MICS,   /**< p = g = os = k, any k smaller than the whole data-parallel mesh */
-    REDCO_STRATEGY_ZEROPP, /**< ZeRO-3 with a secondary copy of the parameters sharded over one node */
-    REDCO_STRATEGY_HSDP,   /**< p = g = os = all GPUs of one node */
-    REDCO_STRATEGY_AMSP,   /**< the paper's own planner: least T_comm over its space (tp = 1 and inter-tensor unless
-                              given),   one recomputation policy: the least with which anything fits */
-    REDCO_STRATEGY_COUNT
-} redco_strategy;
 
 /** The share by which the closed form's bytes of a layout that fits may be above the capacity: it adds up buffers that
  *  are there one after the other. Layouts that are further above are not looked for. Measured: the most over random
@@ -69,7 +55,7 @@ typedef struct redco_search_allows {
     uint32_t schedules;             /**< 1 << redco_pipeline_kind: tried beside 1F1B and interleaved 1F1B; 0: none */
     bool unequal_stages;            /**< stages that balance embedding and head (redco_cost_balance()) are tried, too */
     uint32_t dimensions;            /**< REDCO_HAS_...: degrees that are free stay 1 where it has none */
-    uint32_t states;                /**< REDCO_RUNS_...: which triples free meshes may form */
+    uint32_t states;                /**< bits of REDCO_RUNS(): which triples free meshes may form */
     bool own_kinds; /**< free stages and context parallelism only in kinds (orders of passes, exchanges) that the
                          engine has; else a given kind is priced as if it had it */
 } redco_search_allows;
@@ -111,20 +97,19 @@ typedef struct redco_search_options {
      *  be, or so many that transfers hide. split: blocks of each position of pp x chunks, which are given then.
      *  secondary p2: the second copy of the parameters. The other members are not read. */
     redco_parallelism given;
+    uint32_t stated;   /**< bits of REDCO_STATES(): words that are given; else cp_types, what the engine has of schemes,
+                          and   beside 1F1B what allows.schedules says */
     uint32_t cp_types; /**< 1 << redco_cp_type: the engine's, or the one that is given; 0: p2p */
-    bool cp_type_fixed;
-    bool schedule_given; /**< else also what allows.schedules says */
-    bool equal_stages;   /**< stages have equal shares unless the split says else: unequal_stages does not count */
+    bool equal_stages; /**< stages have equal shares unless the split says else: unequal_stages does not count */
     redco_switch sequence_parallel;
     redco_tp_placement tp_placement;
     bool tp_placement_fixed;          /**< else as the engine has it */
     const redco_user_rules *tp_rules; /**< rules for REDCO_TP_USER, else NULL; borrowed */
     redco_recompute recompute;        /**< all layers' set; REDCO_RECOMPUTE_FREE: layers may differ */
     bool modules;                     /**< with recompute free: modules of all layers, those that the engine offers */
-    bool scheme_fixed;
-    bool overlap_fixed; /**< else what the engine overlaps: redco_inputs_use_engine() */
-    uint32_t excluded;  /**< REDCO_HAS_...: degrees that remedies leave at 1 */
-    redco_shards fix;   /**< any mesh that is not 0x0 is kept */
+    bool overlap_fixed;               /**< else what the engine overlaps: redco_inputs_use_engine() */
+    uint32_t excluded;                /**< REDCO_HAS_...: degrees that remedies leave at 1 */
+    redco_shards fix;                 /**< any mesh that is not 0x0 is kept */
     redco_strategy strategy;
     redco_objective objective;
     bool layerwise; /**< meshes may differ by layer */
@@ -145,6 +130,12 @@ typedef struct redco_candidate {
     redco_prediction prediction;  /**< the simulator's after redco_search_priced(), else the closed form's */
     double objective;             /**< seconds of the chosen objective, closed form */
 } redco_candidate;
+
+/** @return whether a word is given: one of cp_type, schedule, scheme. */
+static inline bool redco_search_states(const redco_search_options *options, redco_dimension_id id)
+{
+    return (options->stated & REDCO_STATES(id)) != 0;
+}
 
 /** The sets that a search with these options chooses from: what is given, or what the engine offers of modules that
  *  layers of the model have. */

@@ -85,8 +85,8 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
     if (o->top == 0) { o->top = 1; }
     if (o->strategy == REDCO_STRATEGY_AMSP) {
         o->layerwise = false;
-        if (!o->scheme_fixed) { o->given.scheme = REDCO_INTER_TENSOR; }
-        o->scheme_fixed = true;
+        if (!redco_search_states(o, REDCO_OF_SCHEME)) { o->given.scheme = REDCO_INTER_TENSOR; }
+        o->stated |= REDCO_STATES(REDCO_OF_SCHEME);
     }
     space->comm = o->objective == REDCO_OBJECTIVE_COMM || o->strategy == REDCO_STRATEGY_AMSP;
     if (o->given.pp == 0 || (space->comm && redco_degree_is_free(o->given.pp))) { o->given.pp = 1; }

@@ -3,21 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const strategy_names[REDCO_STRATEGY_COUNT] = {
-    [REDCO_STRATEGY_ANY] = "any",       [REDCO_STRATEGY_DDP] = "ddp",     [REDCO_STRATEGY_ZERO1] = "zero1",
-    [REDCO_STRATEGY_ZERO2] = "zero2",   [REDCO_STRATEGY_ZERO3] = "zero3", [REDCO_STRATEGY_MICS] = "mics",
-    [REDCO_STRATEGY_ZEROPP] = "zeropp", [REDCO_STRATEGY_HSDP] = "hsdp",   [REDCO_STRATEGY_AMSP] = "amsp",
-};
-
 const char *redco_strategy_name(redco_strategy strategy)
 {
-    return strategy_names[strategy];
+    return redco_strategies[strategy].word;
 }
 
 bool redco_strategy_parse(const char *name, redco_strategy *strategy_out)
 {
     for (int i = 0; i < REDCO_STRATEGY_COUNT; i++) {
-        if (strcmp(name, strategy_names[i]) == 0) {
+        if (strcmp(name, redco_strategies[i].word) == 0) {
             *strategy_out = (redco_strategy)i;
             return true;
         }
@@ -124,21 +118,14 @@ redco_strategy redco_strategy_of(redco_mesh dp, redco_mesh secondary, const redc
     return REDCO_STRATEGY_ANY;
 }
 
-/* The triples of each strategy, as engines' files have them. */
-static const uint32_t state_bits[REDCO_STRATEGY_COUNT] = {
-    [REDCO_STRATEGY_DDP] = REDCO_RUNS_DDP,     [REDCO_STRATEGY_ZERO1] = REDCO_RUNS_ZERO1,
-    [REDCO_STRATEGY_ZERO2] = REDCO_RUNS_ZERO2, [REDCO_STRATEGY_ZERO3] = REDCO_RUNS_ZERO3,
-    [REDCO_STRATEGY_MICS] = REDCO_RUNS_MICS,   [REDCO_STRATEGY_ZEROPP] = REDCO_RUNS_ZEROPP,
-    [REDCO_STRATEGY_HSDP] = REDCO_RUNS_HSDP};
-
 bool redco_strategy_offered(uint32_t states, redco_strategy strategy)
 {
-    return (states & (REDCO_RUNS_ANY | state_bits[strategy])) != 0;
+    return (states & (REDCO_RUNS(REDCO_STRATEGY_ANY) | REDCO_RUNS(strategy))) != 0;
 }
 
 bool redco_strategy_runs(uint32_t states, redco_mesh dp, redco_mesh secondary, const redco_shards *shards)
 {
-    if ((states & REDCO_RUNS_ANY) != 0) { return true; }
+    if ((states & REDCO_RUNS(REDCO_STRATEGY_ANY)) != 0) { return true; }
     if (secondary.gpus > 0) {
         return redco_strategy_offered(states, REDCO_STRATEGY_ZEROPP) &&
                redco_strategy_bears(REDCO_STRATEGY_ZERO3, dp, shards);

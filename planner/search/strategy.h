@@ -38,9 +38,9 @@ redco_mesh redco_strategy_secondary(redco_strategy strategy, redco_mesh dp);
 bool redco_strategy_bears(redco_strategy strategy, redco_mesh dp, const redco_shards *shards);
 /** The narrowest name that the point deserves, REDCO_STRATEGY_ANY when it has none (AMSP's planner is no point). */
 redco_strategy redco_strategy_of(redco_mesh dp, redco_mesh secondary, const redco_shards *shards);
-/** @return whether an engine that runs @p states (REDCO_RUNS_... bits) has the strategy; AMSP's is any triple. */
+/** @return whether an engine that runs @p states (bits of REDCO_RUNS()) has the strategy; AMSP's is any triple. */
 bool redco_strategy_offered(uint32_t states, redco_strategy strategy);
-/** @return whether an engine that runs @p states (REDCO_RUNS_... bits) can run a triple on the ranks @p dp. */
+/** @return whether an engine that runs @p states (bits of REDCO_RUNS()) can run a triple on the ranks @p dp. */
 bool redco_strategy_runs(uint32_t states, redco_mesh dp, redco_mesh secondary, const redco_shards *shards);
 
 #ifdef __cplusplus

@@ -68,7 +68,7 @@ static redco_search_options random_options(uint32_t nodes, uint32_t gpus_per_nod
     if (pick(tight) > 0) { o.given.pp = 1 + pick(nodes > 1 ? 8 : 4); }
     o.given.chunks = pick(tight) > 1 ? 1 + pick(3) : REDCO_DEGREE_AUTO;
     if (pick(tight) > 1) {
-        o.scheme_fixed = true;
+        o.stated |= REDCO_STATES(REDCO_OF_SCHEME);
         o.given.scheme = (redco_scheme)pick(2);
     }
     if (o.given.tp == 1 && o.sequence_parallel == REDCO_ON) { o.sequence_parallel = REDCO_OFF; }

@@ -96,7 +96,7 @@ static redco_search_options question(const struct parity_case *c)
         .given.micro_batch = PARITY_BATCH / (uint32_t)redco_mesh_ranks(c->dp),
         .tp_placement = c->placed && c->tp > 1 ? REDCO_TP_MILP : REDCO_TP_RULES,
         .recompute = c->recompute,
-        .scheme_fixed = true,
+        .stated = REDCO_STATES(REDCO_OF_SCHEME),
         .given.scheme = c->scheme,
         .strategy = REDCO_STRATEGY_ANY,
         .top = 1,

@@ -60,7 +60,7 @@ static void strategies_are_told_apart(void **state)
         struct planned p;
         options.strategy = rows[i].strategy;
         options.fix = rows[i].fix;
-        options.scheme_fixed = true;
+        options.stated |= REDCO_STATES(REDCO_OF_SCHEME);
         options.given.scheme = rows[i].scheme;
         options.given.tp = rows[i].strategy == REDCO_STRATEGY_DDP ? 2 : 1;
         plan_open(&names, 64, &options, &p);
@@ -105,7 +105,7 @@ static double best_of_deepspeed(const struct planned *p, uint32_t micro_batch)
         redco_search_result *result = NULL;
         one.given.tp = 1;
         one.given.micro_batch = micro_batch;
-        one.scheme_fixed = true;
+        one.stated |= REDCO_STATES(REDCO_OF_SCHEME);
         one.given.scheme = REDCO_INTRA_TENSOR;
         one.strategy = stages[i].strategy;
         one.workload.overlap = stages[i].overlap;
@@ -134,7 +134,7 @@ static void nearest_is_the_best_of_deepspeed(void **state)
         struct planned p;
         options.given.tp = 1;
         options.given.micro_batch = rows[i].micro_batch;
-        options.scheme_fixed = true;
+        options.stated |= REDCO_STATES(REDCO_OF_SCHEME);
         options.fix = (redco_shards){{4, 1}, {4, 1}, {8, 1}};
         plan_open(&names, rows[i].gpus, &options, &p);
         const double best_s = best_of_deepspeed(&p, rows[i].micro_batch);
@@ -169,7 +169,7 @@ static void sizes_are_the_meshes(void **state)
     redco_export *made = NULL;
     (void)state;
     options.given.tp = 1;
-    options.scheme_fixed = true;
+    options.stated |= REDCO_STATES(REDCO_OF_SCHEME);
     options.given.scheme = REDCO_INTRA_TENSOR;
     options.fix = (redco_shards){{8, 1}, {8, 1}, {8, 8}};
     plan_open(&names, 64, &options, &p);
@@ -245,7 +245,7 @@ static void pipelines_and_recomputation(void **state)
     options.given.tp = 2;
     options.given.pp = 2;
     options.strategy = REDCO_STRATEGY_ZERO1;
-    options.scheme_fixed = true;
+    options.stated |= REDCO_STATES(REDCO_OF_SCHEME);
     options.given.scheme = REDCO_INTRA_TENSOR;
     options.recompute = REDCO_RECOMPUTE_FULL;
     plan_open(&names, 64, &options, &p);
@@ -333,7 +333,7 @@ static void chunks_are_priced(void **state)
     options.given.tp = 2;
     options.given.pp = 2;
     options.strategy = REDCO_STRATEGY_ZERO1;
-    options.scheme_fixed = true;
+    options.stated |= REDCO_STATES(REDCO_OF_SCHEME);
     options.given.scheme = REDCO_INTER_TENSOR;
     options.recompute = REDCO_RECOMPUTE_NONE;
     plan_open(&names, 64, &options, &p[0]);

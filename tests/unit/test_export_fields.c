@@ -189,7 +189,7 @@ static bool set_option(redco_search_options *o, redco_input_names *names, uint64
         o->given.cp = (uint32_t)n;
     } else if (strcmp(key, "cp_type") == 0) {
         o->cp_types = 1U << n;
-        o->cp_type_fixed = true;
+        o->stated |= REDCO_STATES(REDCO_OF_CP_TYPE);
     } else if (strcmp(key, "chunks") == 0) {
         o->given.chunks = (uint32_t)n;
     } else if (strcmp(key, "micro") == 0) {
@@ -210,7 +210,7 @@ static bool set_option(redco_search_options *o, redco_input_names *names, uint64
     } else if (strcmp(key, "precision") == 0) {
         o->workload.precision = (redco_precision)word_index(redco_precision_words, value);
     } else if (strcmp(key, "scheme") == 0) {
-        o->scheme_fixed = true;
+        o->stated |= REDCO_STATES(REDCO_OF_SCHEME);
         o->given.scheme = (redco_scheme)word_index(redco_scheme_words, value);
     } else if (strcmp(key, "strategy") == 0) {
         assert_true(redco_strategy_parse(value, &o->strategy));

@@ -157,7 +157,7 @@ static void check_point(struct options *options, const struct point *at)
     o.workload.global_batch = 48;
     o.workload.precision = at->precision;
     o.workload.engine.shard_over_cp = true;
-    o.scheme_fixed = true;
+    o.stated |= REDCO_STATES(REDCO_OF_SCHEME);
     o.given.scheme = REDCO_INTRA_TENSOR;
     o.strategy = at->strategy;
     o.given.tp = at->tp;
@@ -278,7 +278,7 @@ static void pipelines_are_exported(void **state)
     o.workload.seq_len = 1024;
     o.workload.global_batch = 48;
     o.strategy = REDCO_STRATEGY_ZERO1;
-    o.scheme_fixed = true;
+    o.stated |= REDCO_STATES(REDCO_OF_SCHEME);
     o.given.scheme = REDCO_INTRA_TENSOR;
     o.given.tp = o.given.cp = o.given.chunks = 1;
     o.given.pp = 2;

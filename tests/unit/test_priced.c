@@ -151,7 +151,7 @@ static redco_search_options one_layout(void)
     options.given.tp = 1;
     options.given.micro_batch = 4;
     options.recompute = REDCO_RECOMPUTE_FULL;
-    options.scheme_fixed = true;
+    options.stated |= REDCO_STATES(REDCO_OF_SCHEME);
     options.given.scheme = REDCO_INTER_TENSOR;
     options.fix = (redco_shards){{8, 1}, {8, 8}, {8, 8}};
     return options;
@@ -316,7 +316,7 @@ static redco_search_options one_step(void)
     options.given.tp = 2;
     options.given.micro_batch = 1;
     options.recompute = REDCO_RECOMPUTE_FULL;
-    options.scheme_fixed = true;
+    options.stated |= REDCO_STATES(REDCO_OF_SCHEME);
     options.given.scheme = REDCO_INTRA_TENSOR;
     options.sequence_parallel = REDCO_ON;
     options.fix = (redco_shards){{4, 8}, {4, 8}, {4, 8}};

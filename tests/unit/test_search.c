@@ -213,7 +213,7 @@ static void comm_equals_brute_force(void **state)
         }
         redco_search_result_free(r);
         o.strategy = REDCO_STRATEGY_AMSP;
-        o.scheme_fixed = false;
+        o.stated &= ~REDCO_STATES(REDCO_OF_SCHEME);
         r = search(&s, &o);
         for (uint32_t a = 1; r->ranked_count > 0 && a < r->ranked[0].assignment_count; a++) {
             const redco_assignment *list = r->ranked[0].assignments;
@@ -293,7 +293,7 @@ static void what_is_given_is_kept(void **state)
     o.given.tp = 2;
     o.given.micro_batch = 2;
     o.recompute = REDCO_RECOMPUTE_FULL;
-    o.scheme_fixed = true;
+    o.stated |= REDCO_STATES(REDCO_OF_SCHEME);
     o.given.scheme = REDCO_INTRA_TENSOR;
     o.fix.optimizer = (redco_mesh){2, 4};
     redco_search_result *r = search(&s, &o);

@@ -119,7 +119,7 @@ static void the_papers_choices_fit_and_are_not_faster(void **state)
             o.given.micro_batch = 1;
             redco_search_result *best = search(&s, &o);
             o.fix = table[m].shards;
-            o.scheme_fixed = true;
+            o.stated |= REDCO_STATES(REDCO_OF_SCHEME);
             o.given.scheme = REDCO_INTER_TENSOR;
             redco_search_result *paper = search(&s, &o);
             assert_int_equal(paper->ranked_count, 1);

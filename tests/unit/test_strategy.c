@@ -182,20 +182,20 @@ static void engines_have_strategies(void **state)
     const redco_mesh dp = {8, 4}, none = {0, 0};
     const redco_shards zero1 = {{1, 1}, {1, 1}, {8, 4}}, zero3 = {{8, 4}, {8, 4}, {8, 4}},
                        hsdp = {{8, 1}, {8, 1}, {8, 1}};
-    const uint32_t states = REDCO_RUNS_ZERO1 | REDCO_RUNS_ZEROPP;
+    const uint32_t states = REDCO_RUNS(REDCO_STRATEGY_ZERO1) | REDCO_RUNS(REDCO_STRATEGY_ZEROPP);
     (void)state;
     assert_true(redco_strategy_offered(states, REDCO_STRATEGY_ZERO1));
     assert_true(redco_strategy_offered(states, REDCO_STRATEGY_ZEROPP));
     assert_false(redco_strategy_offered(states, REDCO_STRATEGY_ZERO3));
     assert_false(redco_strategy_offered(states, REDCO_STRATEGY_AMSP));
-    assert_true(redco_strategy_offered(REDCO_RUNS_ANY, REDCO_STRATEGY_AMSP));
+    assert_true(redco_strategy_offered(REDCO_RUNS(REDCO_STRATEGY_ANY), REDCO_STRATEGY_AMSP));
     assert_true(redco_strategy_runs(states, dp, none, &zero1));
     assert_false(redco_strategy_runs(states, dp, none, &zero3)); /* ZeRO++ only */
     assert_true(redco_strategy_runs(states, dp, (redco_mesh){8, 1}, &zero3));
     assert_false(redco_strategy_runs(states, dp, (redco_mesh){8, 1}, &zero1));
     assert_false(redco_strategy_runs(states, dp, none, &hsdp));
-    assert_true(redco_strategy_runs(REDCO_RUNS_MICS, dp, none, &hsdp)); /* groups of any size */
-    assert_true(redco_strategy_runs(REDCO_RUNS_ANY, dp, none, &hsdp));
+    assert_true(redco_strategy_runs(REDCO_RUNS(REDCO_STRATEGY_MICS), dp, none, &hsdp)); /* groups of any size */
+    assert_true(redco_strategy_runs(REDCO_RUNS(REDCO_STRATEGY_ANY), dp, none, &hsdp));
 }
 
 int main(void)

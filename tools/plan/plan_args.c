@@ -22,15 +22,23 @@ static error_t read_count(struct plan_args *args, const char *option, const char
 /* A number or a word, or "auto", which leaves it to the search. */
 static error_t read_dimension(struct plan_args *args, const redco_dimension *d, const char *text)
 {
-    const bool automatic = d->automatic != REDCO_AUTO_NONE && strcmp(text, "auto") == 0;
+    static const char *const switched[] = {"off", "on", "auto", NULL};
+    const bool automatic = d->automatic != REDCO_AUTO_NONE && text != NULL && strcmp(text, "auto") == 0;
     const char *words[16] = {NULL};
     char option[32];
     uint64_t value = 0;
-    int word = 0;
+    int word = 1;
     size_t count = 0;
     (void)snprintf(option, sizeof option, "--%s", d->option);
-    const uint32_t bit = 1U << (d - redco_dimensions);
-    args->stated = automatic ? args->stated & ~bit : args->stated | bit;
+    redco_search_options *const o = &args->question.options;
+    const uint32_t bit = REDCO_STATES(d - redco_dimensions);
+    o->stated = automatic ? o->stated & ~bit : o->stated | bit;
+    if (d->kind == REDCO_DIMENSION_SPLIT) { return cli_name(&args->cli, option, text, &args->question.split); }
+    if (d->kind == REDCO_DIMENSION_SWITCH) {
+        const error_t why = text != NULL ? cli_word(&args->cli, option, text, switched, &word) : 0;
+        *(bool *)redco_dimension_in(&o->given, d) = word == 1;
+        return why;
+    }
     if (automatic) {
         value = d->automatic == REDCO_AUTO_MORE ? REDCO_DEGREE_AUTO : 0;
     } else if (d->words != NULL) {
@@ -49,26 +57,20 @@ static error_t read_dimension(struct plan_args *args, const redco_dimension *d, 
                                   text, (unsigned long long)d->option_most);
         }
     }
-    *redco_dimension_in(&args->question.options.given, d) = (uint32_t)value; /* words, too */
+    *redco_dimension_in(&o->given, d) = (uint32_t)value; /* words, too */
     return 0;
-}
-
-static bool is_stated(const struct plan_args *args, const char *key)
-{
-    size_t i = 0;
-    while (strcmp(redco_dimensions[i].key, key) != 0) { i++; }
-    return (args->stated >> i & 1) != 0;
 }
 
 /* 1F1B alone is one chunk a stage. */
 static void apply_stated(struct plan_args *args)
 {
     redco_search_options *const o = &args->question.options;
-    o->scheme_fixed = is_stated(args, "scheme");
-    o->schedule_given = is_stated(args, "schedule");
-    o->cp_type_fixed = is_stated(args, "cp_type");
-    if (o->cp_type_fixed) { o->cp_types = 1U << o->given.cp_type; }
-    if (o->schedule_given && o->given.schedule == REDCO_PIPELINE_1F1B && !is_stated(args, "pp_chunks")) {
+    if (redco_search_states(o, REDCO_OF_CP_TYPE)) { o->cp_types = 1U << o->given.cp_type; }
+    if (redco_search_states(o, REDCO_OF_SEQUENCE_PARALLEL)) {
+        o->sequence_parallel = o->given.sequence_parallel ? REDCO_ON : REDCO_OFF;
+    }
+    if (redco_search_states(o, REDCO_OF_SCHEDULE) && o->given.schedule == REDCO_PIPELINE_1F1B &&
+        !redco_search_states(o, REDCO_OF_CHUNKS)) {
         o->given.chunks = 1;
     }
 }
@@ -196,20 +198,24 @@ static error_t read_sweep(struct plan_args *args, const char *text)
     }
 }
 
-/* fsdp is everything sharded over all GPUs, and no more unless it is said. */
+/* An alias leaves tensor parallelism out unless it is said. */
 static error_t read_strategy(struct plan_args *args, const char *text)
 {
     redco_search_options *const options = &args->question.options;
-    const char *names[REDCO_STRATEGY_COUNT + 1] = {NULL};
-    int word = 0;
-    for (int i = REDCO_STRATEGY_DDP; i < REDCO_STRATEGY_COUNT; i++) {
-        names[i - REDCO_STRATEGY_DDP] = redco_strategy_name((redco_strategy)i);
+    const char *names[2 * REDCO_STRATEGY_COUNT] = {NULL};
+    redco_strategy strategies[2 * REDCO_STRATEGY_COUNT];
+    int word = 0, count = 0;
+    for (int alias = 0; alias < 2; alias++) {
+        for (int i = REDCO_STRATEGY_DDP; i < REDCO_STRATEGY_COUNT; i++) {
+            const char *const name = alias == 1 ? redco_strategies[i].alias : redco_strategies[i].word;
+            if (name == NULL) { continue; }
+            strategies[count] = (redco_strategy)i;
+            names[count++] = name;
+        }
     }
-    names[REDCO_STRATEGY_COUNT - REDCO_STRATEGY_DDP] = "fsdp";
     const error_t why = cli_word(&args->cli, "--strategy", text, names, &word);
-    const bool fsdp = word == REDCO_STRATEGY_COUNT - REDCO_STRATEGY_DDP;
-    if (fsdp && options->given.tp == 0) { options->given.tp = 1; }
-    options->strategy = fsdp ? REDCO_STRATEGY_ZERO3 : (redco_strategy)(word + REDCO_STRATEGY_DDP);
+    options->strategy = strategies[word];
+    if (word + 1 >= REDCO_STRATEGY_COUNT && options->given.tp == 0) { options->given.tp = 1; }
     return why;
 }
 
@@ -280,16 +286,6 @@ static error_t read_objective(struct plan_args *args, const char *text)
     if (run_args_objective(args, text)) { return 0; }
     const error_t why = cli_word(&args->cli, "--objective", text, words, &word);
     args->question.options.objective = word == 0 ? REDCO_OBJECTIVE_STEP_TIME : REDCO_OBJECTIVE_COMM;
-    return why;
-}
-
-static error_t read_sequence_parallel(struct plan_args *args, const char *text)
-{
-    static const char *const words[] = {"off", "on", "auto", NULL};
-    static const redco_switch choices[] = {REDCO_OFF, REDCO_ON, REDCO_EITHER};
-    int word = 1;
-    const error_t why = text != NULL ? cli_word(&args->cli, "--sequence-parallel", text, words, &word) : 0;
-    args->question.options.sequence_parallel = choices[word];
     return why;
 }
 
@@ -382,13 +378,11 @@ static const struct row rows[] = {
     {"global-batch", "SEQS", 1, "Sequences of a step (default 1024)", .read = read_global_batch},
     {"precision", "WORD", 1, "bf16, fp16 or fp32 of weights and gradients in compute (default bf16); fp8, mxfp8 or nvfp4 of the products in layers, with bf16; auto, of a run, tries fp8 too", .read = read_precision},
     {.group = 2, .help = "Fixed values; all else is optimised:"},
-    {"pp-layout", "TEXT", 2, "Blocks of given stages: 7,8,8,7; first=N,last=N; embedding,loss; Et*7|t*8|t*8|t*7L; or equal", AT(question.split)},
     {"dims", "LIST", 2, "Which of tp, sp, pp, cp, ep and dp may exceed 1 (default: all)", .read = read_dims},
     {"tp-placement", "rules|milp", 2, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", .read = read_tp_placement},
     {"tp-rules", "FILE", 2, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", OF_NAMES(tp_rules)},
-    {"sequence-parallel", "on|off|auto", 2, "Split norms and dropout over the tensor-parallel ranks, too (without a value on)", .read = read_sequence_parallel, .may_lack = true},
     {"recompute", "WORD", 2, "none, half, full, or modules joined by + (core_attn+mlp), of all layers; modules: those that the engine offers; auto: layers may differ", .read = read_recompute},
-    {"strategy", "NAME", 2, "ddp, zero1, zero2, zero3, fsdp (zero3 without tensor parallelism), mics, zeropp, hsdp or amsp: data parallel, with stages or context parallelism only where --pp or --cp says so", .read = read_strategy},
+    {"strategy", "NAME", 2, NULL, .read = read_strategy}, /* help: list_options() */
     {"fix", "p=AxB,g=AxB,os=AxB", 2, "Meshes (GPUs x nodes) of parameters, gradients, optimizer, and p2 of a second copy of the parameters; any of them", .read = read_fix},
     {"uniform", NULL, 2, "The same meshes for all layers (default)", AT(uniform_given)},
     {"layerwise", NULL, 2, "Meshes may differ from layer to layer", OF_OPTIONS(layerwise)},
@@ -425,20 +419,27 @@ enum {
 _Static_assert(ROWS + REDCO_DIMENSIONS < PLAN_OPTIONS, "room for all of them");
 
 /* The options as argp takes them. */
-static void list_options(struct argp_option out[PLAN_OPTIONS])
+static void list_options(struct plan_args *args)
 {
     static const struct argp_option common[] = {CLI_OPTIONS, {0}};
+    struct argp_option *const out = args->options;
+    char names[160];
     size_t count = 0;
+    (void)snprintf(args->strategy_help, sizeof args->strategy_help,
+                   "%s: data parallel, with stages or context parallelism only where --pp or --cp says so",
+                   redco_strategy_list(true, names, sizeof names));
     for (int i = 0; i < ROWS; i++) {
         const struct row *const r = &rows[i];
+        const char *const help = r->read == read_strategy ? args->strategy_help : r->help;
         const int key = r->name == NULL ? 0 : r->letter != 0 ? r->letter : KEY_ROW + i;
         out[count++] =
-            (struct argp_option){r->name, key, r->argument, r->may_lack ? OPTION_ARG_OPTIONAL : 0, r->help, r->group};
+            (struct argp_option){r->name, key, r->argument, r->may_lack ? OPTION_ARG_OPTIONAL : 0, help, r->group};
     }
     for (int i = 0; i < REDCO_DIMENSIONS; i++) {
         const redco_dimension *const d = &redco_dimensions[i];
         if (d->option == NULL) { continue; }
-        out[count++] = (struct argp_option){d->option, KEY_DIMENSION + i, d->argument, 0, d->help, GROUP_FIXED};
+        out[count++] = (struct argp_option){
+            d->option, KEY_DIMENSION + i, d->argument, d->may_lack ? OPTION_ARG_OPTIONAL : 0, d->help, GROUP_FIXED};
     }
     memcpy(&out[count], common, sizeof common);
 }
@@ -553,7 +554,7 @@ int plan_args_parse(int argc, char **argv, struct plan_args *args)
                "\vA mesh AxB is A GPUs in each of B nodes. Exit code: 0 planned, 1 nothing fits, 2 bad input, 3 a "
                "system failure."};
     *args = (struct plan_args){.question = redco_question_default(), .run = {.words = redco_run_words_default()}};
-    list_options(args->options);
+    list_options(args);
     const int rc = cli_parse(&argp, argc, argv, &args->cli);
     if (rc != CLI_RUN) { return rc; }
     run_args_clusters(args);

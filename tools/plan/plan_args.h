@@ -20,7 +20,6 @@ struct plan_args {
     redco_question question;
     const char *profiles[PLAN_MOST_PROFILES];
     uint32_t dims;        /* --dims: REDCO_HAS_... of what may exceed 1; 0: not given */
-    uint32_t stated;      /* bit per row of redco_dimensions that an option fixes */
     const char *pipeline; /**< a shared library instead of a model; NULL: none */
     bool uniform_given;
     bool precisions; /* --precision auto */
@@ -35,6 +34,7 @@ struct plan_args {
     const char *check;
     struct run_args run;
     struct argp_option options[PLAN_OPTIONS];
+    char strategy_help[256];
     bool plans; /* an option that --check and --from have no use for was given */
 };
 

@@ -119,6 +119,24 @@ void report_solver(const redco_search_result *result, const redco_inputs *inputs
     print_calibration(&inputs->calibration);
 }
 
+static void print_given(const redco_search_options *options, redco_dimension_id id, const char **comma)
+{
+    const redco_dimension *const d = &redco_dimensions[id];
+    redco_parallelism given = options->given;
+    if (!redco_options_give(options, id)) { return; }
+    (void)printf("%s", *comma);
+    *comma = ", ";
+    if (d->kind == REDCO_DIMENSION_SWITCH) {
+        (void)printf("%s %s", options->sequence_parallel == REDCO_ON ? "with" : "without", d->says);
+    } else if (d->kind == REDCO_DIMENSION_SPLIT) {
+        (void)printf("%s", given.split != NULL ? "stages of given layers" : "equal stages");
+    } else if (d->kind == REDCO_DIMENSION_WORD) {
+        (void)printf("%s%s", d->says, d->words[*redco_dimension_in(&given, d)]);
+    } else {
+        (void)printf("%s%u", d->says, *redco_dimension_in(&given, d));
+    }
+}
+
 /* The user's choices, as items that read "tp 8, micro-batch 2". */
 static void print_fixed(const redco_search_options *options)
 {
@@ -129,53 +147,19 @@ static void print_fixed(const redco_search_options *options)
                   {"gradients", options->fix.gradients},
                   {"optimizer", options->fix.optimizer},
                   {"second copy", options->given.secondary}};
-    const struct {
-        const char *name;
-        uint32_t degree;
-    } stages[] = {{"pp", options->given.pp}, {"cp", options->given.cp}};
+    static const redco_dimension_id first[] = {
+        REDCO_OF_TP,       REDCO_OF_PP,    REDCO_OF_CP,     REDCO_OF_CP_TYPE,           REDCO_OF_CHUNKS,
+        REDCO_OF_SCHEDULE, REDCO_OF_GROUP, REDCO_OF_STAGES, REDCO_OF_SEQUENCE_PARALLEL, REDCO_OF_MICRO_BATCH};
+    uint32_t others = ~REDCO_STATES(REDCO_OF_SECONDARY); /* one of the meshes */
     const char *comma = "";
     char text[SHORT];
     if (options->strategy != REDCO_STRATEGY_ANY) {
         (void)printf("%s", redco_strategy_name(options->strategy));
         comma = ", ";
     }
-    if (options->given.tp != 0) {
-        (void)printf("%stp = %u", comma, options->given.tp);
-        comma = ", ";
-    }
-    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
-        if (stages[i].degree == 0 || redco_degree_is_free(stages[i].degree)) { continue; }
-        (void)printf("%s%s = %u", comma, stages[i].name, stages[i].degree);
-        comma = ", ";
-    }
-    for (int type = 0; options->cp_type_fixed && options->given.cp != 1 && type < REDCO_CP_TYPES; type++) {
-        if ((options->cp_types >> type & 1) == 0) { continue; }
-        (void)printf("%scp-type = %s", comma, redco_cp_type_words[type]);
-        comma = ", ";
-    }
-    if (options->given.chunks != 0 && options->given.chunks != REDCO_DEGREE_AUTO) {
-        (void)printf("%spp-chunks = %u", comma, options->given.chunks);
-        comma = ", ";
-    }
-    if (options->schedule_given) {
-        (void)printf("%spasses in the order of %s", comma, redco_pipeline_words[options->given.schedule]);
-        comma = ", ";
-    }
-    if (options->given.group != 0) {
-        (void)printf("%spp-group = %u", comma, options->given.group);
-        comma = ", ";
-    }
-    if (options->equal_stages) {
-        (void)printf("%s%s", comma, options->given.split != NULL ? "stages of given layers" : "equal stages");
-        comma = ", ";
-    }
-    if (options->sequence_parallel == REDCO_OFF || options->sequence_parallel == REDCO_ON) {
-        (void)printf("%s%s sequence parallelism", comma, options->sequence_parallel == REDCO_ON ? "with" : "without");
-        comma = ", ";
-    }
-    if (options->given.micro_batch != 0) {
-        (void)printf("%smicro-batch %u", comma, options->given.micro_batch);
-        comma = ", ";
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
+        print_given(options, first[i], &comma);
+        others &= ~REDCO_STATES(first[i]);
     }
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
         if (meshes[i].mesh.gpus == 0) { continue; }
@@ -189,7 +173,9 @@ static void print_fixed(const redco_search_options *options)
                                           sizeof recompute));
         comma = ", ";
     }
-    if (options->scheme_fixed) { (void)printf("%s%s", comma, redco_scheme_words[options->given.scheme]); }
+    for (int id = 0; id < REDCO_DIMENSIONS; id++) {
+        if ((others >> id & 1) != 0) { print_given(options, (redco_dimension_id)id, &comma); }
+    }
 }
 
 void report_free_optimum(const struct plan_args *args, const redco_answer *answer)

@@ -1,6 +1,7 @@
 /* Texts in gnuplot scripts: quoted and cut; kinds and strategies by their usual words. */
 #include "tools/plot/plot.h"
 
+#include "costmodel/schedules/strategies.h"
 #include "topology/base/text.h"
 
 #include <stdarg.h>
@@ -73,23 +74,18 @@ void plot_title(struct plot_sheet *sheet, const char *format, ...)
     (void)fprintf(sheet->text, "\n");
 }
 
-static const struct {
-    const char *name, *label;
-} strategies[] = {/* index + 1 is the style in common.gp */
-                  {"ddp", "DDP"},         {"zero1", "ZeRO-1"},  {"zero2", "ZeRO-2"},     {"zero3", "ZeRO-3"},
-                  {"mics", "MiCS"},       {"zeropp", "ZeRO++"}, {"hsdp", "hybrid FSDP"}, {"amsp", "AMSP"},
-                  {"optimum", "optimum"}, {"fixed", "fixed"}};
-
+/* The number is the style in common.gp: those of the table, then the optimum and what is fixed. */
 int plot_strategy_style(const char *name)
 {
-    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
-        if (strcmp(strategies[i].name, name) == 0) { return (int)i + 1; }
+    for (int i = REDCO_STRATEGY_DDP; i < REDCO_STRATEGY_COUNT; i++) {
+        if (strcmp(redco_strategies[i].word, name) == 0) { return i; }
     }
-    return 0;
+    if (strcmp(name, "optimum") == 0) { return REDCO_STRATEGY_COUNT; }
+    return strcmp(name, "fixed") == 0 ? REDCO_STRATEGY_COUNT + 1 : 0;
 }
 
 const char *plot_strategy_label(const char *name)
 {
     const int style = plot_strategy_style(name);
-    return style > 0 ? strategies[style - 1].label : name;
+    return style > 0 && style < REDCO_STRATEGY_COUNT ? redco_strategies[style].label : name;
 }
