@@ -32,6 +32,7 @@ add_test(NAME house.install
 add_test(NAME house.schemas COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/schemas.sh ${CMAKE_BINARY_DIR}/tools quick)
 add_test(NAME house.schemas.full COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/schemas.sh ${CMAKE_BINARY_DIR}/tools full)
 add_test(NAME house.man-pages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/man.sh ${CMAKE_BINARY_DIR}/tools)
+add_test(NAME house.completion COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/completion.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.row-commands COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/row-commands.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.famous COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/famous.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.famous.full COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/famous.sh ${CMAKE_BINARY_DIR}/tools 0)
@@ -50,5 +51,5 @@ add_test(NAME house.field COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/field.py --tools $
 add_test(NAME house.consistency.full
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/consistency --tools ${CMAKE_BINARY_DIR}/tools --questions 500)
 set_tests_properties(house.consistency.full PROPERTIES LABELS house)
-set_tests_properties(house.ceilings house.relations house.field house.row-commands house.famous house.famous.full house.readme house.pages house.full-disk house.slurm house.man-pages house.golden-runner house.folders house.circles house.names house.type-names house.named-files house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas house.schemas.full house.recipes
+set_tests_properties(house.ceilings house.relations house.field house.row-commands house.famous house.famous.full house.readme house.pages house.full-disk house.slurm house.man-pages house.completion house.golden-runner house.folders house.circles house.names house.type-names house.named-files house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas house.schemas.full house.recipes
                      PROPERTIES LABELS house SKIP_RETURN_CODE 77)

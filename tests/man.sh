@@ -1,5 +1,6 @@
 #!/bin/sh
-# tests/man.sh TOOLS: the man page of each tool and its --help know the same options.
+# tests/man.sh TOOLS: the man page of each tool and its --help know the same options, and redco-plan's with the same
+# arguments: --help says WORD or NAME where the page lists words, which are those that the tool takes.
 set -u
 pages=$(cd "$(dirname "$0")/../tools/man" && pwd) || exit 2
 scratch=$(mktemp -d) || exit 2
@@ -13,4 +14,26 @@ for tool in "$1"/redco-*; do
     grep -oE 'Fl Fl [a-z][a-z0-9-]+' "$pages/$name.1" | sed 's/Fl Fl /--/' | grep -vx -e --usage | sort -u >"$scratch/page"
     diff -u --label "$name --help" --label "$name.1" "$scratch/help" "$scratch/page" || failures=$((failures + 1))
 done
+
+# "OPTION ARGUMENT" of both; an optional argument as any. The page says more of these.
+"$1/redco-plan" --help | sed -nE 's/^ +(-[a-z], )?--([a-z0-9-]+)(.*)$/\2 \3/p' |
+    awk '$2 ~ /=/ { split($2, a, "="); sub(/^\[?=/, "", $2); gsub(/[][]/, "", $2); print $1, $2 }' |
+    grep -vE '^(checkpoint|compare-runs|engine|fix|recompute) ' | sort >"$scratch/help"
+sed -nE 's/^\.It (Fl [a-z] , )?Fl Fl ([a-z0-9-]+)(.*)$/\2\3/p' "$pages/redco-plan.1" |
+    awk '{
+        text = ""
+        for (i = 2; i <= NF; i++) { if ($i !~ /^(Ns|Ar|Cm|Op)$/ && !($i == "=" && text == "")) { text = text $i } }
+        print $1, text
+    }' | sort >"$scratch/page"
+join "$scratch/help" "$scratch/page" | awk 'NF == 3 && $2 != $3' >"$scratch/differ"
+[ "$(join "$scratch/help" "$scratch/page" | wc -l)" -gt 40 ] || { echo 'few options are compared: the search is broken' && failures=$((failures + 1)); }
+while read -r option help page; do
+    case $help,$page in
+    WORD,*'|'*) ;;
+    *) echo "--$option: --help has $help, redco-plan.1 has $page" && failures=$((failures + 1)) && continue ;;
+    esac
+    for word in $("$1/redco-plan" "--$option" '?' 2>&1 | sed 's/.*one of: //' | tr -d ,); do
+        case "|$page|" in *"|$word|"*) ;; *) echo "--$option: redco-plan.1 lacks $word" && failures=$((failures + 1)) ;; esac
+    done
+done <"$scratch/differ"
 [ $failures -eq 0 ]
