@@ -4,23 +4,29 @@
 #include <math.h>
 #include <string.h>
 
-/* Ring collectives reach this share of the links' rate (NCCL 2.30 graph search on NVSwitch nodes: A100 240 of 300,
- * H100 360 of 450, B200 720 of 900 GB/s). */
+/* Ring collectives reach this share of the links' rate. Since 1; source: NCCL 2.30.7, src/graph/search.cc on NVSwitch
+ * nodes: A100 240 of 300, H100 360 of 450, B200 720 of 900 GB/s. */
 static const double ring_link_ratio = 0.8;
-/* Rings over many nodes lose this share of the network's rate per doubling (STEP.md). */
+/* Rings over many nodes lose this share of the network's rate per doubling. Since 1; source: public measurements
+ * (CALIBRATION.md). */
 static const double spread_loss_ratio = 0.03;
 /* Where each rank of a node is in a group of its own, every hop of every ring crosses the network, and the rings
- * collide in the switches above the leaves: wire time grows by this share per doubling of their number. From Megatron's
- * runs; NeMo's show that groups with two or four ranks in a node do not feel it (STEP.md). */
+ * collide in the switches above the leaves: wire time grows by this share per doubling of their number.
+ * Since 2; source: Megatron's runs; NeMo's show that groups with two or four ranks in a node do not feel it
+ * (CALIBRATION.md, "ranks without a group"). */
 static const double lone_ranks_loss_ratio = 0.2;
-/* Nodes below one set of leaf switches; it takes one doubling more for most of a ring's traffic to leave them. */
+/* Nodes below one set of leaf switches; it takes one doubling more for most of a ring's traffic to leave them. Since 2;
+ * source: assumed, as the presets of clusters have it (topology/presets/clusters). */
 static const double leaf_nodes = 16.0;
 /* Buckets over NICs slow computation down by this share of what traffic over NVLink does: 0.02 for 0.15 of the
- * multiprocessors in Calculon's systems (Isaev et al., SC 2023). */
+ * multiprocessors. Since 2; source: Calculon's systems (Isaev et al., SC 2023). */
 static const double nic_contention_ratio = 2.0 / 15.0;
-/* A broadcast's pipeline fills at this share of the latency of a whole ring of hops. */
+/* A broadcast's pipeline fills at this share of the latency of a whole ring of hops. Since 1; source: public
+ * measurements: 0.25 to 0.75 of it (CALIBRATION.md). */
 static const double broadcast_fill_ratio = 0.5;
 
+/* Traffic that is hidden shows by this share at least (window() of STEP.md). Since 1; source: public measurements
+ * (CALIBRATION.md). */
 const double redcoi_hidden_residue_ratio = 0.03;
 
 static bool price_matches(const redcoi_price *price, redco_collective op, double size_bytes, redco_group group)

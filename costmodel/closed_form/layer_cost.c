@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Bytes the optimizer moves per owned parameter: 32-bit master weight and two moments read and written, gradient read,
- * 16-bit weight written, and its share of norm and casts (STEP.md). */
+ * 16-bit weight written, and its share of norm and casts. Since 1; source: count (FORMULAS.md, AdamW). */
 static const double optimizer_traffic_bytes = 30.0;
 
 static const redco_mesh one = {1, 1};

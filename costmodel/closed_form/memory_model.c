@@ -10,13 +10,15 @@
 
 /* Share of the capacity, on both sides of it. */
 static const uint64_t uncertain_share = 100;
-/* The part of the memory as sold that is left for a process: an 80 GiB part shows about 79.2 GiB to the framework. */
+/* The part of the memory as sold that is left for a process. Since 1; source: an 80 GiB part shows about 79.2 GiB to
+ * the framework. */
 static const double visible_ratio = 0.99;
 
-/* CUDA context and loaded kernels: 1343 MiB before the first tensor of a model (Hugging Face Transformers, "Model
- * training anatomy"). */
+/* CUDA context and loaded kernels, before the first tensor of a model. Since 2; source: Hugging Face Transformers,
+ * "Model training anatomy". */
 const double redco_context_bytes = 1343.0 * 0x1p20;
-/* Reserves of calibrations are those of GPUs of 80 GiB. */
+/* Reserves of calibrations are those of GPUs of 80 GiB. Since 2; source: the runs that they were seen on
+ * (CALIBRATION.md). */
 static const double reserve_memory_bytes = 80.0 * 0x1p30;
 
 /* Where every rank holds all logits: 16-bit and 32-bit copies before and after the gathering (MEMORY_FORMULAS.md). */

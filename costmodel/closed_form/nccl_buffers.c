@@ -19,7 +19,8 @@ static const uint64_t shared_step_bytes = 16 * 131072;
 enum { MOST_CHANNELS = 64, EXEC_TENSOR_CHANNELS = 32, EXEC_OTHER_CHANNELS = 16 };
 enum { NVLS_CHANNELS_HOPPER = 16, NVLS_CHANNELS_NODE = 24, NVLS_CHANNELS_NODES = 32 };
 
-/* Layers' parameters, gradients and activations have tens of MiB. */
+/* A call of a layer, whose parameters, gradients and activations have tens of MiB; a norm is a number. Since 2; source:
+ * assumed (COLLECTIVES.md, "Buffers"). */
 static const double call_bytes = 64.0 * 0x1p20, norm_bytes = 4.0;
 
 static uint64_t aligned(uint64_t bytes)

@@ -13,7 +13,8 @@
 enum { MAX_TABLE_GPUS = 128 };
 /* NCCL's point-to-point kernel works on up to 8 peers at a time (NCCL_MAX_DEV_WORK_P2P_PER_BATCH). */
 enum { PEERS_AT_ONCE = 8 };
-static const double point_to_point_base_s = 8.4e-6; /* as the Simple ring's */
+/* As the Simple ring's. Since 1; source: NCCL 2.30.7, src/graph/tuning.cc. */
+static const double point_to_point_base_s = 8.4e-6;
 
 struct redco_comm {
     redco_machine machine;

@@ -26,7 +26,7 @@
 
 enum { MAX_RING_CHANNELS = 32, LISTS = 3, LIST_END = 0 };
 
-/* GB/s per channel, 0 ends a list. */
+/* GB/s per channel, 0 ends a list. Since 1; source: NCCL 2.30.7, src/graph/search.cc. */
 static const double intra_list[LISTS][20] = {
     {40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, LIST_END},
     {60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3, LIST_END},
@@ -38,13 +38,16 @@ static const double inter_list[LISTS][24] = {
     {96, 86, 80, 48, 45.1, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3, 2.4, 1.2, 0.24, 0.12, LIST_END},
 };
 
-/* NCCL rates a PCIe Gen4 x16 slot 24 GB/s where 31.5 are there after coding; likewise the other generations. */
+/* NCCL rates a PCIe Gen4 x16 slot 24 GB/s where 31.5 are there after coding; likewise the other generations. What it
+ * does not know it takes for 10 Gb/s and a slot of Gen3 x16. Since 1; source: NCCL 2.30.7, src/graph/topo.h, topo.cc.
+ */
 static const double pcie_use_ratio = 24.0 / 31.5;
 static const double intel_peer_overhead = 6.0 / 5.0;
 static const double unknown_nic_bytes_per_s = 1.25e9;
-static const double unknown_pcie_bytes_per_s = 15.75e9; /* Gen3 x16, as NCCL assumes */
-/* NCCL lays channels of 24 GB/s over a NIC of 25, 48 over 50. */
+static const double unknown_pcie_bytes_per_s = 15.75e9;
+/* NCCL lays channels of 24 GB/s over a NIC of 25, 48 over 50. Since 1; source: NCCL 2.30.7, src/graph/search.cc. */
 static const double nic_use_ratio = 0.96;
+/* Of quotients of rates. */
 static const double rounding = 1.0 + 1e-9;
 
 static bool is_nvidia(const redco_gpu *gpu)

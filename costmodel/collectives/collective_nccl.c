@@ -16,9 +16,9 @@ enum {
 enum { HW_NVLINK, HW_PCI, HW_NET, HW_COUNT };
 enum { ARCHS = 4, COLUMNS = 3 }; /* columns: one node, two, more */
 
+/* Since 1; source of these tables: NCCL 2.30.7, src/graph/tuning.cc. */
 static const double base_latency_us[ALGORITHMS][PROTOCOLS] = {
     [TREE] = {6.8, 14.0, 8.4}, [RING] = {6.6, 14.0, 8.4}, [PAT] = {8.0, 8.0, 8.0}};
-
 static const double hardware_latency_us[HW_COUNT][ALGORITHMS][PROTOCOLS] = {
     [HW_NVLINK] = {[TREE] = {0.6, 1.25, 4.0},
                    [RING] = {0.6, 1.9, 3.4},
@@ -40,7 +40,6 @@ static const double hardware_latency_us[HW_COUNT][ALGORITHMS][PROTOCOLS] = {
                 [NVLS_TREE] = {0.0, 0.0, 20.9},
                 [PAT] = {0.0, 0.0, 14.0}},
 };
-
 static const double ll_cap_gb_per_s[ARCHS][COLUMNS] = {
     {39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}, {282.0, 90.0, 70.0}};
 static const double ring_ll128_cap_gb_per_s[ARCHS][COLUMNS] = {
@@ -53,8 +52,8 @@ static const double nvls_tree_cap_gb_per_s[ARCHS][COLUMNS] = {
     {26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {0.0, 57.7, 45.5}, {0.0, 96.0, 80.0}};
 static const double nvls_efficiency[ARCHS] = {0.0, 0.0, 0.85, 0.74};
 
-/* By log2(S / 64 B). */
 enum { CORRECTIONS = 24 };
+/* By log2(S / 64 B). Since 1; source: NCCL 2.30.7, src/graph/tuning.cc, treeCorrectionFactor. */
 static const double tree_correction[PROTOCOLS][CORRECTIONS] = {
     [LL] = {1.0, 1.0, 1.0, 1.0, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1.0, 1.0, 1.0, 1.0, 1.0},
     [LL128] = {1.0, 1.0, 1.0, 1.0, 1.0, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1.0, 1.0, 1.0},

@@ -4,17 +4,23 @@
 
 #include <math.h>
 
-/* Share of memory bandwidth that the operands of a GEMM reach (OPERATORS.md). */
+/* Constants of the model that no calibration holds: since which version of calibrations the sets are fitted with them,
+ * and their source (CALIBRATION.md, "Constants in C"; tests/constants.sh). */
+/* Share of memory bandwidth that the operands of a GEMM reach. Since 1; source: public
+ * measurements (CALIBRATION.md). */
 static const double gemm_memory_ratio = 0.85;
 /* Share of a GEMM's efficiency that the batched products of unfused attention reach, and how much slower they are with
- * a head size that is no multiple of 8 (OPERATORS.md). */
+ * a head size that is no multiple of 8. Since 2; source: public measurements (CALIBRATION.md). */
 static const double scores_gemm_ratio = 0.55;
 static const double unaligned_head_factor = 7.5;
-/* Bytes moved per score: with one kernel for mask and softmax, and with one for each operation. */
+/* Bytes moved per score: with one kernel for mask and softmax, and with one for each operation. Since 2; source: public
+ * measurements (CALIBRATION.md). */
 static const double fused_score_bytes = 11.0, plain_score_bytes = 26.0;
-/* Backward of unfused attention over its forward: twice the products, 1.6 times the bytes. */
+/* Backward of unfused attention over its forward: twice the products, 1.6 times the bytes. Since 2; source: public
+ * measurements (CALIBRATION.md). */
 static const double scores_backward_flops = 2.0, scores_backward_bytes = 1.6;
-/* Bytes per element of a norm: fused, and what several kernels add per unit of rho. */
+/* Bytes per element of a norm: fused, and what several kernels add per unit of rho. Since 2; source: public
+ * measurements (CALIBRATION.md). */
 static const double norm_bytes = 10.0, plain_norm_bytes = 18.0;
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)

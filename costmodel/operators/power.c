@@ -5,7 +5,7 @@
 
 /* GPUs that were not measured have these shares of the watts between idle and limit, and idle's of the limit: from the
  * fit on an H200's runs (POWER.md), whose matrix units at their peak would draw 1.9 times what the limit
- * leaves them: 1.096e-12 J/FLOP * 989e12 FLOP/s / (700 W - 129 W). */
+ * leaves them: 1.096e-12 J/FLOP * 989e12 FLOP/s / (700 W - 129 W). Since 2; source: POWER.md. */
 static const double product_ratio = 1.90, memory_ratio = 0.33, idle_ratio = 0.18;
 
 static double peak_flops_per_s(const redco_gpu *gpu, redco_precision precision)

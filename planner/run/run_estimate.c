@@ -9,11 +9,15 @@
 #include <string.h>
 
 static const double day_s = 86400.0, hour_s = 3600.0, joules_per_mwh = 3.6e9;
-/* The formula tells a run that loses no more than this; its corners up to the other. */
+/* The formula tells a run that loses no more than this; its corners up to the other. Since 1; source: played runs
+ * (planner/run/README.md). */
 static const double formula_loss = 0.25, formula_loss_most = 0.75, played_failures = 5000.0;
-static const double calibrated_ranks = 1024.0; /* ranks of measured runs: their noise is in the calibration */
+/* Ranks of measured runs, whose noise is in the calibration. Since 1; source: traces/data. */
+static const double calibrated_ranks = 1024.0;
+/* Power of runs against their prediction. Since 1; source: planner/run/README.md. */
 static const double power_band = 0.12;
-static const double stored_every_s = 60.0; /* or ten writes, so that storage has time for others */
+/* Or ten writes, so that storage has time for others. Since 1; source: assumed. */
+static const double stored_every_s = 60.0;
 enum { MOST_PLAYED = 64, LEAST_PLAYED = 8 };
 
 /* The inputs that move: -1 to the better end, 1 to the worse, 0 not. */
@@ -84,7 +88,8 @@ static double step_of(const redco_run_terms *terms, const redco_run_step *step, 
 static redco_reliability reliability_of(const redco_run_terms *terms, const redco_run_step *step,
                                         const struct corner *c, double interval_s, double *reload_s_out)
 {
-    static const double copy_bytes_per_s[] = {20e9, 10e9, 5e9}; /* from a GPU to its host */
+    /* From a GPU to its host. Since 1; source: assumed, of PCIe Gen4 x16 and Gen3. */
+    static const double copy_bytes_per_s[] = {20e9, 10e9, 5e9};
     const redco_failures *const f = &terms->failures;
     const redco_run_value storage = storage_of(terms, step), rate = redco_failures_rate(f, step->gpus);
     const double stored_s = step->checkpoint_bytes / pick_rate(&storage, c->at[CAUSE_STORAGE]);
