@@ -6,6 +6,7 @@
 set -u
 list=$(cd "$(dirname "$0")" && pwd)/constants.txt
 cd "${1:-$(dirname "$0")/..}" || exit 2
+# shellcheck disable=SC2016 # $0 is of awk
 find costmodel planner/run -name '*.[ch]' | LC_ALL=C sort | xargs awk -v list="$list" '
     BEGIN {
         while ((getline line < list) > 0) {

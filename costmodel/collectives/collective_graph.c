@@ -47,7 +47,7 @@ static const double unknown_nic_bytes_per_s = 1.25e9;
 static const double unknown_pcie_bytes_per_s = 15.75e9;
 /* NCCL lays channels of 24 GB/s over a NIC of 25, 48 over 50. Since 1; source: NCCL 2.30.7, src/graph/search.cc. */
 static const double nic_use_ratio = 0.96;
-/* Of quotients of rates. */
+/* Quotients of rates are rounded. */
 static const double rounding = 1.0 + 1e-9;
 
 static bool is_nvidia(const redco_gpu *gpu)
