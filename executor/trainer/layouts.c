@@ -65,18 +65,21 @@ redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place,
     if (st == REDCO_OK) { st = redco_rules_tree_from_model(model, true, &r.tree, err); }
     if (st != REDCO_OK) { goto out; }
     const size_t count = redco_rules_tree_params(r.tree, &params);
-    /* Behind the tensors of the model there may be parameters that only Flax has. */
-    if (count < task->parameter_count ||
-        (count > task->parameter_count &&
-         redco_rules_tree_tensor(r.tree, task->parameter_count) != REDCO_RULES_NO_TENSOR)) {
-        st = redco_fail(err, REDCO_EVALUE, place, "rules and executor do not know the same parameters of %s",
-                        task->name);
-    }
-    for (size_t i = 0; i < task->parameter_count && st == REDCO_OK; i++) { /* both in the model's order */
+    size_t known = 0;
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        char name[REDCO_RULES_PATH_BYTES];
         const redco_plan_rule *rule = NULL;
+        if (redco_rules_tree_name(r.tree, model, i, name) == NULL) { continue; } /* only Flax has it */
+        const redco_task_parameter *const p = redco_task_find(task, name);
+        if (p == NULL) { break; }
+        known++;
         st = find_rule(&r, params[i].path, &rule, err);
         if (st != REDCO_OK || rule == NULL || rule->dim < 0 || rule->dim >= (int32_t)params[i].rank) { continue; }
-        st = lay(&r, &task->parameters[i], rule, own_dim(model, &r, i, (uint32_t)rule->dim), &layouts_out[i], err);
+        st = lay(&r, p, rule, own_dim(model, &r, i, (uint32_t)rule->dim), &layouts_out[p - task->parameters], err);
+    }
+    if (st == REDCO_OK && known != task->parameter_count) {
+        st = redco_fail(err, REDCO_EVALUE, place, "rules and executor do not know the same parameters of %s",
+                        task->name);
     }
 out:
     redco_user_rules_free(r.user);

@@ -10,7 +10,8 @@ enum { MAX_PARAMS = 1000000, MAX_PATH_BYTES = REDCO_RULES_PATH_BYTES };
 
 struct redco_rules_tree {
     redco_rules_param *params;
-    size_t *tensors; /* where each comes from in its model */
+    size_t *tensors;  /* where each comes from in its model */
+    uint32_t *layers; /* and the number in its stack */
     size_t count, capacity;
     bool from_model;
     redco_model_dims dims; /* dimensions of that model */
@@ -30,17 +31,21 @@ static bool grow(redco_rules_tree *tree)
     size_t *tensors = realloc(tree->tensors, capacity * sizeof *tensors);
     if (tensors == NULL) { return false; }
     tree->tensors = tensors;
+    uint32_t *layers = realloc(tree->layers, capacity * sizeof *layers);
+    if (layers == NULL) { return false; }
+    tree->layers = layers;
     tree->capacity = capacity;
     return true;
 }
 
 /* Takes a copy of the path. */
-static bool append(redco_rules_tree *tree, const redco_rules_param *param, size_t tensor)
+static bool append(redco_rules_tree *tree, const redco_rules_param *param, size_t tensor, uint32_t layer)
 {
     if (tree->count == tree->capacity && !grow(tree)) { return false; }
     char *path = strdup(param->path);
     if (path == NULL) { return false; }
     tree->tensors[tree->count] = tensor;
+    tree->layers[tree->count] = layer;
     tree->params[tree->count] = *param;
     tree->params[tree->count++].path = path;
     return true;
@@ -140,7 +145,7 @@ static redco_status add_model_layer(redco_rules_tree *tree, const redco_model *m
             return redco_fail(err, REDCO_EVALUE, redco_model_name(model),
                               "has more than %d tensors, the most that are read", MAX_PARAMS);
         }
-        if (!append(tree, &param, i)) { return out_of_memory(redco_model_name(model), err); }
+        if (!append(tree, &param, i, layer)) { return out_of_memory(redco_model_name(model), err); }
     }
     return REDCO_OK;
 }
@@ -148,24 +153,24 @@ static redco_status add_model_layer(redco_rules_tree *tree, const redco_model *m
 redco_status redco_rules_tree_from_model(const redco_model *model, bool every_layer, redco_rules_tree **tree_out,
                                          redco_error *err)
 {
-    const redco_layer_class *classes = NULL;
-    const size_t class_count = redco_model_classes(model, &classes);
+    const redco_layer_run *runs = NULL;
+    const size_t run_count = redco_model_order(model, &runs);
     redco_status st = REDCO_OK;
     redco_rules_tree *tree = calloc(1, sizeof *tree);
     if (tree == NULL) { return out_of_memory(redco_model_name(model), err); }
     tree->from_model = true;
     tree->dims = *redco_model_get_dims(model);
-    for (uint32_t i = 0; i < class_count && st == REDCO_OK; i++) {
-        const uint32_t layers = every_layer ? classes[i].layers : 1;
-        for (uint32_t layer = 0; layer < layers && st == REDCO_OK; layer++) {
-            st = add_model_layer(tree, model, i, layer, err);
+    for (size_t r = 0; r < run_count && st == REDCO_OK; r++) {
+        const uint32_t layers = every_layer ? runs[r].layers : runs[r].first == 0 ? 1 : 0;
+        for (uint32_t at = 0; at < layers && st == REDCO_OK; at++) {
+            st = add_model_layer(tree, model, runs[r].class_index, runs[r].index + at, err);
         }
     }
     /* A buffer in torch, a parameter in Flax. */
     if (st == REDCO_OK && strcmp(redco_model_type(model), "bart") == 0) {
         const redco_rules_param bias = {
             .path = "final_logits_bias", .rank = 2, .shape = {1, redco_model_get_dims(model)->vocab}};
-        if (!append(tree, &bias, REDCO_RULES_NO_TENSOR)) { st = out_of_memory(redco_model_name(model), err); }
+        if (!append(tree, &bias, REDCO_RULES_NO_TENSOR, 0)) { st = out_of_memory(redco_model_name(model), err); }
     }
     return finish(st, tree, tree_out);
 }
@@ -249,7 +254,7 @@ redco_status redco_rules_tree_from_json(const redco_json_value *root, redco_rule
         st = redco_json_element(&list, i, &entry, err);
         if (st == REDCO_OK) { st = read_path(&entry, &param, err); }
         if (st == REDCO_OK) { st = read_shape(&entry, &param, err); }
-        if (st == REDCO_OK && !append(tree, &param, REDCO_RULES_NO_TENSOR)) { st = out_of_memory(root->name, err); }
+        if (st == REDCO_OK && !append(tree, &param, REDCO_RULES_NO_TENSOR, 0)) { st = out_of_memory(root->name, err); }
     }
     if (st == REDCO_OK) { st = check_unique(tree, redco_json_place(root, "params", place, sizeof place), err); }
     return finish(st, tree, tree_out);
@@ -328,7 +333,7 @@ static redco_status add_tensor(redco_rules_tree *tree, const redco_safetensors *
     const char *leaf = leaf_of(tensors, tensor, &turn);
     write_path(path, sizeof path, tensor->name, leaf);
     set_flax_shape(&param, tensor->shape, tensor->rank, turn);
-    return append(tree, &param, REDCO_RULES_NO_TENSOR) ? REDCO_OK : out_of_memory(file, err);
+    return append(tree, &param, REDCO_RULES_NO_TENSOR, 0) ? REDCO_OK : out_of_memory(file, err);
 }
 
 redco_status redco_rules_tree_from_safetensors(const redco_safetensors *tensors, const char *name,
@@ -415,6 +420,7 @@ void redco_rules_tree_free(redco_rules_tree *tree)
     for (size_t i = 0; i < tree->count; i++) { free((char *)(uintptr_t)tree->params[i].path); }
     free(tree->params);
     free(tree->tensors);
+    free(tree->layers);
     free(tree);
 }
 
@@ -427,6 +433,15 @@ size_t redco_rules_tree_params(const redco_rules_tree *tree, const redco_rules_p
 size_t redco_rules_tree_tensor(const redco_rules_tree *tree, size_t index)
 {
     return tree->tensors[index];
+}
+
+const char *redco_rules_tree_name(const redco_rules_tree *tree, const redco_model *model, size_t index, char *name)
+{
+    const redco_param *params = NULL;
+    (void)redco_model_tensors(model, &params);
+    if (tree->tensors[index] == REDCO_RULES_NO_TENSOR) { return NULL; }
+    write_name(name, MAX_PATH_BYTES, params[tree->tensors[index]].name, tree->layers[index]);
+    return name;
 }
 
 const redco_model_dims *redco_rules_tree_dims(const redco_rules_tree *tree)

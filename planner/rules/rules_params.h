@@ -20,7 +20,8 @@ extern "C" {
 typedef struct redco_rules_tree redco_rules_tree;
 
 /** Names as in the Flax modules of transformers (families without one: the torch names in Flax order).
- *  @param every_layer  true: all layers; false: layer 0 of each class, which decides the same rules */
+ *  @param every_layer  true: all layers, in the model's order; false: the first of each class, which decides the same
+ * rules */
 redco_status redco_rules_tree_from_model(const redco_model *model, bool every_layer, redco_rules_tree **tree_out,
                                          redco_error *err);
 enum { REDCO_RULES_PATH_BYTES = 1000 };
@@ -46,6 +47,9 @@ size_t redco_rules_tree_params(const redco_rules_tree *tree, const redco_rules_p
  *  @return REDCO_RULES_NO_TENSOR for a parameter that only the Flax class has (BART's final_logits_bias) and for every
  *  parameter of other trees */
 size_t redco_rules_tree_tensor(const redco_rules_tree *tree, size_t index);
+/** The name of that tensor in the model, by which checkpoints and the executor know it.
+ *  @param name  REDCO_RULES_PATH_BYTES. @return @p name, or NULL where redco_rules_tree_tensor() has none */
+const char *redco_rules_tree_name(const redco_rules_tree *tree, const redco_model *model, size_t index, char *name);
 /** The dimensions of the model that a tree was made from. @return NULL for other trees */
 const redco_model_dims *redco_rules_tree_dims(const redco_rules_tree *tree);
 

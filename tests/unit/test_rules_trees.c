@@ -81,6 +81,36 @@ static void one_layer_decides_for_all(void **state)
     redco_model_free(model);
 }
 
+/* Where layers of two classes take turns, each keeps its number in the stack, and the model's order. */
+static void layers_keep_their_numbers(void **state)
+{
+    static const char text[] = "{\"model_type\": \"gemma2\", \"num_hidden_layers\": 4}";
+    redco_model *model = NULL;
+    redco_rules_tree *tree = NULL;
+    const redco_rules_param *params = NULL;
+    json_t *const json = json_loads(text, 0, NULL);
+    const redco_json_value config = {.json = json, .name = "gemma2"};
+    char name[REDCO_RULES_PATH_BYTES];
+    uint32_t next = 0;
+    (void)state;
+    assert_int_equal(redco_model_from_json(&config, "gemma2", &model, NULL), REDCO_OK);
+    assert_int_equal(redco_rules_tree_from_model(model, true, &tree, NULL), REDCO_OK);
+    const size_t count = redco_rules_tree_params(tree, &params);
+    for (size_t i = 0; i < count; i++) {
+        char wanted[80], path[80];
+        (void)snprintf(wanted, sizeof wanted, "model.layers.%u.mlp.down_proj.weight", next);
+        (void)snprintf(path, sizeof path, "model/layers/%u/mlp/down_proj/kernel", next);
+        if (strstr(params[i].path, "down_proj") == NULL) { continue; }
+        assert_string_equal(params[i].path, path);
+        assert_string_equal(redco_rules_tree_name(tree, model, i, name), wanted);
+        next++;
+    }
+    assert_int_equal(next, 4);
+    redco_rules_tree_free(tree);
+    redco_model_free(model);
+    json_decref(json);
+}
+
 /* One tensor of a file. */
 struct torch_tensor {
     const char *name, *shape;
@@ -322,6 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(model_trees_are_those_of_the_flax_classes),
         cmocka_unit_test(one_layer_decides_for_all),
+        cmocka_unit_test(layers_keep_their_numbers),
         cmocka_unit_test(torch_names_become_flax_names),
         cmocka_unit_test(torch_files_of_every_family_make_the_tree_of_the_config),
         cmocka_unit_test(different_names_must_stay_different),
