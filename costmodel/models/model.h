@@ -227,8 +227,9 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
  * kv_heads, head_dim, vocab, gated and tied. @return REDCO_EVALUE if a dimension is out of range, named by its key */
 redco_status redco_model_from_dims(const redco_model_dims *dims, const char *name, redco_model **model_out,
                                    redco_error *err);
-/** Prefixes of the wrappers of transformers' model classes ("model."), which some files leave out; NULL-terminated. */
-extern const char *const redco_model_wrappers[];
+/** Names that files may have instead of the table's where several share it, or beside it: "lm_head.weight" of a tied
+ *  head, "encoder.embed_tokens.weight". @return NULL behind the last */
+const char *redco_model_table_copy(const redco_model *model, size_t index);
 /** Compares every tensor's name and shape with a .safetensors file or model.safetensors.index.json (shapes where its
  *  shards lie beside it, else names and total_size); the first difference is the error. Prefixes of wrappers may be
  *  absent; copies of a tied table and buffers of older versions of transformers may

@@ -9,15 +9,44 @@
 
 enum { SHAPE_SIZE = 128 };
 
-const char *const redco_model_wrappers[] = {"model.", "transformer.", "gpt_neox.", NULL};
+/* Wrappers of transformers' model classes. */
+static const char *const wrappers[] = {"model.", "transformer.", "gpt_neox.", NULL};
 
 static const char *without_prefix(const char *name)
 {
-    for (size_t i = 0; redco_model_wrappers[i] != NULL; i++) {
-        const size_t length = strlen(redco_model_wrappers[i]);
-        if (strncmp(name, redco_model_wrappers[i], length) == 0) { return name + length; }
+    for (size_t i = 0; wrappers[i] != NULL; i++) {
+        const size_t length = strlen(wrappers[i]);
+        if (strncmp(name, wrappers[i], length) == 0) { return name + length; }
     }
     return name;
+}
+
+/* Where transformers' saving keeps another name of the shared table than the first. The encoder-decoder models share
+ * their table between both stacks, tied head or not. */
+const char *redco_model_table_copy(const redco_model *model, size_t index)
+{
+    static const char *const heads[] = {"lm_head.weight", "embed_out.weight", "output.weight"};
+    static const char *const stacks[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
+    enum { HEADS = sizeof heads / sizeof heads[0], STACKS = sizeof stacks / sizeof stacks[0] };
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const size_t tied = dims->tied ? HEADS : 0;
+    if (index < tied) { return heads[index]; }
+    return dims->encoder_layers > 0 && index - tied < STACKS ? stacks[index - tied] : NULL;
+}
+
+const redco_safetensor *redco_safetensors_find_wrapped(const redco_safetensors *tensors, const char *name)
+{
+    const redco_safetensor *tensor = redco_safetensors_find(tensors, name);
+    for (size_t i = 0; wrappers[i] != NULL && tensor == NULL; i++) {
+        char longer[REDCOI_MODEL_NAME_SIZE];
+        const size_t length = strlen(wrappers[i]);
+        (void)snprintf(longer, sizeof longer, "%s%s", wrappers[i], name);
+        tensor = redco_safetensors_find(tensors, longer);
+        if (tensor == NULL && strncmp(name, wrappers[i], length) == 0) {
+            tensor = redco_safetensors_find(tensors, name + length);
+        }
+    }
+    return tensor;
 }
 
 /* A tensor of the file, found by its name without prefix. */
@@ -73,22 +102,11 @@ static redco_status compare_shape(const struct check *check, const redco_safeten
                       shape_text(param->shape, param->rank, in_model));
 }
 
-/* Where transformers' saving keeps another name of the shared table than the first. */
-static const char *const table_copies[] = {"lm_head.weight", "embed_out.weight", "output.weight",
-                                           "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
-enum { TABLE_COPIES = sizeof table_copies / sizeof table_copies[0] };
-
-/* The encoder-decoder models share their table between both stacks, tied head or not. */
-static bool may_copy(const struct check *check, size_t copy)
-{
-    const redco_model_dims *dims = redco_model_get_dims(check->model);
-    return copy < 3 ? dims->tied : dims->encoder_layers > 0;
-}
-
 static struct entry *find_copy(const struct check *check)
 {
-    for (size_t i = 0; i < TABLE_COPIES; i++) {
-        struct entry *entry = may_copy(check, i) ? find(check, table_copies[i]) : NULL;
+    const char *copy = NULL;
+    for (size_t i = 0; (copy = redco_model_table_copy(check->model, i)) != NULL; i++) {
+        struct entry *const entry = find(check, copy);
         if (entry != NULL) { return entry; }
     }
     return NULL;
@@ -190,8 +208,9 @@ static redco_status compare_rest(const struct check *check, bool *extra_out)
         const struct entry *entry = &check->entries[i];
         bool known = entry->used;
         if (!known) { *extra_out = true; }
-        for (size_t j = 0; j < TABLE_COPIES && !known; j++) {
-            known = may_copy(check, j) && strcmp(table_copies[j], entry->name) == 0;
+        const char *copy = NULL;
+        for (size_t j = 0; !known && (copy = redco_model_table_copy(check->model, j)) != NULL; j++) {
+            known = strcmp(copy, entry->name) == 0;
             if (known) {
                 const redco_status st = compare_shape(check, entry->tensor, &params[0]);
                 if (st != REDCO_OK) { return st; }

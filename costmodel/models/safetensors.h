@@ -44,6 +44,9 @@ void redco_safetensors_free(redco_safetensors *tensors);
 size_t redco_safetensors_list(const redco_safetensors *tensors, const redco_safetensor **list_out);
 /** @return NULL if there is none */
 const redco_safetensor *redco_safetensors_find(const redco_safetensors *tensors, const char *name);
+/** A tensor by its name in a model; the file's may have, or lack, the wrapper of transformers' model class ("model.").
+ *  @return NULL if there is none */
+const redco_safetensor *redco_safetensors_find_wrapped(const redco_safetensors *tensors, const char *name);
 /** Bytes of all tensors that an index states in metadata.total_size; 0 if it does not, or is no index. */
 uint64_t redco_safetensors_total_bytes(const redco_safetensors *tensors);
 

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BLOCK_ROWS = 64, BLOCK_BYTES = 1 << 22, RUN_ELEMENTS = 4096, NAME_SIZE = 256, SHAPE_SIZE = 160 };
+enum { BLOCK_ROWS = 64, BLOCK_BYTES = 1 << 22, RUN_ELEMENTS = 4096, SHAPE_SIZE = 160 };
 
 struct redco_weights {
     char *path;
@@ -38,25 +38,15 @@ static void close_source(source *s);
 static redco_status cut_off(const source *s, redco_error *err);
 static redco_status fetch(const source *s, uint64_t at_bytes, uint64_t size_bytes, void *out, redco_error *err);
 
-/* Other names of a tied table. */
-static const char *const copies[] = {"lm_head.weight", "embed_out.weight"};
-
-static const redco_safetensor *find_other_name(const redco_weights *w, size_t parameter)
+/* @return NULL: the file has neither the parameter nor, of a shared table, another name of it */
+static const redco_safetensor *find(const redco_weights *w, size_t parameter, const redco_model *model)
 {
-    const char *const name = w->task->parameters[parameter].name + w->prefix;
-    const redco_safetensor *tensor = NULL;
-    for (size_t i = 0; redco_model_wrappers[i] != NULL && tensor == NULL; i++) {
-        char longer[NAME_SIZE];
-        const char *const wrapper = redco_model_wrappers[i];
-        const size_t length = strlen(wrapper);
-        (void)snprintf(longer, sizeof longer, "%s%s", wrapper, name);
-        tensor = redco_safetensors_find(w->tensors, longer);
-        if (tensor == NULL && strncmp(name, wrapper, length) == 0) {
-            tensor = redco_safetensors_find(w->tensors, name + length);
-        }
-    }
-    for (size_t i = 0; i < 2 && tensor == NULL && parameter == 0 && w->prefix == 0; i++) {
-        tensor = redco_safetensors_find(w->tensors, copies[i]);
+    const char *copy = NULL;
+    const redco_safetensor *tensor =
+        redco_safetensors_find_wrapped(w->tensors, w->task->parameters[parameter].name + w->prefix);
+    for (size_t i = 0; model != NULL && tensor == NULL && parameter == 0; i++) {
+        if ((copy = redco_model_table_copy(model, i)) == NULL) { break; }
+        tensor = redco_safetensors_find_wrapped(w->tensors, copy);
     }
     return tensor;
 }
@@ -129,12 +119,12 @@ static bool may_be_missing(const redco_task *task, size_t parameter)
     return frozen && task->parameters[parameter].training != REDCO_FROZEN;
 }
 
-static redco_status match(redco_weights *w, bool other_names, redco_error *err)
+/* @param model  NULL: names are the file's */
+static redco_status match(redco_weights *w, const redco_model *model, redco_error *err)
 {
     for (size_t i = 0; i < w->task->parameter_count; i++) {
         const redco_task_parameter *const p = &w->task->parameters[i];
-        w->found[i] = redco_safetensors_find(w->tensors, p->name);
-        if (w->found[i] == NULL && other_names) { w->found[i] = find_other_name(w, i); }
+        w->found[i] = model != NULL ? find(w, i, model) : redco_safetensors_find(w->tensors, p->name);
         if (w->found[i] == NULL && may_be_missing(w->task, i)) { continue; }
         if (w->found[i] == NULL) {
             return redco_fail(err, REDCO_EVALUE, w->path, "has no tensor %s, which %s asks for", p->name,
@@ -143,7 +133,7 @@ static redco_status match(redco_weights *w, bool other_names, redco_error *err)
         const redco_status st = check_tensor(w, p, w->found[i], err);
         if (st != REDCO_OK) { return st; }
     }
-    return other_names ? REDCO_OK : check_rest(w, err);
+    return model != NULL ? REDCO_OK : check_rest(w, err);
 }
 
 /* Data that a file ends before. Neighbours of a list are mostly in one file, which is opened once. */
@@ -218,19 +208,11 @@ static redco_status compare_copy(const redco_weights *w, const redco_safetensor 
 /* A tied table under another name, which some programs save again: one of both would be lost without a word. */
 static redco_status check_tied(const redco_weights *w, const redco_model *model, redco_error *err)
 {
-    static const char *const names[] = {"lm_head.weight",
-                                        "embed_out.weight",
-                                        "output.weight",
-                                        "encoder.embed_tokens.weight",
-                                        "decoder.embed_tokens.weight",
-                                        "model.encoder.embed_tokens.weight",
-                                        "model.decoder.embed_tokens.weight"};
-    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const char *name = NULL;
     redco_status st = REDCO_OK;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && st == REDCO_OK; i++) {
-        const redco_safetensor *const copy = redco_safetensors_find(w->tensors, names[i]);
-        const bool tied = i < 3 ? dims->tied : dims->encoder_layers > 0;
-        if (tied && copy != NULL && copy != w->found[0] && copy->has_shape) { st = compare_copy(w, copy, err); }
+    for (size_t i = 0; st == REDCO_OK && (name = redco_model_table_copy(model, i)) != NULL; i++) {
+        const redco_safetensor *const copy = redco_safetensors_find_wrapped(w->tensors, name);
+        if (copy != NULL && copy != w->found[0] && copy->has_shape) { st = compare_copy(w, copy, err); }
     }
     return st;
 }
@@ -297,7 +279,7 @@ redco_status redco_weights_open(const char *path, const redco_task *task, const 
     if (st == REDCO_OK) { st = create(file, task, &w, err); }
     if (st == REDCO_OK && model != NULL) { st = redco_model_check_safetensors(model, file, err); }
     if (st == REDCO_OK) { st = redco_safetensors_open(file, &w->tensors, err); }
-    if (st == REDCO_OK) { st = match(w, model != NULL, err); }
+    if (st == REDCO_OK) { st = match(w, model, err); }
     if (st == REDCO_OK) { st = check_sizes(w, err); }
     if (st == REDCO_OK && model != NULL) { st = check_tied(w, model, err); }
     if (st == REDCO_OK) {
@@ -319,8 +301,7 @@ static redco_status match_part(redco_weights *w, const redco_weights *others, co
         if (redco_weights_has(others, i)) {
             return redco_fail(err, REDCO_EVALUE, w->path, "is the second file that is given for %s", p->name);
         }
-        w->found[i] = redco_safetensors_find(w->tensors, p->name + w->prefix);
-        if (w->found[i] == NULL) { w->found[i] = find_other_name(w, i); }
+        w->found[i] = find(w, i, NULL);
         if (w->found[i] == NULL) {
             return redco_fail(err, REDCO_EVALUE, w->path, "has no tensor %s, which %s asks for as %s",
                               p->name + w->prefix, w->task->name, p->name);
