@@ -317,6 +317,7 @@ void redco_graph_apply(redco_graph *graph, redco_op_kind kind, const redco_value
                            .layer = graph->names.texts[l->layer],
                            .operator_name = graph->names.texts[l->name],
                            .absorbed = graph->names.texts[l->absorbed],
+                           .carries = l->carries,
                            .order = l->order,
                            .copy = l->copy,
                            .origin = l->origin,
@@ -335,6 +336,7 @@ void redco_graph_insert(redco_graph *graph, const redco_op *op, const redco_valu
     const redcoi_graph_label before = graph->label;
     redco_graph_set_like(graph, op);
     graph->label.absorbed = op->absorbed == NULL ? 0 : name_of(graph, op->absorbed);
+    graph->label.carries = op->carries;
     graph->label.order = op->order;
     graph->label.copy = op->copy;
     graph->label.origin = op->origin;
@@ -440,9 +442,12 @@ const char *redco_op_name(const redco_graph *graph, const redco_op *op, char *bu
 {
     const char *pass = op->layer_id == REDCO_LAYER_STEP ? "" : op->order > 0 ? "bwd/" : op->copy > 0 ? "re/" : "fwd/";
     const char *what = op->operator_name[0] != 0 ? op->operator_name : redco_op_kind_name(op->kind);
-    const char *side = op->toward == REDCO_NO_VALUE || op->origin == REDCO_NO_OP ? ""
-                       : op->toward == 1                                         ? "/weight"
-                                                                                 : "/input";
+    const char *side = op->carries && op->kind == REDCO_OP_ALL_REDUCE              ? "/reduce"
+                       : op->carries && op->kind == REDCO_OP_ALL_GATHER            ? "/tp_gather"
+                       : op->carries                                               ? "/tp_scatter"
+                       : op->toward == REDCO_NO_VALUE || op->origin == REDCO_NO_OP ? ""
+                       : op->toward == 1                                           ? "/weight"
+                                                                                   : "/input";
     (void)graph;
     (void)snprintf(buffer, size, "%s%s%s%s%s", pass, op->layer, op->layer[0] != 0 ? "/" : "", what, side);
     return buffer;

@@ -178,6 +178,7 @@ typedef struct redco_op {
     uint32_t absorbed_id; /**< likewise of absorbed */
     const char *layer;    /**< "block.3": names of the simulator (costmodel/simulator/step.h); "" if none was set */
     const char *operator_name; /**< "qkv" (OPERATORS.md); "" if none was set */
+    bool carries;              /**< a collective on what that operator reads or makes: "qkv/tp_gather" by its kind */
     const char *absorbed;      /**< "activation": another operator of the layer whose work this one does as well, "" */
     uint32_t order;            /**< 0 forward, 1 gradient, 2 gradient of a gradient ... */
     uint32_t copy;             /**< 0, or which recomputation: not merged with equal operators of another copy */

@@ -14,6 +14,7 @@ typedef struct redcoi_graph_label {
     uint32_t order, copy, origin, toward;
     bool opaque; /**< simplification does not look at how an input was made */
     bool held;   /**< layer, name and role stay */
+    bool carries;
 } redcoi_graph_label;
 
 typedef struct redcoi_value_entry {

@@ -3,7 +3,6 @@
 #include "costmodel/layouts/partition_internal.h"
 
 #include <math.h>
-#include <stdio.h>
 
 static bool is_partial(redco_tp_layout layout)
 {
@@ -35,11 +34,10 @@ static redco_value find_copy(const redcoi_slot *slot, redco_tp_layout layout)
 
 /* Collectives */
 
-/** An operator whose names are those of @p like, with a suffix: costmodel/simulator/step.h. */
+/** A collective on what @p like reads or makes. */
 static redco_value collective(redcoi_builder *b, redco_op_kind kind, redco_value value, uint32_t axis, uint32_t flags,
-                              const redco_op *like, const char *suffix)
+                              const redco_op *like)
 {
-    char name[160];
     redco_op op = {.kind = kind,
                    .input_count = 1,
                    .layer = like->layer,
@@ -47,7 +45,8 @@ static redco_value collective(redcoi_builder *b, redco_op_kind kind, redco_value
                    .copy = like->copy,
                    .origin = REDCO_NO_OP,
                    .toward = REDCO_NO_VALUE,
-                   .operator_name = name};
+                   .operator_name = like->operator_name[0] != 0 ? like->operator_name : redco_op_kind_name(like->kind),
+                   .carries = true};
     redco_value out[REDCO_OUTPUTS_MAX];
     op.attributes = redcoi_no_attributes();
     op.attributes.group = b->options->group.id;
@@ -55,15 +54,13 @@ static redco_value collective(redcoi_builder *b, redco_op_kind kind, redco_value
     op.attributes.flags = flags;
     op.attributes.axis[0] = axis;
     op.attributes.axis_count = kind == REDCO_OP_ALL_REDUCE ? 0 : 1;
-    (void)snprintf(name, sizeof name, "%s%s",
-                   like->operator_name[0] != 0 ? like->operator_name : redco_op_kind_name(like->kind), suffix);
     redco_graph_insert(b->local, &op, &value, out);
     return out[0];
 }
 
 redco_value redcoi_all_reduce(redcoi_builder *b, redco_value local, bool maximum, const redco_op *like)
 {
-    return collective(b, REDCO_OP_ALL_REDUCE, local, 0, maximum ? REDCO_FLAG_MAXIMUM : 0, like, "/reduce");
+    return collective(b, REDCO_OP_ALL_REDUCE, local, 0, maximum ? REDCO_FLAG_MAXIMUM : 0, like);
 }
 
 /** Three dimensions of which the middle one is split in one block. */
@@ -76,14 +73,14 @@ static redco_tensor_type folded_type(const redco_tensor_type *type, redco_tp_lay
 }
 
 static redco_value along(redcoi_builder *b, redco_op_kind kind, redco_value value, redco_tp_layout layout,
-                         const redco_op *like, const char *suffix)
+                         const redco_op *like)
 {
     if (value == REDCO_NO_VALUE) { return value; }
     redco_tensor_type type = *redco_value_type(b->local, value);
-    if (layout.blocks == 1) { return collective(b, kind, value, layout.dim, 0, like, suffix); }
+    if (layout.blocks == 1) { return collective(b, kind, value, layout.dim, 0, like); }
     const redco_tensor_type folded = folded_type(&type, layout);
     const redco_value in = redcoi_reshape(b, like, value, &folded);
-    const redco_value out = collective(b, kind, in, 1, 0, like, suffix);
+    const redco_value out = collective(b, kind, in, 1, 0, like);
     type.dim[layout.dim] =
         kind == REDCO_OP_ALL_GATHER ? type.dim[layout.dim] * b->ranks : type.dim[layout.dim] / b->ranks;
     return redcoi_reshape(b, like, out, &type);
@@ -119,11 +116,11 @@ static redco_value convert(redcoi_builder *b, redcoi_form part, redco_tp_layout 
     if (is_partial(part.layout)) {
         const redco_op *like = maker(b, whole);
         if (is_split(to) && redco_tp_fits(to, redco_value_type(b->local, whole), b->ranks)) {
-            return along(b, REDCO_OP_REDUCE_SCATTER, whole, to, like, "/tp_scatter");
+            return along(b, REDCO_OP_REDUCE_SCATTER, whole, to, like);
         }
         whole = redcoi_all_reduce(b, whole, false, like);
     } else if (is_split(part.layout)) {
-        whole = along(b, REDCO_OP_ALL_GATHER, whole, part.layout, reader, "/tp_gather");
+        whole = along(b, REDCO_OP_ALL_GATHER, whole, part.layout, reader);
     }
     return is_split(to) ? own_part(b, whole, to, reader) : whole;
 }

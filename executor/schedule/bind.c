@@ -12,23 +12,16 @@ struct named {
     uint32_t compute_task;
 };
 
-/* An operator's name in the terms of the step. */
-struct word {
-    uint32_t label;   /* the step's label of this name, or REDCO_STEP_NONE */
-    uint32_t shorter; /* the word without its last part ("qkv" of "qkv/tp_gather"), or REDCO_NO_NAME */
-    uint32_t suffix;  /* index of the last part, or REDCO_SUFFIX_NONE */
-};
-
 struct binder {
     redco_schedule *s;
     redcoi_bind *bind;
     struct named *names;
-    redco_names spelt;  /* names of the graph by number, the same without suffixes, kinds */
-    struct word *words; /* by number in spelt */
-    uint32_t *layer_of; /* by number of a layer in the graph: in the step, or REDCO_STEP_NONE */
-    uint32_t *reader;   /* by value: first compute task that reads it */
-    uint32_t *lower;    /* by operator: the earliest compute task that it can belong to */
-    bool *excused;      /* by compute task: another task's operators do its work */
+    uint32_t *label_of;                     /* by number of a name in the graph: of the step, or REDCO_STEP_NONE */
+    uint32_t label_of_kind[REDCO_OP_COUNT]; /* likewise of operators without a name */
+    uint32_t *layer_of;                     /* by number of a layer in the graph: in the step, or REDCO_STEP_NONE */
+    uint32_t *reader;                       /* by value: first compute task that reads it */
+    uint32_t *lower;                        /* by operator: the earliest compute task that it can belong to */
+    bool *excused;                          /* by compute task: another task's operators do its work */
 };
 
 static uint32_t place_of(uint32_t pass, uint32_t suffix)
@@ -74,47 +67,26 @@ static redco_status list_compute_tasks(struct binder *b, redco_error *err)
 }
 
 /* Turns names into numbers of the step; later code compares no text. */
-static redco_status read_words(struct binder *b, redco_error *err)
+static redco_status read_names(struct binder *b, redco_error *err)
 {
     const redco_step *const step = b->s->options.step;
-    const redco_names *const of_graph = redco_graph_names(b->s->options.graph);
-    redco_names suffixes = {.count = 0};
+    const redco_names *const names = redco_graph_names(b->s->options.graph);
     char text[REDCOI_OP_NAME_BYTES];
-    bool good = true;
-    for (uint32_t i = 0; i < of_graph->count; i++) {
-        good = good && redco_names_add(&b->spelt, of_graph->texts[i]) == i;
+    b->label_of = malloc(((size_t)names->count + 1) * sizeof *b->label_of);
+    b->layer_of = malloc(((size_t)names->count + 1) * sizeof *b->layer_of);
+    if (b->label_of == NULL || b->layer_of == NULL) { return redcoi_schedule_memory_short(err); }
+    for (uint32_t i = 0; i < names->count; i++) {
+        b->label_of[i] = redco_step_find_label(step, names->texts[i]);
+        b->layer_of[i] = REDCO_STEP_NONE;
     }
     for (unsigned kind = 0; kind < REDCO_OP_COUNT; kind++) {
-        good = good && redco_names_add(&b->spelt, redco_op_kind_name((redco_op_kind)kind)) != REDCO_NO_NAME;
+        b->label_of_kind[kind] = redco_step_find_label(step, redco_op_kind_name((redco_op_kind)kind));
     }
-    for (unsigned suffix = 0; suffix < REDCO_SUFFIX_SERIAL; suffix++) {
-        good = good && redco_names_add(&suffixes, redco_step_suffix_name((redco_step_suffix)suffix)) == suffix;
-    }
-    for (uint32_t i = 0; good && i < b->spelt.count; i++) { /* may grow at its end */
-        const char *const slash = strrchr(b->spelt.texts[i], '/');
-        if (slash == NULL) { continue; }
-        (void)snprintf(text, sizeof text, "%.*s", (int)(slash - b->spelt.texts[i]), b->spelt.texts[i]);
-        good = redco_names_add(&b->spelt, text) != REDCO_NO_NAME;
-    }
-    b->words = calloc((size_t)b->spelt.count + 1, sizeof *b->words);
-    b->layer_of = malloc(((size_t)of_graph->count + 1) * sizeof *b->layer_of);
-    good = good && b->words != NULL && b->layer_of != NULL;
-    for (uint32_t i = 0; good && i < b->spelt.count; i++) {
-        const char *const slash = strrchr(b->spelt.texts[i], '/');
-        b->words[i] = (struct word){redco_step_find_label(step, b->spelt.texts[i]), REDCO_NO_NAME, REDCO_SUFFIX_NONE};
-        if (slash == NULL) { continue; }
-        (void)snprintf(text, sizeof text, "%.*s", (int)(slash - b->spelt.texts[i]), b->spelt.texts[i]);
-        const uint32_t suffix = redco_names_find(&suffixes, slash + 1);
-        b->words[i].shorter = redco_names_find(&b->spelt, text);
-        if (suffix != REDCO_NO_NAME) { b->words[i].suffix = suffix; }
-    }
-    for (uint32_t i = 0; good && i < of_graph->count; i++) { b->layer_of[i] = REDCO_STEP_NONE; }
-    for (uint32_t l = 0; good && l < redco_step_layer_count(step); l++) {
-        const uint32_t layer = redco_names_find(of_graph, redco_step_layer_name(step, l, text, sizeof text));
+    for (uint32_t l = 0; l < redco_step_layer_count(step); l++) {
+        const uint32_t layer = redco_names_find(names, redco_step_layer_name(step, l, text, sizeof text));
         if (layer != REDCO_NO_NAME) { b->layer_of[layer] = l; }
     }
-    redco_names_free(&suffixes);
-    return good ? REDCO_OK : redcoi_schedule_memory_short(err);
+    return REDCO_OK;
 }
 
 /* The first compute task of that name that is not before @p earliest. */
@@ -136,60 +108,49 @@ static uint32_t find(const struct binder *b, uint32_t layer, uint32_t label, uin
     return found ? at->compute_task : REDCO_STEP_NONE;
 }
 
-/* An operator of the graph among those of the step: "bwd/block.3/qkv/weight". */
+/* An operator of the graph among those of the step, and its part: a collective, or a side of a product's backward. */
 struct wanted {
-    uint32_t layer, pass, word, earliest;
+    uint32_t layer, pass, label, part, earliest;
 };
 
-static uint32_t find_word(const struct binder *b, const struct wanted *w, uint32_t suffix)
+static uint32_t find_part(const struct binder *b, const struct wanted *w, uint32_t part)
 {
-    const struct word *const word = &b->words[w->word];
-    if (w->layer == REDCO_STEP_NONE) { return REDCO_STEP_NONE; }
-    uint32_t compute_task = REDCO_STEP_NONE;
-    if (word->label != REDCO_STEP_NONE) {
-        compute_task = find(b, w->layer, word->label, place_of(w->pass, suffix), w->earliest);
-    }
-    if (compute_task != REDCO_STEP_NONE || suffix != REDCO_SUFFIX_NONE || word->suffix == REDCO_SUFFIX_NONE) {
-        return compute_task;
-    }
-    return find(b, w->layer, b->words[word->shorter].label, place_of(w->pass, word->suffix), w->earliest);
+    if (w->layer == REDCO_STEP_NONE || w->label == REDCO_STEP_NONE) { return REDCO_STEP_NONE; }
+    return find(b, w->layer, w->label, place_of(w->pass, part), w->earliest);
 }
 
-/* The compute task of an operator: the step's operator of the same name. Where the name gives no side of a product's
+/* The compute task of an operator: the step's operator of that label and part. Where it gives no side of a product's
  * backward (biases, sums of gradients), the first side behind the operator's inputs. A collective that the simulator
- * lacks belongs to the operator that it is named after. */
-static uint32_t natural(const struct binder *b, struct wanted w, uint32_t suffix)
+ * lacks belongs to the operator whose value it carries. */
+static uint32_t natural(const struct binder *b, struct wanted w)
 {
-    uint32_t compute_task = find_word(b, &w, suffix);
-    if (compute_task == REDCO_STEP_NONE && suffix != REDCO_SUFFIX_NONE) {
-        compute_task = find_word(b, &w, REDCO_SUFFIX_NONE);
-    }
-    while (compute_task == REDCO_STEP_NONE) {
-        const uint32_t weight = find_word(b, &w, REDCO_SUFFIX_WEIGHT), input = find_word(b, &w, REDCO_SUFFIX_INPUT);
-        compute_task = weight < input ? weight : input;
-        w.word = b->words[w.word].shorter;
-        if (compute_task != REDCO_STEP_NONE || w.word == REDCO_NO_NAME) { return compute_task; }
-        compute_task = find_word(b, &w, REDCO_SUFFIX_NONE);
-    }
-    return compute_task;
+    uint32_t compute_task = find_part(b, &w, w.part);
+    if (compute_task == REDCO_STEP_NONE) { compute_task = find_part(b, &w, REDCO_SUFFIX_NONE); }
+    if (compute_task != REDCO_STEP_NONE) { return compute_task; }
+    const uint32_t weight = find_part(b, &w, REDCO_SUFFIX_WEIGHT), input = find_part(b, &w, REDCO_SUFFIX_INPUT);
+    return weight < input ? weight : input;
 }
 
-/* The parts of redco_op_name(). */
+static uint32_t part_of(const redco_op *op)
+{
+    if (op->carries) {
+        return op->kind == REDCO_OP_ALL_REDUCE   ? REDCO_SUFFIX_REDUCE
+               : op->kind == REDCO_OP_ALL_GATHER ? REDCO_SUFFIX_TP_GATHER
+                                                 : REDCO_SUFFIX_TP_SCATTER;
+    }
+    if (op->toward == REDCO_NO_VALUE || op->origin == REDCO_NO_OP) { return REDCO_SUFFIX_NONE; }
+    return op->toward == 1 ? REDCO_SUFFIX_WEIGHT : REDCO_SUFFIX_INPUT;
+}
+
 static struct wanted wanted_of(const struct binder *b, const redco_op *op, uint32_t earliest)
 {
-    const uint32_t word = op->name_id != 0 ? op->name_id : redco_names_find(&b->spelt, redco_op_kind_name(op->kind));
     return (struct wanted){.layer = b->layer_of[op->layer_id],
                            .pass = op->order > 0  ? REDCO_PASS_NAME_BWD
                                    : op->copy > 0 ? REDCO_PASS_NAME_RE
                                                   : REDCO_PASS_NAME_FWD,
-                           .word = word,
+                           .label = op->name_id != 0 ? b->label_of[op->name_id] : b->label_of_kind[op->kind],
+                           .part = part_of(op),
                            .earliest = earliest};
-}
-
-static uint32_t side_of(const redco_op *op)
-{
-    if (op->toward == REDCO_NO_VALUE || op->origin == REDCO_NO_OP) { return REDCO_SUFFIX_NONE; }
-    return op->toward == 1 ? REDCO_SUFFIX_WEIGHT : REDCO_SUFFIX_INPUT;
 }
 
 /* The last compute task that makes an input of an operator. */
@@ -217,8 +178,8 @@ static bool is_free(const struct binder *b, const redco_op *op)
 static void excuse(const struct binder *b, const redco_op *op)
 {
     struct wanted other = wanted_of(b, op, 0);
-    other.word = op->absorbed_id;
-    const uint32_t compute_task = find_word(b, &other, REDCO_SUFFIX_NONE);
+    other.label = b->label_of[op->absorbed_id];
+    const uint32_t compute_task = find_part(b, &other, REDCO_SUFFIX_NONE);
     if (compute_task != REDCO_STEP_NONE) { b->excused[compute_task] = true; }
 }
 
@@ -234,8 +195,7 @@ static void assign(struct binder *b)
         const struct wanted wanted = wanted_of(b, op, earliest);
         if (op->absorbed_id != 0) { excuse(b, op); }
         /* A value that is recomputed without an operator of its own (a gather of keys) moves to its reader. */
-        const uint32_t compute_task =
-            op->copy > 0 ? find_word(b, &wanted, side_of(op)) : natural(b, wanted, side_of(op));
+        const uint32_t compute_task = op->copy > 0 ? find_part(b, &wanted, wanted.part) : natural(b, wanted);
         const bool late = compute_task == REDCO_STEP_NONE && op->copy > 0;
         b->bind->compute_task_of[i] = compute_task != REDCO_STEP_NONE || late ? compute_task : earliest;
         b->lower[i] = compute_task != REDCO_STEP_NONE ? compute_task : earliest;
@@ -430,7 +390,7 @@ redco_status redcoi_bind_make(redco_schedule *s, redco_error *err)
         if (s->options.gradients[t] != REDCO_NO_VALUE) { wanted[wants++] = s->options.gradients[t]; }
     }
     redco_graph_live(graph, wanted, wants, s->bind.live);
-    if ((st = list_compute_tasks(&b, err)) != REDCO_OK || (st = read_words(&b, err)) != REDCO_OK) { goto out; }
+    if ((st = list_compute_tasks(&b, err)) != REDCO_OK || (st = read_names(&b, err)) != REDCO_OK) { goto out; }
     if (s->bind.compute_task_count == 0) {
         st = redco_fail(err, REDCO_EVALUE, "schedule", "the step computes nothing");
         goto out;
@@ -444,9 +404,8 @@ redco_status redcoi_bind_make(redco_schedule *s, redco_error *err)
 out:
     free(wanted);
     free(b.names);
-    free(b.words);
+    free(b.label_of);
     free(b.layer_of);
-    redco_names_free(&b.spelt);
     free(b.excused);
     free(b.reader);
     free(b.lower);
