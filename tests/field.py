@@ -4,7 +4,8 @@
     tests/field.py --tools BUILD/tools [--field FOLDER] [--list]
 
 cases.json says what its owner would type, and what is true: `check` names a value and `tolerance` how near it must be.
-Questions that redco answers wrongly today stand in tests/field.txt, with why; the test fails where another is wrong,
+Where the right words are others than what its owner typed, because the trainer has an engine now, tests/field_words.txt
+has them: one set for each trainer. Questions that redco answers wrongly today stand in tests/field.txt, with why; the test fails where another is wrong,
 and where one of these is right, so that the list only gets shorter.
 """
 import argparse
@@ -14,6 +15,7 @@ import re
 import subprocess
 import sys
 
+WORDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "field_words.txt")
 KNOWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "field.txt")
 SECONDS = 120
 
@@ -73,10 +75,10 @@ def check_one(kind, wanted, case, code, out, everything):
     return None if abs(off) <= case.get("tolerance", 0.0) else f"{got:.4g}, {100 * off:+.1f} % of {wanted:.4g}"
 
 
-def ask(tools, folder, case):
+def ask(tools, folder, case, words):
     kinds = [k for k in case["check"] if k not in ("rc", "fit", "text")]
     try:
-        code, out, everything = run(tools, folder, case["cmd"], bool(kinds) and case["cmd"][0] == "redco-plan")
+        code, out, everything = run(tools, folder, command_of(case, words), bool(kinds) and case["cmd"][0] == "redco-plan")
     except subprocess.TimeoutExpired:
         return f"no answer in {SECONDS} s"
     for kind, wanted in case["check"].items():
@@ -87,6 +89,28 @@ def ask(tools, folder, case):
         if wrong:
             return wrong
     return None
+
+
+def trainers_words():
+    """id: options of its trainer, of each line of field_words.txt: trainer | options | ids."""
+    words = {}
+    for line in open(WORDS):
+        if line.strip() and not line.startswith("#"):
+            _, options, ids = [part.strip() for part in line.split("|")]
+            words.update({case: options.split() for case in ids.split()})
+    return words
+
+
+def command_of(case, words):
+    """The typed command, its engine in the words of the trainer."""
+    command = list(case["cmd"])
+    options = words.get(case["id"], [])
+    for at in range(0, len(options), 2):
+        if options[at] in command:
+            command[command.index(options[at]) + 1] = options[at + 1]
+        else:
+            command += options[at : at + 2]
+    return command
 
 
 def known_wrong():
@@ -106,11 +130,12 @@ def main():
         print(f"skipped: there is no {args.field}")
         return 77
     known = known_wrong()
+    words = trainers_words()
     failed = 0
     count = wrong_count = 0
     for name in ("cases.json", "right.json"):
         for case in json.load(open(os.path.join(args.field, name))):
-            wrong = ask(tools, args.field, case)
+            wrong = ask(tools, args.field, case, words)
             count += 1
             wrong_count += wrong is not None
             if args.list:

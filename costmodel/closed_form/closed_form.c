@@ -41,9 +41,9 @@ redco_fixed_cost redco_cost_fixed_memory(redco_costs *costs, const redco_paralle
     const double least_contention = redcoi_least_contention_ratio(costs);
     uint64_t bucket_bytes = 0;
     /* A bucket is never larger than all gradients; engines that plan their memory have them per configuration,
-     * and Megatron's are ranges of the gradients themselves. */
+     * Megatron's are ranges of the gradients themselves, and DDP's count with these. */
     if (redco_mesh_ranks(parallelism->dp) * parallelism->cp > 1 && !costs->workload.engine.planned_memory &&
-        costs->workload.engine.memory != REDCO_MEMORY_MEGATRON) {
+        costs->workload.engine.memory != REDCO_MEMORY_MEGATRON && costs->workload.engine.memory != REDCO_MEMORY_EAGER) {
         const uint64_t gradients =
             redco_share_up(redco_model_params(costs->model), costs->state_bytes.gradient, parallelism->tp);
         bucket_bytes = gradients < costs->workload.bucket_bytes ? gradients : costs->workload.bucket_bytes;
@@ -96,6 +96,8 @@ static void add_layers(redco_prediction *sum, redco_layer_cost *windows, const r
     sum->gradient_bytes += layers * cost->gradient_bytes;
     sum->optimizer_bytes += layers * cost->optimizer_bytes;
     sum->activation_bytes += layers * cost->activation_bytes;
+    sum->later_bytes += layers * cost->later_bytes;
+    sum->update_bytes += layers * cost->update_bytes;
     windows->grad_comm_s += n * cost->grad_comm_s;
     windows->grad_window_s += n * cost->grad_window_s;
     windows->param_sync_comm_s += n * cost->param_sync_comm_s;
@@ -178,6 +180,21 @@ static void set_pipeline_memory(redco_costs *costs, const redco_parallelism *par
     prediction->transient_bytes = fuller->transient_bytes;
     prediction->nccl_bytes = fuller->nccl_bytes;
     prediction->total_bytes = fuller->total_bytes;
+    prediction->later_bytes = fuller->later_bytes;
+    prediction->update_bytes = fuller->update_bytes;
+}
+
+void redco_cost_update_moment(const redco_costs *costs, redco_prediction *p)
+{
+    const uint64_t reserve = redco_reserve_bytes(&costs->machine.gpu, &costs->calibration);
+    const uint64_t held = p->parameter_bytes + p->gradient_bytes + p->optimizer_bytes + p->nccl_bytes;
+    const uint64_t total = held + p->later_bytes + p->update_bytes + reserve;
+    if (total <= p->total_bytes) { return; }
+    p->gradient_bytes += p->later_bytes;
+    p->activation_bytes = 0;
+    p->transient_bytes = p->update_bytes + reserve;
+    p->total_bytes = total;
+    p->allocated_bytes = total - p->nccl_bytes - reserve;
 }
 
 redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s)

@@ -87,6 +87,8 @@ typedef struct redco_layer_cost {
     double amsp_s;
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes; /**< resident on the fullest rank */
     uint64_t transient_bytes[REDCO_TRANSIENT_COUNT]; /**< needed once if a layer like this exists */
+    /** Eager PyTorch, when activations are gone: gradients that were not there before, and copies of the update. */
+    uint64_t later_bytes, update_bytes;
 } redco_layer_cost;
 
 /** Costs that do not depend on the layers' configurations. */
@@ -128,6 +130,7 @@ typedef struct redco_prediction {
     /** transient_bytes holds fixed_bytes too, less NCCL's; the six components add up to total_bytes. */
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, nccl_bytes,
         total_bytes, capacity_bytes;
+    uint64_t later_bytes, update_bytes; /**< as in redco_layer_cost; not in total_bytes */
 } redco_prediction;
 
 /** Bundles the inputs; caches operator times. Inputs are borrowed and must outlive it. Not thread-safe. */
@@ -213,6 +216,8 @@ redco_layer_cost redco_cost_layer_step(redco_costs *costs, const redco_paralleli
 /** redco_prediction.total_bytes of redco_cost_step(), alone. */
 uint64_t redco_cost_bytes(redco_costs *costs, const redco_parallelism *parallelism, const redco_assignment *assignments,
                           uint32_t count);
+/** Eager PyTorch: where the update of the states needs more than backward did, memory is what it is then. */
+void redco_cost_update_moment(const redco_costs *costs, redco_prediction *prediction);
 /** Sums @p count assignments that together hold every layer exactly once. */
 redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *parallelism,
                                  const redco_assignment *assignments, uint32_t count);

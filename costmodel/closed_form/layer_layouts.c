@@ -187,9 +187,10 @@ static const size_t amounts[] = {offsetof(redco_layer_cost, compute_s),
                                  offsetof(redco_layer_cost, gather_backward_s),
                                  offsetof(redco_layer_cost, bare_forward_s),
                                  offsetof(redco_layer_cost, bare_backward_s)};
-static const size_t sizes[] = {offsetof(redco_layer_cost, parameter_bytes), offsetof(redco_layer_cost, gradient_bytes),
-                               offsetof(redco_layer_cost, optimizer_bytes),
-                               offsetof(redco_layer_cost, activation_bytes)};
+static const size_t sizes[] = {
+    offsetof(redco_layer_cost, parameter_bytes), offsetof(redco_layer_cost, gradient_bytes),
+    offsetof(redco_layer_cost, optimizer_bytes), offsetof(redco_layer_cost, activation_bytes),
+    offsetof(redco_layer_cost, later_bytes),     offsetof(redco_layer_cost, update_bytes)};
 
 static void *field(redco_layer_cost *cost, size_t offset)
 {

@@ -36,12 +36,14 @@ static redcoi_states part_states(const redcoi_job *job)
     const uint64_t owned = sharded_params(job, job->shards.optimizer, true);
     /* FSDP's shards are the 32-bit parameters that the optimizer updates; 16-bit ones are there while gathered. */
     const redco_memory_kind memory = job->costs->workload.engine.memory;
-    const bool masters = (memory == REDCO_MEMORY_PYTORCH || memory == REDCO_MEMORY_XLA) &&
-                         redco_mesh_ranks(job->shards.parameters) > 1 && bytes.parameter == 2;
+    const bool masters =
+        (memory == REDCO_MEMORY_PYTORCH || memory == REDCO_MEMORY_XLA || memory == REDCO_MEMORY_EAGER) &&
+        redco_mesh_ranks(job->shards.parameters) > 1 && bytes.parameter == 2;
     const uint32_t master_bytes = masters ? 4 : 0;
+    const uint32_t gradient_bytes = memory == REDCO_MEMORY_EAGER ? redcoi_eager_gradient_bytes(job) : bytes.gradient;
     return (redcoi_states){.owned_params = owned,
                            .parameter_bytes = params * (masters ? master_bytes : bytes.parameter),
-                           .gradient_bytes = sharded_params(job, job->shards.gradients, true) * bytes.gradient,
+                           .gradient_bytes = sharded_params(job, job->shards.gradients, true) * gradient_bytes,
                            .optimizer_bytes = owned * (bytes.optimizer - master_bytes)};
 }
 
@@ -93,6 +95,10 @@ void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco
     }
     if (job->costs->workload.engine.planned_memory || redco_model_graph_work(job->costs->model) != NULL) {
         redcoi_planned_transients(job, cost);
+        return;
+    }
+    if (redco_engine_is_eager(&job->costs->workload.engine)) {
+        redcoi_eager_memory(job, states, cost);
         return;
     }
     for (redco_param_part p = REDCO_PART_DENSE; p < parts; p++) {

@@ -228,9 +228,11 @@ static redco_layer_bytes edge_bytes(const redco_model *model, uint32_t class_ind
         return always(head ? redco_saved_of(model, class_index, shape, REDCO_SAVER_PLANNED, &none).kept
                            : redcoi_planned_embedding_bytes(model, class_index, shape));
     }
-    /* In and out of the final norm; logits are counted apart. The embedding's output, which tables of tensors count
-     * with the block behind. */
-    const uint64_t planes = head ? 2 : engine->memory == REDCO_MEMORY_FORMULAS ? 1 : 0;
+    /* In and out of the final norm, of one of several kernels its copy in 32 bits and what it made of that; logits are
+     * counted apart. The embedding's output, which tables of tensors count with the block behind. */
+    const bool plain = redco_engine_is_eager(engine) && redco_norms_plain(redco_model_get_dims(model), engine);
+    const uint64_t norm = plain ? (engine->autocast ? 5 : 4) : 2;
+    const uint64_t planes = head ? norm : engine->memory == REDCO_MEMORY_FORMULAS ? 1 : 0;
     return always(at_precision(times(plane, planes), shape->precision));
 }
 

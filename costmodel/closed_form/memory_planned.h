@@ -20,6 +20,11 @@ uint64_t redcoi_whole_gradient_bytes(const redcoi_job *job);
 /** The transient fields of a layer's cost: gathered weights, whole gradients, buckets, what backward works with. */
 void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost);
 
+/** Bytes of an element of gradients that eager PyTorch keeps: DDP's buckets are a second copy. */
+uint32_t redcoi_eager_gradient_bytes(const redcoi_job *job);
+/** The memory fields of a layer's cost under eager PyTorch: from a step's moments (MEMORY.md). The states are set. */
+void redcoi_eager_memory(const redcoi_job *job, const redcoi_states *states, redco_layer_cost *cost);
+
 /** One tensor of the FFN's width. */
 uint64_t redcoi_planned_ffn_bytes(const redco_model *model, const redco_shape *shape);
 /** Part of the logits' bytes: the gradient of the head's input, which is made when that of its weights is through; 0

@@ -16,7 +16,9 @@ redco_saver redco_saver_of(const redco_engine *engine, redco_recompute policy)
     case REDCO_MEMORY_MEGATRON: return engine->software == REDCO_SOFTWARE_TE_XLA ? REDCO_SAVER_TE : REDCO_SAVER_LOCAL;
     case REDCO_MEMORY_XLA: return by_operator ? REDCO_SAVER_REMAT : REDCO_SAVER_XLA;
     case REDCO_MEMORY_COPIES: return REDCO_SAVER_COPIES;
-    case REDCO_MEMORY_PYTORCH: break;
+    case REDCO_MEMORY_PYTORCH:
+    case REDCO_MEMORY_EAGER:
+    case REDCO_MEMORY_ZERO: break;
     }
     if (by_operator) { return REDCO_SAVER_BY_OP; }
     return engine->compiled ? REDCO_SAVER_COMPILED : REDCO_SAVER_EAGER;
@@ -46,7 +48,8 @@ redco_saving_case redco_saving_case_of(const redco_model *model, const redco_sha
                                        uint64_t sizes_out[REDCO_AXIS_COUNT])
 {
     const redco_engine *const engine = &shape->engine;
-    uint32_t holds = engine->plain_norm ? REDCO_SAVER_IF_PLAIN_NORM : 0;
+    uint32_t holds = redco_norms_plain(redco_model_get_dims(model), engine) ? REDCO_SAVER_IF_PLAIN_NORM : 0;
+    holds |= engine->autocast && shape->precision != REDCO_FP32 ? REDCO_SAVER_IF_AUTOCAST : 0;
     holds |= redco_model_get_dims(model)->dropout ? REDCO_SAVER_IF_DROPOUT : 0;
     holds |= engine->attention == REDCO_ATTENTION_FUSED ? REDCO_SAVER_IF_FUSED_SCORES : 0;
     holds |= engine->attention == REDCO_ATTENTION_UNFUSED ? REDCO_SAVER_IF_UNFUSED_SCORES : 0;
@@ -106,6 +109,18 @@ static uint64_t experts_working_bytes(const redco_model_dims *dims, const redco_
     return redco_share_up(times(times(tokens_of(shape), dims->choices), width), 4, redco_shape_routers(shape));
 }
 
+/* Attention that writes its scores, in eager code: softmax's result of 32 bits, its gradient and that of the scores,
+ * where 6 bytes were kept; what the FFN kept is free again (torch 2.15: aten._softmax_backward_data is the fullest
+ * moment of such a block). */
+static uint64_t written_scores_bytes(const redco_model_dims *dims, const redco_shape *shape)
+{
+    if (!redco_engine_is_eager(&shape->engine) || shape->engine.attention != REDCO_ATTENTION_UNFUSED) { return 0; }
+    const uint64_t rows = redco_share_up(times(tokens_of(shape), dims->heads), 1, shape->tp);
+    const uint64_t scores = times(times(rows, shape->seq_len), 6);
+    const uint64_t inner = redco_share_up(times(tokens_of(shape), dims->ffn), dims->gated ? 8 : 4, shape->tp);
+    return scores > inner ? scores - inner : 0;
+}
+
 /* Backward of the FFN: while the gradient of the gate and its other factor is made, the gradient of their product lies
  * where the operand of the last matrix was; before, where sequence parallelism splits it, the gradient of the block's
  * output is gathered beside the product's. Or backward of attention, where it gathers keys. The gradient of the
@@ -120,8 +135,10 @@ uint64_t redco_backward_working_bytes(const redco_model *model, uint32_t class_i
     const uint64_t elementwise = dims->gated ? 2 * inner : inner;
     const uint64_t product = inner + (ranks > 1 ? plane : 0);
     const uint64_t dense = elementwise > product ? elementwise : product;
-    const uint64_t ffn = mixture ? experts_working_bytes(dims, shape) : dense, keys = gathered_bytes(dims, shape);
-    return redco_share_up(plane, 1, ranks) + (ffn > keys ? ffn : keys);
+    const uint64_t ffn = mixture ? experts_working_bytes(dims, shape) : dense;
+    const uint64_t gathered = gathered_bytes(dims, shape), written = written_scores_bytes(dims, shape);
+    const uint64_t attention = gathered > written ? gathered : written;
+    return redco_share_up(plane, 1, ranks) + (ffn > attention ? ffn : attention);
 }
 
 /* Megatron: the loss writes the gradient over the logits (Transformer Engine), or over a 32-bit copy that is converted
@@ -137,7 +154,9 @@ uint64_t redco_loss_bytes(const redco_model *model, const redco_shape *shape)
     const uint64_t logits = times(tokens, words), plane = times(times(tokens, dims->hidden), 2);
     if (shape->engine.memory == REDCO_MEMORY_XLA) { return times(logits, 8); }
     if (shape->engine.memory == REDCO_MEMORY_COPIES) { return times(logits, shape->engine.logits_gathered ? 20 : 12); }
-    if (shape->engine.memory == REDCO_MEMORY_PYTORCH) { return times(logits, shape->engine.fused_loss ? 4 : 12); }
+    if (shape->engine.memory == REDCO_MEMORY_PYTORCH || redco_engine_is_eager(&shape->engine)) {
+        return times(logits, shape->engine.fused_loss ? 4 : 12);
+    }
     const bool empty = redco_saver_of(&shape->engine, REDCO_RECOMPUTE_NONE) == REDCO_SAVER_TE;
     const uint64_t table = empty ? redco_share_up(times(dims->vocab, dims->hidden), 2, shape->tp) : 0;
     const uint64_t gathered = ranks > 1 ? plane + redco_share_up(plane, 1, ranks) : 0;

@@ -25,6 +25,7 @@ const char *const redco_trait_words[] = {
     [REDCO_TRAIT_FRAGMENTATION_PERCENT] = "fragmentation_percent",
     [REDCO_TRAIT_MEMORY] = "memory",
     [REDCO_TRAIT_CP_BALANCE] = "cp_balance",
+    [REDCO_TRAIT_AUTOCAST] = "autocast",
     [REDCO_TRAIT_COUNT] = NULL,
 };
 
@@ -37,7 +38,8 @@ static const char *const attention_words[] = {"auto", "flash1", "flash2", "flash
 static const char *const balance_words[] = {"zigzag", "none", NULL};
 static const char *const flag_words[] = {"0", "1", NULL};
 static const char *const loss_words[] = {"unfused", "fused", NULL};
-static const char *const memory_words[] = {"formulas", "planned", "megatron", "pytorch", "xla", "pytorch-copies", NULL};
+static const char *const memory_words[] = {"formulas",       "planned", "megatron", "pytorch", "xla",
+                                           "pytorch-copies", "eager",   "zero",     NULL};
 
 static const unsigned most_percent = 100;
 static const double least_bucket_bytes = 1024.0, most_bucket_bytes = 1e15;
@@ -54,7 +56,8 @@ static const char *const *words_of(redco_trait trait)
     case REDCO_TRAIT_FUSED_NORM:
     case REDCO_TRAIT_COMPILED:
     case REDCO_TRAIT_LOGITS_GATHERED:
-    case REDCO_TRAIT_CUDA_GRAPHS: return flag_words;
+    case REDCO_TRAIT_CUDA_GRAPHS:
+    case REDCO_TRAIT_AUTOCAST: return flag_words;
     case REDCO_TRAIT_CROSS_ENTROPY: return loss_words;
     case REDCO_TRAIT_MEMORY: return memory_words;
     case REDCO_TRAIT_CP_BALANCE: return balance_words;
@@ -79,6 +82,7 @@ static unsigned value_of(const redco_engine *engine, redco_trait trait)
     case REDCO_TRAIT_MOMENT_BYTES: return engine->moment_bytes;
     case REDCO_TRAIT_FRAGMENTATION_PERCENT: return engine->fragmentation_percent;
     case REDCO_TRAIT_CP_BALANCE: return engine->contiguous_context;
+    case REDCO_TRAIT_AUTOCAST: return engine->autocast;
     case REDCO_TRAIT_MEMORY: return engine->planned_memory ? 1 : engine->memory > 0 ? (unsigned)engine->memory + 1 : 0;
     default: return 0;
     }
@@ -99,6 +103,7 @@ static void set_value(redco_engine *engine, redco_trait trait, unsigned value)
     case REDCO_TRAIT_CROSS_ENTROPY: engine->fused_loss = value != 0; break;
     case REDCO_TRAIT_GRAD_REDUCE_BYTES: engine->gradient_bytes = value; break;
     case REDCO_TRAIT_CUDA_GRAPHS: engine->cuda_graphs = value != 0; break;
+    case REDCO_TRAIT_AUTOCAST: engine->autocast = value != 0; break;
     case REDCO_TRAIT_MEMORY:
         engine->planned_memory = value == 1;
         engine->memory = value > 1 ? (redco_memory_kind)(value - 1) : REDCO_MEMORY_FORMULAS;
@@ -140,7 +145,8 @@ static int find(const char *const *words, const char *text)
 bool redco_trait_may_lack(redco_trait trait)
 {
     return trait == REDCO_TRAIT_CUDA_GRAPHS || trait == REDCO_TRAIT_MOMENT_BYTES ||
-           trait == REDCO_TRAIT_FRAGMENTATION_PERCENT || trait == REDCO_TRAIT_CP_BALANCE;
+           trait == REDCO_TRAIT_FRAGMENTATION_PERCENT || trait == REDCO_TRAIT_CP_BALANCE ||
+           trait == REDCO_TRAIT_AUTOCAST;
 }
 
 static bool may_state(redco_trait trait)

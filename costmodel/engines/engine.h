@@ -51,7 +51,9 @@ typedef enum redco_memory_kind {
                               kernels */
     REDCO_MEMORY_PYTORCH,  /**< the tensors that PyTorch keeps, operator by operator or compiled */
     REDCO_MEMORY_XLA,      /**< the tensors that XLA keeps, which fuses like a compiler */
-    REDCO_MEMORY_COPIES    /**< PyTorch with copies between layouts of attention, as Aleph Alpha's code has them */
+    REDCO_MEMORY_COPIES,   /**< PyTorch with copies between layouts of attention, as Aleph Alpha's code has them */
+    REDCO_MEMORY_EAGER,    /**< PyTorch's DDP and FSDP around modelling code in Python, moment by moment */
+    REDCO_MEMORY_ZERO      /**< the same code under DeepSpeed, with its buffers */
 } redco_memory_kind;
 
 enum { REDCO_ENGINE_NAME = 32 };
@@ -64,11 +66,13 @@ typedef struct redco_engine {
     uint32_t stated;              /**< bit per redco_trait: stated by the run, not the file's default */
     redco_attention attention;
     redco_gemm_format gemm_format;
-    bool plain_norm;        /**< norms of several kernels each */
-    bool compiled;          /**< torch.compile fuses memory-bound operators */
-    bool fused_loss;        /**< one kernel computes the loss and its gradient in the place of the logits */
-    bool logits_gathered;   /**< every tensor-parallel rank holds the logits of the whole vocabulary */
-    bool async_tp;          /**< tensor-parallel traffic is cut up and overlapped with the products beside it */
+    bool plain_norm;      /**< norms of several kernels each */
+    bool compiled;        /**< torch.compile fuses memory-bound operators */
+    bool autocast;        /**< weights stay in 32 bits and are gathered so; torch.autocast copies operands of products,
+                               and the values that layers hand on are in 32 bits */
+    bool fused_loss;      /**< one kernel computes the loss and its gradient in the place of the logits */
+    bool logits_gathered; /**< every tensor-parallel rank holds the logits of the whole vocabulary */
+    bool async_tp;        /**< tensor-parallel traffic is cut up and overlapped with the products beside it */
     bool partial_recompute; /**< REDCO_RECOMPUTE_FULL repeats about half of the forward products only: checkpointing per
                                  operator, or policies that keep some outputs */
     bool layer_units;       /**< parameters are gathered a layer at a time (flat FSDP units), not by module */
@@ -113,6 +117,7 @@ typedef enum redco_trait {
     REDCO_TRAIT_FRAGMENTATION_PERCENT, /**< likewise */
     REDCO_TRAIT_MEMORY,                /**< not stated otherwise: the executor's own */
     REDCO_TRAIT_CP_BALANCE,            /**< files and plans may leave it out: zigzag */
+    REDCO_TRAIT_AUTOCAST,              /**< likewise: false */
     REDCO_TRAIT_COUNT
 } redco_trait;
 
@@ -184,6 +189,12 @@ redco_status redco_engine_from_json(const redco_json_value *value, redco_engine_
 static inline bool redco_attention_keeps_scores(redco_attention attention)
 {
     return attention == REDCO_ATTENTION_FUSED || attention == REDCO_ATTENTION_UNFUSED;
+}
+
+/** @return whether memory is that of eager PyTorch, of which a step has several moments (closed_form/MEMORY.md). */
+static inline bool redco_engine_is_eager(const redco_engine *engine)
+{
+    return engine->memory == REDCO_MEMORY_EAGER || engine->memory == REDCO_MEMORY_ZERO;
 }
 
 #ifdef __cplusplus

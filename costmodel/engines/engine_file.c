@@ -136,6 +136,7 @@ static redco_status read_trait(const redco_json_value *file, redco_trait trait, 
         (void)snprintf(out->sources[trait], sizeof out->sources[0], "%s",
                        trait == REDCO_TRAIT_CUDA_GRAPHS    ? "not known to be used"
                        : trait == REDCO_TRAIT_MOMENT_BYTES ? "Adam in 32 bits"
+                       : trait == REDCO_TRAIT_AUTOCAST     ? "weights and activations in the precision of training"
                        : trait == REDCO_TRAIT_CP_BALANCE   ? "as every framework with context parallelism has it"
                                                            : "part of the calibration's reserve");
         return REDCO_OK;
@@ -155,9 +156,11 @@ static redco_status read_trait(const redco_json_value *file, redco_trait trait, 
     }
     if (trait == REDCO_TRAIT_MEMORY) {
         if (redco_engine_set_memory(&choice->engine, text)) { return REDCO_OK; }
-        return redco_json_fail(&sourced, "value", err,
-                               "is \"%.40s\"; formulas, planned, megatron, pytorch, xla and pytorch-copies are known",
-                               text);
+        return redco_json_fail(
+            &sourced, "value", err,
+            "is \"%.40s\"; formulas, planned, megatron, pytorch, xla, pytorch-copies, eager and zero are "
+            "known",
+            text);
     }
     return redco_engine_state(choice, key, text, redco_json_place(&sourced, "value", place, sizeof place), err);
 }

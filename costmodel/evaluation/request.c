@@ -42,7 +42,7 @@ redco_status redco_request_check(const redco_costs *costs, const redco_paralleli
 }
 
 /* The simulator's numbers as a prediction; the closed form lends what only it has (AMSP's terms, the capacity), and the
- * memory of engines that plan it: what their graphs keep is known to it alone. */
+ * memory of engines that plan it, or of eager PyTorch's moments: that is known to it alone. */
 static redco_prediction predicted_of(const redco_costs *costs, const redco_simulation *simulation,
                                      const redco_prediction *closed_form)
 {
@@ -66,7 +66,7 @@ static redco_prediction predicted_of(const redco_costs *costs, const redco_simul
     p.exposed_comm_s = p.layer_exposed_s + p.grad_reduce_exposed_s + p.param_sync_exposed_s;
     p.other_s = p.step_s - p.compute_s - p.exposed_comm_s - p.optimizer_s;
     if (p.other_s < 0.0) { p.other_s = 0.0; } /* rounding */
-    if (costs->workload.engine.planned_memory) { return p; }
+    if (costs->workload.engine.planned_memory || redco_engine_is_eager(&costs->workload.engine)) { return p; }
     p.parameter_bytes = held[REDCO_CATEGORY_PARAMETERS];
     p.gradient_bytes = held[REDCO_CATEGORY_GRADIENTS];
     p.optimizer_bytes = held[REDCO_CATEGORY_OPTIMIZER];
@@ -95,6 +95,7 @@ redco_status redco_price_step(redco_costs *costs, const redco_parallelism *paral
     }
     if (st != REDCO_OK) { return st; }
     price.predicted = price.simulated ? predicted_of(costs, &price.simulation, &price.closed_form) : price.closed_form;
+    if (redco_engine_is_eager(&costs->workload.engine)) { redco_cost_update_moment(costs, &price.predicted); }
     *price_out = price;
     return REDCO_OK;
 }

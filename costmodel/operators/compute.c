@@ -149,13 +149,18 @@ static void price_bytes(const redco_rank_layer *rank, redco_operator_kind kind, 
     op->bytes = element_bytes * op->elements * rank->memory_unit;
 }
 
+bool redco_norms_plain(const redco_model_dims *dims, const redco_engine *engine)
+{
+    return engine->plain_norm && !(redco_engine_is_eager(engine) && dims->norm != REDCO_NORM_RMS);
+}
+
 static void price_norm(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
 {
     /* Sequence parallelism splits what tensor parallelism does not. */
     const bool split = rank->shape->sequence_parallel && redco_extent_split(&group->parts[0]) == REDCO_AXIS_COUNT;
     if (split) { op->elements /= (double)rank->shape->tp; }
     op->columns = (uint32_t)redco_extent_count(&group->columns, rank->sizes);
-    price_bytes(rank, rank->shape->engine.plain_norm ? REDCO_OPERATOR_NORM : REDCO_OPERATOR_MEMORY,
+    price_bytes(rank, redco_norms_plain(rank->dims, &rank->shape->engine) ? REDCO_OPERATOR_NORM : REDCO_OPERATOR_MEMORY,
                 rank->dims->norm == REDCO_NORM_RMS ? "rms_norm" : "layer_norm", norm_bytes, op);
 }
 

@@ -113,6 +113,9 @@ void redco_rank_axis_sizes(const redco_model *model, const redco_shape *shape, u
  * whose ranks all have the rows of each other. */
 uint32_t redco_shape_routers(const redco_shape *shape);
 
+/** @return whether norms are of several kernels: of eager modelling code those that Python writes out, RMS norms. */
+bool redco_norms_plain(const redco_model_dims *dims, const redco_engine *engine);
+
 /** KV heads one tensor-parallel rank holds: they are replicated where there are fewer than ranks. */
 uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp);
 

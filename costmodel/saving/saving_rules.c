@@ -114,7 +114,8 @@ uint64_t redco_saving_rule_bytes(const redco_saving_rule *rule, const redco_laye
 /* All but the layer's input. */
 static uint64_t freed_by_full(uint64_t kept, const struct elements *elements, const redco_saving_case *rank)
 {
-    static const redco_saving_rule input = {.site = REDCO_SITE_LAYER_INPUT, .bytes = 2, .narrow_bytes = 2, .per = 1};
+    const uint32_t bytes = (rank->holds & REDCO_SAVER_IF_AUTOCAST) != 0 ? 4 : 2;
+    const redco_saving_rule input = {.site = REDCO_SITE_LAYER_INPUT, .bytes = bytes, .narrow_bytes = bytes, .per = 1};
     const uint64_t stays = rule_bytes(&input, elements, rank), rest = kept > stays ? kept - stays : 0;
     return rank->partial ? rest - rest / 2 : rest;
 }

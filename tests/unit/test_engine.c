@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRESETS = 17 };
+enum { PRESETS = 21 };
 
 static redco_engine_file read_preset(const char *name)
 {
@@ -186,12 +186,12 @@ static void wrong_words_are_named(void **state)
          "\"colour\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
          "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, moment_bytes, "
-         "fragmentation_percent, cp_balance"},
+         "fragmentation_percent, cp_balance, autocast"},
         {"memory", "planned",
          "\"memory\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
          "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, moment_bytes, "
-         "fragmentation_percent, cp_balance"},
+         "fragmentation_percent, cp_balance, autocast"},
         {"software", "", "software=\"\" is not one of: eager, megatron, te_xla"},
         {"gather", "tensor", "gather=\"tensor\" is not one of: module, layer"},
         {"attention", "Flash2", "attention=\"Flash2\" is not one of: auto, flash1, flash2, flash3, fused, unfused"},
@@ -253,7 +253,7 @@ static void bad_files_are_refused(void **state)
         {"attention", "value", "true", "e.json:/attention/value", "attention=\"1\" is not one of"},
         {"fused_norm", "value", "2", "e.json:/fused_norm/value", ""},
         {"memory", "value", "\"guessed\"", "e.json:/memory/value",
-         "is \"guessed\"; formulas, planned, megatron, pytorch, xla and pytorch-copies are known"},
+         "is \"guessed\"; formulas, planned, megatron, pytorch, xla, pytorch-copies, eager and zero are known"},
         {"bucket_bytes", "value", "\"256\"", "e.json:/bucket_bytes/value", "has no unit"},
         {"grad_reduce_bytes", "value", "{\"fp8\": 2}", "e.json:/grad_reduce_bytes/value/fp8", "is not known here; "},
         {"grad_reduce_bytes", "value", "{\"bf16\": 3}", "e.json:/grad_reduce_bytes/value/bf16", "is 3, not 2 or 4"},

@@ -19,7 +19,7 @@
 #define ENGINES ROOT "costmodel/presets/engines/"
 #define TABLES ROOT "traces/data/"
 
-enum { ENGINES_WANTED = 17, TABLES_MAX = 64, GPUS_MAX = 16 };
+enum { ENGINES_WANTED = 21, TABLES_MAX = 64, GPUS_MAX = 16 };
 
 struct fixture {
     redco_json *engines[ENGINES_WANTED];
@@ -152,6 +152,41 @@ static void every_value_names_its_source(void **state)
             const char *const source = json_string_value(json_object_get(json_object_get(engine, traits[t]), "source"));
             if (source == NULL || source[0] == '\0') { fail_msg("%s: %s names no source", f->names[e], traits[t]); }
             assert_non_null(value_of(engine, traits[t]));
+        }
+    }
+}
+
+/* @return whether text has a file of a commit or version, with its line: src/a.py@1a2b3c4:12 */
+static bool names_a_line(const char *text)
+{
+    for (const char *at = strchr(text, '@'); at != NULL; at = strchr(at + 1, '@')) {
+        const size_t version = strspn(at + 1, "0123456789abcdefghijklmnopqrstuvwxyz.");
+        const char *const line = at + 1 + version;
+        if (at > text && at[-1] != ' ' && version > 3 && line[0] == ':' && line[1] >= '1' && line[1] <= '9') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Engines whose files are older say the version, or the section of a paper; a new one says the line. */
+static void new_engines_name_lines(void **state)
+{
+    static const char *const older = " aleph-alpha amsp deepspeed fms-fsdp fsdp fsdp2 internevo llm-foundry maxtext "
+                                     "megatron-bridge megatron-deepspeed megatron-lm megatron-lm-2022 meta-4d nemo pax "
+                                     "redco-exec torchtitan ";
+    const struct fixture *const f = *state;
+    for (size_t e = 0; e < f->engine_count; e++) {
+        char word[40];
+        const char *key = NULL;
+        json_t *trait = NULL;
+        (void)snprintf(word, sizeof word, " %s ", f->names[e]);
+        if (strstr(older, word) != NULL) { continue; }
+        json_object_foreach((json_t *)(uintptr_t)engine_at(f, e), key, trait)
+        {
+            const char *const source = json_string_value(json_object_get(trait, "source"));
+            if (source == NULL || strcmp(key, "export") == 0) { continue; }
+            if (!names_a_line(source)) { fail_msg("%s: %s: no file@commit:line in \"%s\"", f->names[e], key, source); }
         }
     }
 }
@@ -360,9 +395,9 @@ static void majorities_that_differ_are_printed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_value_names_its_source),       cmocka_unit_test(measured_on_is_what_the_tables_hold),
-        cmocka_unit_test(every_framework_has_a_file),         cmocka_unit_test(engines_offer_what_their_runs_did),
-        cmocka_unit_test(majorities_that_differ_are_printed),
+        cmocka_unit_test(every_value_names_its_source),        cmocka_unit_test(new_engines_name_lines),
+        cmocka_unit_test(measured_on_is_what_the_tables_hold), cmocka_unit_test(every_framework_has_a_file),
+        cmocka_unit_test(engines_offer_what_their_runs_did),   cmocka_unit_test(majorities_that_differ_are_printed),
     };
     return cmocka_run_group_tests(tests, open_files, close_files);
 }
