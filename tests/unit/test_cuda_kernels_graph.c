@@ -98,12 +98,8 @@ static void random_graphs(void **state)
     assert_true(worst < 1e-2);
 }
 
-/** As kernels/device.cuh divides. */
-static uint64_t divide(uint64_t n, const redcoi_divisor *d)
-{
-    __extension__ typedef unsigned __int128 wide;
-    return d->factor == 0 ? n : (uint64_t)((wide)n * d->factor >> 64) >> d->shift;
-}
+/** The kernels' own (tests/cuda/kernel_division.cpp). */
+uint64_t kernel_divide(uint64_t n, const redcoi_divisor *d);
 
 /* Multiples of the divisor and their neighbours are where a quotient that is off by a little shows. */
 static void division_is_exact(void **state)
@@ -120,7 +116,7 @@ static void division_is_exact(void **state)
                                     last, last - 1, most - 1};
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
             const uint64_t x = numbers[i] < most ? numbers[i] : most - 1;
-            if (divide(x, &d) != x / divisor) {
+            if (kernel_divide(x, &d) != x / divisor) {
                 fail_msg("%llu / %llu", (unsigned long long)x, (unsigned long long)divisor);
             }
         }
