@@ -15,6 +15,7 @@ add_test(NAME house.circles COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/circles.sh ${CMA
 add_test(NAME house.names COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/names.sh)
 add_test(NAME house.type-names COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/type-names.sh)
 add_test(NAME house.named-files COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/named-files.sh)
+add_test(NAME house.question COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/question.sh)
 add_test(NAME house.constants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/constants.sh)
 add_test(NAME house.headers-c
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers.sh ${CMAKE_C_COMPILER} -std=c11 -x c)
@@ -52,5 +53,5 @@ add_test(NAME house.field COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/field.py --tools $
 add_test(NAME house.consistency.full
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/consistency --tools ${CMAKE_BINARY_DIR}/tools --questions 500)
 set_tests_properties(house.consistency.full PROPERTIES LABELS house)
-set_tests_properties(house.ceilings house.relations house.field house.row-commands house.famous house.famous.full house.readme house.pages house.full-disk house.slurm house.man-pages house.completion house.constants house.golden-runner house.folders house.circles house.names house.type-names house.named-files house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas house.schemas.full house.recipes
+set_tests_properties(house.ceilings house.relations house.field house.row-commands house.famous house.famous.full house.readme house.pages house.full-disk house.slurm house.man-pages house.completion house.constants house.question house.golden-runner house.folders house.circles house.names house.type-names house.named-files house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas house.schemas.full house.recipes
                      PROPERTIES LABELS house SKIP_RETURN_CODE 77)

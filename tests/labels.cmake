@@ -45,7 +45,7 @@ set(redco_sanitized
 # of redco that others do not show it (README.md, "Under sanitizers"):
 set(redco_unsanitized
     # the tree is read, not run
-    ^house[.]\(ceilings|circles|completion|constants|exported-names|folders|golden-runner|headers-c|headers-c[+][+]|man-pages|named-files|names|needed|pages|type-names\)$
+    ^house[.]\(ceilings|circles|completion|constants|exported-names|folders|golden-runner|headers-c|headers-c[+][+]|man-pages|named-files|names|needed|pages|question|type-names\)$
     # redco-plan and redco-validate on many rows of tables; the golden cases plan-* and validate-* and
     # test_row_* have their lines
     ^house.\(famous|field|relations|row-commands|schemas\)$

@@ -21,7 +21,7 @@ typedef enum redco_strategy {
     REDCO_STRATEGY_ZEROPP, /**< ZeRO-3 with a secondary copy of the parameters sharded over one node */
     REDCO_STRATEGY_HSDP,   /**< p = g = os = all GPUs of one node */
     REDCO_STRATEGY_AMSP,   /**< the paper's own planner: least T_comm over its space (tp = 1 and inter-tensor unless
-                              given),   one recomputation policy: the least with which anything fits */
+                              given), one recomputation policy: the least with which anything fits */
     REDCO_STRATEGY_COUNT
 } redco_strategy;
 

@@ -9,6 +9,7 @@
 #include "costmodel/schedules/strategies.h"
 #include "planner/search/gaps.h"
 #include "planner/search/hull.h"
+#include "planner/search/search_pass.h"
 #include "planner/tensor_parallel/tp_placement.h"
 
 #ifdef __cplusplus
@@ -47,47 +48,8 @@ typedef enum redco_switch {
     REDCO_EITHER /**< chosen by the search, where the engine has it */
 } redco_switch;
 
-/** Limits of an engine; bits are 0 where it allows all. */
-typedef struct redco_search_allows {
-    uint32_t schemes;               /**< bit per redco_scheme that the engine has */
-    redco_recompute_list recompute; /**< sets that the engine offers; none: no limits, but as training software has it,
-                                         without modules beyond the attention core */
-    uint32_t schedules;             /**< 1 << redco_pipeline_kind: tried beside 1F1B and interleaved 1F1B; 0: none */
-    bool unequal_stages;            /**< stages that balance embedding and head (redco_cost_balance()) are tried, too */
-    uint32_t dimensions;            /**< REDCO_HAS_...: degrees that are free stay 1 where it has none */
-    uint32_t states;                /**< bits of REDCO_RUNS(): which triples free meshes may form */
-    bool own_kinds; /**< free stages and context parallelism only in kinds (orders of passes, exchanges) that the
-                         engine has; else a given kind is priced as if it had it */
-} redco_search_allows;
-
-struct redco_search_options;
-
-/** Bookkeeping of one pass of an answer's searches. */
-typedef struct redco_search_pass {
-    uint64_t margin_bytes;    /**< memory that answers leave free, by the closed form */
-    const redco_hull *within; /**< NULL, or where answers lie; borrowed */
-    /** 0, or how many points redco_search_result.others lists at most whose closed form is no more than look_ratio
-     * above the best's, and a third as many others that at their gap (gaps.h) may be faster by more than aim_ratio. */
-    uint32_t others;
-    bool others_alone; /**< nothing is ranked, nor proven */
-    double look_ratio, aim_ratio;
-    /** Beside others: how much more memory points of redco_search_result.roomier may need than there is; 0: none are
-     *  listed */
-    double roomier_ratio;
-    uint64_t above_bytes; /**< and those whose fullest stage holds no more are of no interest; 0: all are */
-    bool brief;           /**< one answer of many in a table: fewer layouts are simulated */
-    /** Answers further above the first than this share are not ranked; 0: all that fit */
-    double spread_ratio;
-    /** Where nothing fits: whether a changed question has a plan, as its user will find; NULL: the closed form says so.
-     *  @param machine  of the change */
-    bool (*would_fit)(void *context, const redco_machine *machine, const struct redco_search_options *options);
-    void *would_fit_context;
-    bool no_remedies; /**< nothing is said of what would fit */
-    double limit_s;   /**< limit on the objective: slower answers are of no interest; 0: none is too slow */
-    double gap_ratio; /**< proven optimality gap asked for, e.g. 0.0005 */
-} redco_search_pass;
-
-/** A question, what its engine allows, and the pass. 0 (or 0x0, or REDCO_RECOMPUTE_FREE) means: chosen by the search.
+/** A question, and at its end what is none of it (search_pass.h): a program leaves that as redco_question_default()
+ *  and redco_question_settle() have it. 0 (or 0x0, or REDCO_RECOMPUTE_FREE) means: chosen by the search.
  *  What is given is kept. */
 typedef struct redco_search_options {
     redco_workload workload;
@@ -98,7 +60,7 @@ typedef struct redco_search_options {
      *  secondary p2: the second copy of the parameters. The other members are not read. */
     redco_parallelism given;
     uint32_t stated;   /**< bits of REDCO_STATES(): words that are given; else cp_types, what the engine has of schemes,
-                          and   beside 1F1B what allows.schedules says */
+                          and beside 1F1B what allows.schedules says */
     uint32_t cp_types; /**< 1 << redco_cp_type: the engine's, or the one that is given; 0: p2p */
     bool equal_stages; /**< stages have equal shares unless the split says else: unequal_stages does not count */
     redco_switch sequence_parallel;
