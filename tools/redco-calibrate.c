@@ -18,7 +18,9 @@ enum {
     KEY_NAME,
     KEY_ANCHOR,
     KEY_SEED,
-    KEY_EACH
+    KEY_EACH,
+    KEY_EXPERTS,
+    KEY_WITHOUT
 };
 
 static const struct argp_option options[] = {
@@ -38,8 +40,16 @@ static const struct argp_option options[] = {
      0},
     {"each", KEY_EACH, "WHAT", 0,
      "Fit many sets and print a table: source (a set for each source and GPU), class (one for each class of GPU and "
-     "software), unseen (each source by the others of its class, without and with one anchor run)",
+     "software), unseen (each source by the others of its class, without and with one anchor run); with --experts: "
+     "half "
+     "(rows 1, 3, 5 ... by 2, 4, 6 ... and the other way), unseen (each source by the others), model (each model)",
      0},
+    {"experts", KEY_EXPERTS, NULL, 0,
+     "Fit the constants of mixtures of experts to rows of such, the shipped sets of dense models as they are; with "
+     "--output, FILE is a folder that gets a file for each class of GPU",
+     0},
+    {"without", KEY_WITHOUT, "NAME", 0,
+     "With --experts: fit again without the effect of that constant, or of each in turn (all)", 0},
     {"seed", KEY_SEED, "N", 0, "Seed of the random halves and draws (default 1)", 0},
     CLI_OPTIONS,
     {0},
@@ -48,7 +58,7 @@ static const struct argp_option options[] = {
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     static const char *const software[] = {"eager", "megatron", "te_xla", NULL};
-    static const char *const each[] = {"source", "class", "unseen", NULL};
+    static const char *const each[] = {"source", "class", "unseen", "half", "model", NULL};
     struct calibrate_arguments *const a = state->input;
     int word = 0;
     uint64_t number = 0;
@@ -78,7 +88,13 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         error = cli_word(&a->cli, "--each", text, each, &word);
         a->each = (enum calibrate_each)(word + 1);
         return error;
+    case KEY_EXPERTS: a->experts = true; return 0;
+    case KEY_WITHOUT: a->without = text; return 0;
     case ARGP_KEY_END:
+        if (a->without != NULL && !a->experts) { return cli_bad_option(&a->cli, "--without", "is of --experts"); }
+        if (!a->experts && (a->each == CALIBRATE_HALF || a->each == CALIBRATE_MODELS)) {
+            return cli_bad_option(&a->cli, "--each", "half and model are of --experts");
+        }
         if (a->file_count == 0) {
             return cli_bad_option(&a->cli, "--measured", "is missing; see redco-calibrate --help");
         }

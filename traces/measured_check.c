@@ -34,28 +34,13 @@ static bool unknown(redco_measured_run *run, redco_measured_column column)
 static bool lacks_configuration(redco_measured_run *run)
 {
     static const redco_measured_column needed[] = {
-        REDCO_COLUMN_LAYERS,
-        REDCO_COLUMN_HIDDEN,
-        REDCO_COLUMN_FFN_GATED,
-        REDCO_COLUMN_HEADS,
-        REDCO_COLUMN_KV_HEADS,
-        REDCO_COLUMN_VOCAB,
-        REDCO_COLUMN_TIED_EMBEDDINGS,
-        REDCO_COLUMN_SEQ_LEN,
-        REDCO_COLUMN_N_GPUS,
-        REDCO_COLUMN_GPUS_PER_NODE,
-        REDCO_COLUMN_SOFTWARE,
-        REDCO_COLUMN_DP,
-        REDCO_COLUMN_TP,
-        REDCO_COLUMN_PP,
-        REDCO_COLUMN_CP,
-        REDCO_COLUMN_P_SHARD,
-        REDCO_COLUMN_G_SHARD,
-        REDCO_COLUMN_OS_SHARD,
-        REDCO_COLUMN_MICRO_BATCH,
-        REDCO_COLUMN_RECOMPUTE,
-        REDCO_COLUMN_GRAD_ACCUM,
-        REDCO_COLUMN_GLOBAL_BATCH,
+        REDCO_COLUMN_LAYERS,    REDCO_COLUMN_HIDDEN,     REDCO_COLUMN_FFN_GATED,
+        REDCO_COLUMN_HEADS,     REDCO_COLUMN_VOCAB,      REDCO_COLUMN_TIED_EMBEDDINGS,
+        REDCO_COLUMN_SEQ_LEN,   REDCO_COLUMN_N_GPUS,     REDCO_COLUMN_GPUS_PER_NODE,
+        REDCO_COLUMN_SOFTWARE,  REDCO_COLUMN_DP,         REDCO_COLUMN_TP,
+        REDCO_COLUMN_PP,        REDCO_COLUMN_CP,         REDCO_COLUMN_P_SHARD,
+        REDCO_COLUMN_G_SHARD,   REDCO_COLUMN_OS_SHARD,   REDCO_COLUMN_MICRO_BATCH,
+        REDCO_COLUMN_RECOMPUTE, REDCO_COLUMN_GRAD_ACCUM, REDCO_COLUMN_GLOBAL_BATCH,
         REDCO_COLUMN_PRECISION,
     };
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
@@ -64,6 +49,8 @@ static bool lacks_configuration(redco_measured_run *run)
     static const redco_measured_column mixture[] = {REDCO_COLUMN_TOPK, REDCO_COLUMN_EXPERT_FFN, REDCO_COLUMN_MOE_LAYERS,
                                                     REDCO_COLUMN_EP, REDCO_COLUMN_ETP};
     if (run->experts == 0 && unknown(run, REDCO_COLUMN_FFN_HIDDEN)) { return true; }
+    /* With latent attention the number of heads of keys says nothing. */
+    if (run->experts == 0 && unknown(run, REDCO_COLUMN_KV_HEADS)) { return true; }
     for (size_t i = 0; run->experts > 0 && i < sizeof mixture / sizeof mixture[0]; i++) {
         if (unknown(run, mixture[i])) { return true; }
     }
@@ -130,7 +117,7 @@ static bool layout_differs(redco_measured_run *run)
 
 static bool model_differs(redco_measured_run *run)
 {
-    if (run->heads % run->kv_heads != 0) {
+    if (run->kv_heads > 0 && run->heads % run->kv_heads != 0) {
         return fault(run, "kv_heads = %u does not divide heads = %u", run->kv_heads, run->heads);
     }
     if (run->heads % run->tp != 0) { return fault(run, "tp = %u does not divide heads = %u", run->tp, run->heads); }

@@ -51,7 +51,9 @@ double redcoi_fragmentation_ratio(const redco_costs *costs)
 /* Where the allocator's share is known, CUDA's context alone is held back. */
 static void use_calibration(redco_costs *costs, const redco_calibration *calibration)
 {
+    const redco_expert_constants kept = costs->calibration.experts;
     costs->calibration = *calibration;
+    if (calibration->experts.name[0] == '\0') { costs->calibration.experts = kept; }
     costs->calibrated++;
     if (redcoi_fragmentation_ratio(costs) > 0.0) {
         costs->calibration.reserve_bytes = redco_context_bytes;
@@ -69,9 +71,13 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
                                 redco_error *err)
 {
     redco_compute compute;
+    redco_calibration whole = *calibration;
     redco_status st = check_inputs(machine, model, workload, err);
+    if (st == REDCO_OK && redco_model_get_dims(model)->experts > 0 && whole.experts.name[0] == '\0') {
+        st = redco_expert_constants_read(redco_expert_constants_set(&machine->gpu), &whole.experts, err);
+    }
     if (st != REDCO_OK) { return st; }
-    st = redco_compute_create(&machine->gpu, workload->precision, calibration, &compute, err);
+    st = redco_compute_create(&machine->gpu, workload->precision, &whole, &compute, err);
     if (st == REDCO_OK) { st = redco_compute_use_engine(&compute, &machine->gpu, &workload->engine, err); }
     if (st != REDCO_OK) { return st; }
     redco_costs *const costs = calloc(1, sizeof *costs);
@@ -92,7 +98,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     }
     costs->workload.engine.widens =
         costs->workload.engine.planned_memory && (redco_gpu_is_host(&machine->gpu) || calibration->processors);
-    use_calibration(costs, calibration);
+    use_calibration(costs, &whole);
     costs->comm = comm;
     use_measured_workspace(costs);
     costs->compute = compute;
@@ -226,7 +232,9 @@ void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibr
     const redco_gpu *const gpu = &costs->machine.gpu;
     use_calibration(costs, calibration);
     /* Neither call fails: what they check was checked when the costs were created, and is no constant. */
-    (void)redco_compute_create(gpu, costs->workload.precision, calibration, &costs->compute, NULL);
+    redco_calibration whole = *calibration;
+    whole.experts = costs->calibration.experts;
+    (void)redco_compute_create(gpu, costs->workload.precision, &whole, &costs->compute, NULL);
     (void)redco_compute_use_engine(&costs->compute, gpu, &costs->workload.engine, NULL);
     redco_compute_use_measured(&costs->compute, gpu, redco_comm_compute(costs->comm));
     drop_layouts(costs);

@@ -2,6 +2,8 @@
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/closed_form/memory_planned.h"
 #include "costmodel/closed_form/memory_saved.h"
+#include "costmodel/collectives/expert_exchange.h"
+#include "costmodel/operators/launches.h"
 
 #include <math.h>
 
@@ -147,21 +149,33 @@ static bool has_experts(const redco_operator *ops, uint32_t count)
 }
 
 /* Rows go to the ranks of their experts and back: before and behind the experts' products, their gradients the other
- * way. NCCL's all-to-all of a rank's rows, which nothing hides; tp_times are of an exposed share. Where ranks that
- * share experts' matrices have rows of their own, each gathers those of the others, and sums are scattered back
- * (Megatron Core, transformer/moe/token_dispatcher.py: MoEAlltoAllTokenDispatcher). */
+ * way; tp_times are of an exposed share. Where ranks that share experts' matrices have rows of their own, each gathers
+ * those of the others, and sums are scattered back (Megatron Core, transformer/moe/token_dispatcher.py:
+ * MoEAlltoAllTokenDispatcher). */
 static void add_exchange(redco_costs *costs, const redco_shape *shape, const redco_operator *ops, uint32_t count,
                          redcoi_times *times)
 {
     const uint32_t ep = shape->ep > 1 ? shape->ep : 1, etp = shape->etp > 0 ? shape->etp : shape->tp;
     const double exposed = costs->calibration.tp_exposed_ratio;
     if (ep == 1 || !(exposed > 0.0)) { return; }
-    const double tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp);
-    const double rows = tokens / shape->tp * costs->dims->choices;
-    const double bytes = rows * costs->dims->hidden * costs->compute.element_bytes;
-    const double exchange_s = redcoi_comm_s(costs, REDCO_ALL_TO_ALL, bytes, redcoi_cp_group(costs, etp, ep), NULL);
-    const double gather_s = redco_costs_tp_s(costs, etp, REDCO_ALL_GATHER, bytes * etp);
-    const double scatter_s = redco_costs_tp_s(costs, etp, REDCO_REDUCE_SCATTER, bytes * etp);
+    const redco_expert_constants *const constants = &costs->calibration.experts;
+    const redco_exchange exchange = {.machine = &costs->machine,
+                                     .constants = constants,
+                                     .group = redcoi_cp_group(costs, etp, ep),
+                                     .dispatcher = shape->engine.dispatcher,
+                                     .no_mnnvl = shape->engine.no_mnnvl,
+                                     .no_call = shape->engine.cuda_graphs,
+                                     .experts = costs->dims->experts,
+                                     .choices = costs->dims->choices,
+                                     .tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp) /
+                                               shape->tp,
+                                     .row_bytes = (double)costs->dims->hidden * costs->compute.element_bytes,
+                                     .load = redco_shape_load(shape)};
+    const double left = shape->engine.ep_overlap ? 1.0 - constants->overlap_hidden_ratio : 1.0;
+    const double exchange_s = left * redco_exchange_s(&exchange);
+    const double bytes = exchange.load * exchange.tokens * exchange.choices * exchange.row_bytes * etp;
+    const double gather_s = redco_costs_tp_s(costs, etp, REDCO_ALL_GATHER, bytes);
+    const double scatter_s = redco_costs_tp_s(costs, etp, REDCO_REDUCE_SCATTER, bytes);
     for (uint32_t i = 0; i < count && i < REDCO_GROUPS_MAX; i++) {
         redcoi_tp_times *const tp = &times->tp[i];
         const double in_s = exchange_s / exposed + gather_s, out_s = exchange_s / exposed + scatter_s;
@@ -302,8 +316,16 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
         forward_s += times->cp.forward_before_s + times->cp.forward_after_s;
         backward_s += times->cp.backward_before_s + times->cp.backward_after_s;
     }
-    times->forward_s = redco_pass_s(forward_s, host_factor * (c->host_forward_s + host_tp_s));
-    times->backward_s = redco_pass_s(backward_s, host_factor * (c->host_backward_s + host_tp_s));
+    double host_forward_s = host_factor * (c->host_forward_s + host_tp_s);
+    double host_backward_s = host_factor * (c->host_backward_s + host_tp_s);
+    if (block && costs->dims->experts > 0) { /* a mixture's launches are counted */
+        const double each_s =
+            redco_expert_launch_s(&c->experts, shape->engine.release, costs->machine.cpu, &costs->machine.gpu);
+        host_forward_s = each_s * redco_layer_launches(&layer, false);
+        host_backward_s = each_s * redco_layer_launches(&layer, true);
+    }
+    times->forward_s = redco_pass_s(forward_s, host_forward_s);
+    times->backward_s = redco_pass_s(backward_s, host_backward_s);
     for (uint32_t set = 0; set < full; set++) {
         for (uint32_t i = 0; i < count; i++) {
             if ((redcoi_repeated_by(&shape->engine, &ops[i]) & costs->recompute.sets[set]) == 0) { continue; }

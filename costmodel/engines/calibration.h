@@ -5,6 +5,7 @@
 #define REDCO_CALIBRATION_H
 
 #include "costmodel/engines/engine.h"
+#include "costmodel/engines/expert_constants.h"
 #include "topology/base/json.h"
 #include "topology/discovery/topology.h"
 
@@ -58,6 +59,8 @@ typedef struct redco_calibration {
     bool processors;             /**< ranks on processors, which may stand in for GPUs: they need no NCCL */
     bool keeps_gate;             /**< steps of processors: they keep what redco_engine.made_again makes again. In files
                                       "keeps_gate"; without the key the set named "host" does */
+    redco_expert_constants
+        experts; /**< beside these, mixtures'; files do not have them: those of the GPU's class are taken */
 } redco_calibration;
 
 /** Name of the shipped set for a class of software on a GPU: "a100-eager", ... */

@@ -4,6 +4,7 @@
 #include "topology/base/units.h"
 #include "topology/base/word.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,12 @@ const char *const redco_trait_words[] = {
     [REDCO_TRAIT_MEMORY] = "memory",
     [REDCO_TRAIT_CP_BALANCE] = "cp_balance",
     [REDCO_TRAIT_AUTOCAST] = "autocast",
+    [REDCO_TRAIT_DISPATCHER] = "dispatcher",
+    [REDCO_TRAIT_EP_OVERLAP] = "ep_overlap",
+    [REDCO_TRAIT_EXPERT_IMBALANCE] = "expert_imbalance",
+    [REDCO_TRAIT_CAPACITY_FACTOR] = "capacity_factor",
+    [REDCO_TRAIT_MNNVL] = "mnnvl",
+    [REDCO_TRAIT_RELEASE] = "release",
     [REDCO_TRAIT_COUNT] = NULL,
 };
 
@@ -37,11 +44,15 @@ static const char *const tp_layout_words[] = {"rules", "paired", NULL};
 static const char *const attention_words[] = {"auto", "flash1", "flash2", "flash3", "fused", "unfused", NULL};
 static const char *const balance_words[] = {"zigzag", "none", NULL};
 static const char *const flag_words[] = {"0", "1", NULL};
+static const char *const graph_words[] = {"none", "all", "attention", "router", "shared", NULL};
+static const char *const dispatcher_words[] = {"alltoall", "deepep", "hybridep", "ncclep", NULL};
 static const char *const loss_words[] = {"unfused", "fused", NULL};
 static const char *const memory_words[] = {"formulas",       "planned", "megatron", "pytorch", "xla",
                                            "pytorch-copies", "eager",   "zero",     NULL};
 
 static const unsigned most_percent = 100;
+static const double first_year = 2017.0, last_year = 2100.0;
+static const double least_ratio = 0.1, most_ratio = 10.0;
 static const double least_bucket_bytes = 1024.0, most_bucket_bytes = 1e15;
 
 /* A trait's words; NULL: a number. */
@@ -56,8 +67,11 @@ static const char *const *words_of(redco_trait trait)
     case REDCO_TRAIT_FUSED_NORM:
     case REDCO_TRAIT_COMPILED:
     case REDCO_TRAIT_LOGITS_GATHERED:
-    case REDCO_TRAIT_CUDA_GRAPHS:
-    case REDCO_TRAIT_AUTOCAST: return flag_words;
+    case REDCO_TRAIT_AUTOCAST:
+    case REDCO_TRAIT_EP_OVERLAP:
+    case REDCO_TRAIT_MNNVL: return flag_words;
+    case REDCO_TRAIT_CUDA_GRAPHS: return graph_words;
+    case REDCO_TRAIT_DISPATCHER: return dispatcher_words;
     case REDCO_TRAIT_CROSS_ENTROPY: return loss_words;
     case REDCO_TRAIT_MEMORY: return memory_words;
     case REDCO_TRAIT_CP_BALANCE: return balance_words;
@@ -78,7 +92,13 @@ static unsigned value_of(const redco_engine *engine, redco_trait trait)
     case REDCO_TRAIT_LOGITS_GATHERED: return engine->logits_gathered;
     case REDCO_TRAIT_CROSS_ENTROPY: return engine->fused_loss;
     case REDCO_TRAIT_GRAD_REDUCE_BYTES: return engine->gradient_bytes;
-    case REDCO_TRAIT_CUDA_GRAPHS: return engine->cuda_graphs;
+    case REDCO_TRAIT_CUDA_GRAPHS: return engine->cuda_graphs ? REDCO_GRAPHS_ALL : engine->graphs;
+    case REDCO_TRAIT_DISPATCHER: return engine->dispatcher;
+    case REDCO_TRAIT_EP_OVERLAP: return engine->ep_overlap;
+    case REDCO_TRAIT_MNNVL: return !engine->no_mnnvl;
+    case REDCO_TRAIT_EXPERT_IMBALANCE: return engine->imbalance_percent;
+    case REDCO_TRAIT_CAPACITY_FACTOR: return engine->capacity_percent;
+    case REDCO_TRAIT_RELEASE: return engine->release;
     case REDCO_TRAIT_MOMENT_BYTES: return engine->moment_bytes;
     case REDCO_TRAIT_FRAGMENTATION_PERCENT: return engine->fragmentation_percent;
     case REDCO_TRAIT_CP_BALANCE: return engine->contiguous_context;
@@ -102,8 +122,17 @@ static void set_value(redco_engine *engine, redco_trait trait, unsigned value)
     case REDCO_TRAIT_LOGITS_GATHERED: engine->logits_gathered = value != 0; break;
     case REDCO_TRAIT_CROSS_ENTROPY: engine->fused_loss = value != 0; break;
     case REDCO_TRAIT_GRAD_REDUCE_BYTES: engine->gradient_bytes = value; break;
-    case REDCO_TRAIT_CUDA_GRAPHS: engine->cuda_graphs = value != 0; break;
     case REDCO_TRAIT_AUTOCAST: engine->autocast = value != 0; break;
+    case REDCO_TRAIT_CUDA_GRAPHS:
+        engine->graphs = (redco_graph_scope)value;
+        engine->cuda_graphs = value == REDCO_GRAPHS_ALL;
+        break;
+    case REDCO_TRAIT_DISPATCHER: engine->dispatcher = (redco_dispatcher)value; break;
+    case REDCO_TRAIT_EP_OVERLAP: engine->ep_overlap = value != 0; break;
+    case REDCO_TRAIT_MNNVL: engine->no_mnnvl = value == 0; break;
+    case REDCO_TRAIT_EXPERT_IMBALANCE: engine->imbalance_percent = value; break;
+    case REDCO_TRAIT_CAPACITY_FACTOR: engine->capacity_percent = value; break;
+    case REDCO_TRAIT_RELEASE: engine->release = value; break;
     case REDCO_TRAIT_MEMORY:
         engine->planned_memory = value == 1;
         engine->memory = value > 1 ? (redco_memory_kind)(value - 1) : REDCO_MEMORY_FORMULAS;
@@ -146,7 +175,48 @@ bool redco_trait_may_lack(redco_trait trait)
 {
     return trait == REDCO_TRAIT_CUDA_GRAPHS || trait == REDCO_TRAIT_MOMENT_BYTES ||
            trait == REDCO_TRAIT_FRAGMENTATION_PERCENT || trait == REDCO_TRAIT_CP_BALANCE ||
-           trait == REDCO_TRAIT_AUTOCAST;
+           trait == REDCO_TRAIT_AUTOCAST || redco_trait_of_experts(trait);
+}
+
+bool redco_trait_of_experts(redco_trait trait)
+{
+    return trait >= REDCO_TRAIT_DISPATCHER && trait < REDCO_TRAIT_COUNT;
+}
+
+/* Written as 1.03, kept as 103. */
+static bool is_ratio(redco_trait trait)
+{
+    return trait == REDCO_TRAIT_EXPERT_IMBALANCE || trait == REDCO_TRAIT_CAPACITY_FACTOR;
+}
+
+/* Likewise a release: its year, or with its month 2025.11. */
+static bool is_hundredths(redco_trait trait)
+{
+    return is_ratio(trait) || trait == REDCO_TRAIT_RELEASE;
+}
+
+/* Numbers of files and plans. @return false: out of range */
+static bool set_number(redco_engine *engine, redco_trait trait, double number)
+{
+    if (number == 0.0) { /* as if nothing were said */
+        set_value(engine, trait, 0);
+        return true;
+    }
+    if (is_ratio(trait)) {
+        if (!(number >= least_ratio && number <= most_ratio)) { return false; }
+        set_value(engine, trait, (unsigned)lround(100.0 * number));
+        return true;
+    }
+    if (!(number >= first_year && number <= last_year)) { return false; }
+    set_value(engine, trait, (unsigned)lround(100.0 * number));
+    return true;
+}
+
+/* A graph's scope, which was a flag once. */
+static const char *scope_word(const char *text)
+{
+    if (strcmp(text, "0") == 0 || strcmp(text, "false") == 0) { return graph_words[REDCO_GRAPHS_NONE]; }
+    return strcmp(text, "1") == 0 || strcmp(text, "true") == 0 ? graph_words[REDCO_GRAPHS_ALL] : text;
 }
 
 static bool may_state(redco_trait trait)
@@ -157,7 +227,7 @@ static bool may_state(redco_trait trait)
 static redco_status unknown_trait(const char *trait, const char *place, redco_error *err)
 {
     const char *known[REDCO_TRAIT_COUNT + 1] = {NULL};
-    char names[256];
+    char names[400];
     size_t count = 0;
     for (int t = 0; t < REDCO_TRAIT_COUNT; t++) {
         if (may_state((redco_trait)t)) { known[count++] = redco_trait_words[t]; }
@@ -175,7 +245,8 @@ redco_status redco_engine_state(redco_engine_choice *choice, const char *trait, 
     const char *const *const words = words_of((redco_trait)t);
     if (words != NULL) {
         const bool flag = words == flag_words;
-        const int at = find(words, !flag                         ? value
+        const int at = find(words, words == graph_words          ? scope_word(value)
+                                   : !flag                       ? value
                                    : strcmp(value, "true") == 0  ? "1"
                                    : strcmp(value, "false") == 0 ? "0"
                                                                  : value);
@@ -184,6 +255,14 @@ redco_status redco_engine_state(redco_engine_choice *choice, const char *trait, 
                               list(words, known, sizeof known));
         }
         set_value(&choice->engine, (redco_trait)t, (unsigned)at);
+    } else if (redco_trait_of_experts((redco_trait)t)) {
+        char *end = NULL;
+        const double number = strtod(value, &end);
+        if (value[0] < '0' || value[0] > '9' || *end != '\0' || !set_number(&choice->engine, (redco_trait)t, number)) {
+            return redco_fail(err, REDCO_EVALUE, place, "%s=\"%.40s\" is not 0 (not known) or from %g to %g", trait,
+                              value, is_ratio((redco_trait)t) ? least_ratio : first_year,
+                              is_ratio((redco_trait)t) ? most_ratio : last_year);
+        }
     } else if (t == REDCO_TRAIT_FRAGMENTATION_PERCENT) {
         char *end = NULL;
         const unsigned long percent = strtoul(value, &end, 10);
@@ -218,12 +297,15 @@ static uint32_t own_width(redco_precision precision)
 const char *redco_engine_trait(const redco_engine_choice *choice, redco_precision precision, redco_trait trait,
                                char *buffer, size_t size)
 {
-    const char *const *const words = words_of(trait);
     const unsigned value = value_of(&choice->engine, trait);
+    const char *const *words = words_of(trait);
+    if (words == graph_words && value <= REDCO_GRAPHS_ALL) { words = flag_words; }
     if (words != NULL) {
         (void)snprintf(buffer, size, "%s", words[value]);
     } else if (trait == REDCO_TRAIT_BUCKET_BYTES) {
         (void)snprintf(buffer, size, "%llu B", (unsigned long long)choice->bucket_bytes);
+    } else if (is_hundredths(trait)) {
+        (void)snprintf(buffer, size, "%g", value / 100.0);
     } else if (trait == REDCO_TRAIT_FRAGMENTATION_PERCENT) {
         (void)snprintf(buffer, size, "%u", value);
     } else if (trait == REDCO_TRAIT_MOMENT_BYTES) {
@@ -237,7 +319,8 @@ const char *redco_engine_trait(const redco_engine_choice *choice, redco_precisio
 /* Files and plans that do not say them have none. */
 static bool is_described(const redco_engine *engine, redco_trait trait)
 {
-    return !redco_trait_may_lack(trait) || value_of(engine, trait) != 0 || (engine->stated >> trait & 1) != 0;
+    const unsigned usual = trait == REDCO_TRAIT_MNNVL ? 1 : 0;
+    return !redco_trait_may_lack(trait) || value_of(engine, trait) != usual || (engine->stated >> trait & 1) != 0;
 }
 
 json_t *redco_engine_describe(const redco_engine_choice *choice, redco_precision precision)
@@ -251,9 +334,12 @@ json_t *redco_engine_describe(const redco_engine_choice *choice, redco_precision
         if (!is_described(&choice->engine, (redco_trait)t)) { continue; }
         (void)redco_engine_trait(choice, precision, (redco_trait)t, text, sizeof text);
         const char *const *const words = words_of((redco_trait)t);
-        json_t *const value = words == flag_words ? json_boolean(text[0] == '1')
-                              : words == NULL     ? json_integer((json_int_t)strtoll(text, NULL, 10))
-                                                  : json_string(text);
+        const bool flag = words == flag_words ||
+                          (words == graph_words && value_of(&choice->engine, (redco_trait)t) <= REDCO_GRAPHS_ALL);
+        json_t *const value = flag ? json_boolean(value_of(&choice->engine, (redco_trait)t) == 1)
+                              : is_hundredths((redco_trait)t) ? json_real(strtod(text, NULL))
+                              : words == NULL                 ? json_integer((json_int_t)strtoll(text, NULL, 10))
+                                                              : json_string(text);
         failed |= json_object_set_new(json, redco_trait_words[t], value);
         if ((choice->engine.stated >> t & 1) != 0) {
             failed |= json_array_append_new(stated, json_string(redco_trait_words[t]));
@@ -267,6 +353,16 @@ json_t *redco_engine_describe(const redco_engine_choice *choice, redco_precision
     return json;
 }
 
+redco_status redco_engine_read_number(const redco_json_value *value, const char *key, redco_trait trait,
+                                      redco_engine *engine, redco_error *err)
+{
+    double number = 0.0;
+    const double least = is_ratio(trait) ? least_ratio : first_year, most = is_ratio(trait) ? most_ratio : last_year;
+    const redco_status st = redco_json_number(value, key, 0.0, most, &number, err);
+    if (st != REDCO_OK || set_number(engine, trait, number)) { return st; }
+    return redco_json_fail(value, key, err, "is %g, not 0 (not known) or from %g to %g", number, least, most);
+}
+
 /* A word or flag of an engine's JSON. */
 static redco_status read_word(const redco_json_value *value, redco_trait trait, redco_engine *engine, redco_error *err)
 {
@@ -274,7 +370,7 @@ static redco_status read_word(const redco_json_value *value, redco_trait trait, 
     const char *const key = redco_trait_words[trait];
     const char *const *const words = words_of(trait);
     const char *text = NULL;
-    if (words == flag_words) {
+    if (words == flag_words || json_is_boolean(json_object_get(value->json, key))) {
         bool flag = false;
         const redco_status st = redco_json_bool(value, key, &flag, err);
         if (st == REDCO_OK) { set_value(engine, trait, flag); }
@@ -325,6 +421,9 @@ redco_status redco_engine_from_json(const redco_json_value *value, redco_engine_
         } else if (t == REDCO_TRAIT_FRAGMENTATION_PERCENT) {
             st =
                 redco_json_u32(value, redco_trait_words[t], 0, most_percent, &choice.engine.fragmentation_percent, err);
+        }
+        if (redco_trait_of_experts((redco_trait)t) && words_of((redco_trait)t) == NULL) {
+            st = redco_engine_read_number(value, redco_trait_words[t], (redco_trait)t, &choice.engine, err);
         }
         if (words_of((redco_trait)t) != NULL) { st = read_word(value, (redco_trait)t, &choice.engine, err); }
     }

@@ -56,6 +56,23 @@ typedef enum redco_memory_kind {
     REDCO_MEMORY_ZERO      /**< the same code under DeepSpeed, with its buffers */
 } redco_memory_kind;
 
+/** Carrier of the rows of a mixture of experts to the ranks of their experts and back (OPERATORS.md). */
+typedef enum redco_dispatcher {
+    REDCO_DISPATCHER_ALL_TO_ALL, /**< NCCL's, a row for each choice */
+    REDCO_DISPATCHER_DEEPEP,     /**< a row crosses to a node once and is spread there */
+    REDCO_DISPATCHER_HYBRIDEP,   /**< likewise, and rows arrive sorted by expert */
+    REDCO_DISPATCHER_NCCLEP      /**< NCCL's own of that kind */
+} redco_dispatcher;
+
+/** The parts of a layer whose kernels a graph launches; each holds those before it. */
+typedef enum redco_graph_scope {
+    REDCO_GRAPHS_NONE,
+    REDCO_GRAPHS_ALL, /**< the whole step: redco_engine.cuda_graphs */
+    REDCO_GRAPHS_ATTENTION,
+    REDCO_GRAPHS_ROUTER, /**< and FFNs of dense layers */
+    REDCO_GRAPHS_SHARED  /**< and shared experts */
+} redco_graph_scope;
+
 enum { REDCO_ENGINE_NAME = 32 };
 
 /** Every trait, resolved. All zero: module-wise gathers, flash attention, fused norms, matrices in the training
@@ -91,11 +108,18 @@ typedef struct redco_engine {
                       to 32 bits while it runs */
     uint64_t workspace_bytes; /**< planned memory: of one product beside its operands */
     bool cuda_graphs;         /**< on GPUs: what a step computes is launched as graphs, not operator by operator */
-    bool shard_over_cp;       /**< states are sharded over data- and context-parallel ranks together: meshes count both,
-                                   context-parallel ranks first (redco_shard_grid()) */
-    bool contiguous_context;  /**< a context-parallel rank has one piece of the sequence, not one of each half: the
-                                   last has the most attention where it is causal */
-    uint32_t gradient_bytes;  /**< per element, reduced and kept; 0 = as the precision says */
+    redco_graph_scope graphs; /**< parts of layers with experts that are; all: cuda_graphs is set */
+    redco_dispatcher dispatcher;
+    bool ep_overlap;            /**< all-to-alls of one micro-batch hide behind the other pass of another */
+    bool no_mnnvl;              /**< experts use NVLink inside of hosts only, though a rack joins more */
+    uint32_t imbalance_percent; /**< rows of the fullest rank of experts over the mean; 0: natural routing's */
+    uint32_t capacity_percent;  /**< rows that an expert takes, over the mean; the rest is dropped. 0: all */
+    uint32_t release;           /**< the software's, 202511 for 2025.11; 0: not known, taken as the newest */
+    bool shard_over_cp;      /**< states are sharded over data- and context-parallel ranks together: meshes count both,
+                                  context-parallel ranks first (redco_shard_grid()) */
+    bool contiguous_context; /**< a context-parallel rank has one piece of the sequence, not one of each half: the
+                                  last has the most attention where it is causal */
+    uint32_t gradient_bytes; /**< per element, reduced and kept; 0 = as the precision says */
 } redco_engine;
 
 /** Traits that a file states and a run may state otherwise, in the order of files; columns of measured tables have the
@@ -118,6 +142,12 @@ typedef enum redco_trait {
     REDCO_TRAIT_MEMORY,                /**< not stated otherwise: the executor's own */
     REDCO_TRAIT_CP_BALANCE,            /**< files and plans may leave it out: zigzag */
     REDCO_TRAIT_AUTOCAST,              /**< likewise: false */
+    REDCO_TRAIT_DISPATCHER,            /**< likewise all that follows, of mixtures of experts: alltoall */
+    REDCO_TRAIT_EP_OVERLAP,            /**< none */
+    REDCO_TRAIT_EXPERT_IMBALANCE,      /**< natural routing's */
+    REDCO_TRAIT_CAPACITY_FACTOR,       /**< no row is dropped */
+    REDCO_TRAIT_MNNVL,                 /**< as far as the rack goes */
+    REDCO_TRAIT_RELEASE,               /**< the newest */
     REDCO_TRAIT_COUNT
 } redco_trait;
 
@@ -125,6 +155,8 @@ typedef enum redco_trait {
 extern const char *const redco_trait_words[];
 /** @return whether files and plans may leave a trait out. */
 bool redco_trait_may_lack(redco_trait trait);
+/** @return whether it says something of mixtures of experts only. */
+bool redco_trait_of_experts(redco_trait trait);
 
 enum { REDCO_ENGINE_GPUS = 16, REDCO_ENGINE_SETS = 4 };
 
@@ -177,6 +209,9 @@ redco_engine_choice redco_engine_choose(const redco_engine_file *file, redco_pre
  *  @return REDCO_EVALUE and the known words */
 redco_status redco_engine_state(redco_engine_choice *choice, const char *trait, const char *value, const char *place,
                                 redco_error *err);
+/** A trait that is a number, from files and plans. */
+redco_status redco_engine_read_number(const redco_json_value *value, const char *key, redco_trait trait,
+                                      redco_engine *engine, redco_error *err);
 /** The value of a trait as such a word. @return @p buffer */
 const char *redco_engine_trait(const redco_engine_choice *choice, redco_precision precision, redco_trait trait,
                                char *buffer, size_t size);

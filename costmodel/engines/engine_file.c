@@ -138,6 +138,7 @@ static redco_status read_trait(const redco_json_value *file, redco_trait trait, 
                        : trait == REDCO_TRAIT_MOMENT_BYTES ? "Adam in 32 bits"
                        : trait == REDCO_TRAIT_AUTOCAST     ? "weights and activations in the precision of training"
                        : trait == REDCO_TRAIT_CP_BALANCE   ? "as every framework with context parallelism has it"
+                       : redco_trait_of_experts(trait)     ? "not known of this engine"
                                                            : "part of the calibration's reserve");
         return REDCO_OK;
     }
@@ -148,6 +149,9 @@ static redco_status read_trait(const redco_json_value *file, redco_trait trait, 
     }
     if (trait == REDCO_TRAIT_FRAGMENTATION_PERCENT) {
         return redco_json_u32(&sourced, "value", 0, 100, &choice->engine.fragmentation_percent, err);
+    }
+    if (redco_trait_of_experts(trait) && json_is_number(json_object_get(sourced.json, "value"))) {
+        return redco_engine_read_number(&sourced, "value", trait, &choice->engine, err);
     }
     if (json_is_boolean(json_object_get(sourced.json, "value"))) {
         text = json_is_true(json_object_get(sourced.json, "value")) ? "1" : "0";

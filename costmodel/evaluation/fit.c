@@ -55,19 +55,34 @@ static const struct constant constants[] = {
     {AT(step_overhead_s), 0.7, 2e-3, 0.15},
     {AT(scale_ratio), 0.7, 1e-3, 0.025},
 };
+/* Those of mixtures of experts, around sets of dense models that stay as they are. */
+static const struct constant expert_constants[] = {
+    {AT(experts.grouped_efficiency), 0.2, 0.4, 1.5},    {AT(experts.grouped_fp8_ratio), 0.2, 0.4, 1.5},
+    {AT(experts.grouped_k0), 0.5, 50.0, 2500.0},        {AT(experts.rows_traffic_ratio), 0.4, 0.1, 4.0},
+    {AT(experts.bias_traffic_ratio), 0.7, 0.1, 6.0},    {AT(experts.nccl_link_ratio), 0.3, 0.2, 1.0},
+    {AT(experts.nccl_network_ratio), 0.2, 0.3, 1.1},    {AT(experts.dedup_link_ratio), 0.15, 0.4, 1.0},
+    {AT(experts.dedup_network_ratio), 0.2, 0.5, 1.3},   {AT(experts.exchange_call_s), 0.7, 5e-6, 3e-4},
+    {AT(experts.overlap_hidden_ratio), 0.3, 0.1, 0.95}, {AT(experts.launch_s), 0.4, 2e-6, 4e-5},
+    {AT(experts.grace_launch_factor), 0.3, 1.0, 4.0},   {AT(experts.older_launch_factor), 0.2, 1.0, 2.5},
+};
 #undef AT
-enum { CONSTANTS = sizeof constants / sizeof constants[0] };
+enum {
+    CONSTANTS = sizeof constants / sizeof constants[0],
+    EXPERT_CONSTANTS = sizeof expert_constants / sizeof expert_constants[0]
+};
 
 struct problem {
     redco_evaluations *evaluations;
     const size_t *rows;
     const double *measured;
     size_t count;
-    const redco_calibration *prior;
+    const redco_calibration *prior, *bases;
     double noise_ratio, width_factor;
     size_t parameters;
     struct constant free[CONSTANTS];
 };
+
+_Static_assert(EXPERT_CONSTANTS <= CONSTANTS, "one room for both");
 
 static double get(const redco_calibration *calibration, size_t offset)
 {
@@ -91,6 +106,14 @@ static redco_calibration set_of(const struct problem *problem, const gsl_vector 
     return set;
 }
 
+/* The set that prices a row. */
+static redco_calibration set_for(const redco_calibration *bases, size_t row, const redco_calibration *set)
+{
+    redco_calibration whole = bases != NULL ? bases[row] : *set;
+    whole.experts = set->experts;
+    return whole;
+}
+
 /* Residuals: of each row the signed square root of a soft L1 loss, 2 (sqrt(1 + r^2) - 1), so that odd rows pull no
  * harder than linearly; then the prior's. */
 static int residuals(const gsl_vector *z, void *data, gsl_vector *out)
@@ -98,7 +121,8 @@ static int residuals(const gsl_vector *z, void *data, gsl_vector *out)
     const struct problem *const problem = data;
     const redco_calibration set = set_of(problem, z);
     for (size_t i = 0; i < problem->count; i++) {
-        const redco_prediction p = redco_evaluations_predict(problem->evaluations, problem->rows[i], &set);
+        const redco_calibration whole = set_for(problem->bases, problem->rows[i], &set);
+        const redco_prediction p = redco_evaluations_predict(problem->evaluations, problem->rows[i], &whole);
         const double r = log(p.tokens_per_s_per_gpu / problem->measured[i]) / problem->noise_ratio;
         if (!isfinite(r)) { return GSL_EDOM; }
         gsl_vector_set(out, i, copysign(sqrt(2.0 * (sqrt(1.0 + r * r) - 1.0)), r));
@@ -164,10 +188,11 @@ out:
 }
 
 static void predict(redco_evaluations *evaluations, const size_t *rows, size_t count, const redco_calibration *set,
-                    double *predicted_out)
+                    const redco_calibration *bases, double *predicted_out)
 {
     for (size_t i = 0; i < count; i++) {
-        predicted_out[i] = redco_evaluations_predict(evaluations, rows[i], set).tokens_per_s_per_gpu;
+        const redco_calibration whole = set_for(bases, rows[i], set);
+        predicted_out[i] = redco_evaluations_predict(evaluations, rows[i], &whole).tokens_per_s_per_gpu;
     }
 }
 
@@ -181,23 +206,33 @@ redco_status redco_fit(redco_evaluations *evaluations, const size_t *rows, const
                               .measured = measured,
                               .count = count,
                               .prior = prior,
+                              .bases = options->bases,
                               .noise_ratio = options->noise_ratio > 0.0 ? options->noise_ratio : default_noise_ratio,
                               .width_factor = options->width_factor > 0.0 ? options->width_factor : 1.0};
-    for (size_t i = 0; i < CONSTANTS; i++) {
-        if (get(prior, constants[i].offset) > 0.0) { problem.free[problem.parameters++] = constants[i]; }
-    }
     redco_calibration set = *prior;
+    const struct constant *const all = options->bases != NULL ? expert_constants : constants;
+    const size_t constant_count = options->bases != NULL ? EXPERT_CONSTANTS : CONSTANTS;
+    for (size_t i = 0; i < constant_count; i++) {
+        const double *const stays = options->fixed != NULL ? redco_expert_constant(&set.experts, options->fixed) : NULL;
+        const bool fixed = stays == (const double *)((const char *)&set + all[i].offset);
+        if (!fixed && get(prior, all[i].offset) > 0.0) { problem.free[problem.parameters++] = all[i]; }
+    }
     redco_error_summary summary = {.count = 0};
     redco_status st = solve(&problem, iterations, &set, err);
     if (st != REDCO_OK) { return st; }
     double *const predicted = calloc(count > 0 ? count : 1, sizeof *predicted);
     if (predicted == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    predict(evaluations, rows, count, &set, predicted);
+    predict(evaluations, rows, count, &set, options->bases, predicted);
     st = redco_error_summarise(measured, predicted, count, &summary, err);
     free(predicted);
     if (st != REDCO_OK) { return st; }
-    set.fitted_rows = (uint32_t)count;
-    set.mape_ratio = summary.mape_ratio;
+    if (options->bases != NULL) {
+        set.experts.fitted_rows = (uint32_t)count;
+        set.experts.mape_ratio = summary.mape_ratio;
+    } else {
+        set.fitted_rows = (uint32_t)count;
+        set.mape_ratio = summary.mape_ratio;
+    }
     *fitted_out = set;
     return REDCO_OK;
 }
@@ -227,7 +262,7 @@ redco_status redco_fit_validate(redco_evaluations *evaluations, const size_t *ro
         st = redco_fit(evaluations, kept, kept_measured, left, prior, options, &set, err);
         if (st != REDCO_OK) { goto out; }
         for (size_t j = i; j < count; j++) {
-            if (groups[j] == groups[i]) { predict(evaluations, &rows[j], 1, &set, &predicted_out[j]); }
+            if (groups[j] == groups[i]) { predict(evaluations, &rows[j], 1, &set, options->bases, &predicted_out[j]); }
         }
     }
 out:

@@ -14,6 +14,10 @@ typedef struct redco_fit_options {
     double noise_ratio;  /**< error of a run from which on the loss grows linearly; 0 = 0.02 */
     double width_factor; /**< on the widths of the priors; 0 = 1 */
     uint32_t iterations; /**< at most; 0 = 60 */
+    /** For constants of mixtures: the dense set of each row of the evaluations, which stays; borrowed. NULL: those of
+     *  dense models are fitted. */
+    const redco_calibration *bases;
+    const char *fixed; /**< with it: the constant that stays as it is in the prior, by its key in files; NULL: none */
 } redco_fit_options;
 
 /** @param rows      indices of rows of @p evaluations that are not skipped and have a throughput

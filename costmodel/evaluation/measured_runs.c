@@ -1,6 +1,7 @@
 #include "costmodel/evaluation/measured_runs.h"
 
 #include "costmodel/evaluation/row_cluster.h"
+#include "costmodel/evaluation/row_model.h"
 #include "costmodel/operators/compute_profile.h"
 #include "costmodel/schedules/strategies.h"
 #include "topology/base/preset.h"
@@ -18,6 +19,7 @@ struct evaluation {
     redco_request request;
     redco_assignment assignments[CLASSES_MAX];
     redco_model *model;
+    uint32_t *split; /* NULL: stages are equal */
     const redco_comm *comm;
     redco_costs *costs;
 };
@@ -157,6 +159,56 @@ static const char *const attention_words[] = {"", "flash1", "flash2", "flash3", 
 static const char *const flag_words[] = {"0", "1"};
 static const char *const width_words[] = {"", "", "2", "", "4"};
 
+/* Scopes of Megatron's graphs: what holds attention and router is as good as all before the experts. */
+static const char *graphs_of(const char *scope)
+{
+    const bool attention = strstr(scope, "attn") != NULL, routes = strstr(scope, "moe_router") != NULL;
+    if (strstr(scope, "full_iteration") != NULL) { return "all"; }
+    if (strstr(scope, "shared_expert") != NULL) { return "shared"; }
+    if (attention != routes) { return "attention"; } /* about as many kernels */
+    return attention || strstr(scope, "partial") != NULL ? "router" : "none";
+}
+
+static const char *imbalance_of(const char *routing)
+{
+    return strcmp(routing, "token_drop") == 0 ? "1" : strcmp(routing, "natural") == 0 ? "1.3" : "1.03";
+}
+
+/* Year and month, as releases are numbered or dated: "25.02", "2026-08", "main 2026-06". */
+static bool date_of(const char *release, char date[16])
+{
+    unsigned year = 0, month = 0;
+    const char *const at = release + strcspn(release, "0123456789");
+    if (sscanf(at, "%4u%*1[.-]%2u", &year, &month) != 2 || month < 1 || month > 12) { return false; }
+    year += year < 100 ? 2000 : 0;
+    (void)snprintf(date, 16, "%u.%02u", year, month);
+    return year >= 2017 && year < 2100;
+}
+
+/* Columns of mixtures as traits. */
+static redco_status state_experts(const redco_measured_run *run, redco_engine_choice *choice, redco_error *err)
+{
+    char date[16] = "";
+    const struct {
+        redco_trait trait;
+        const char *value;
+        bool known;
+    } traits[] = {
+        {REDCO_TRAIT_DISPATCHER, run->dispatcher, run->dispatcher[0] != '\0'},
+        {REDCO_TRAIT_EP_OVERLAP, run->ep_overlap ? "1" : "0", redco_measured_knows(run, REDCO_COLUMN_EP_OVERLAP)},
+        {REDCO_TRAIT_CUDA_GRAPHS, graphs_of(run->cuda_graph), run->cuda_graph[0] != '\0'},
+        {REDCO_TRAIT_EXPERT_IMBALANCE, imbalance_of(run->routing), run->routing[0] != '\0'},
+        {REDCO_TRAIT_CAPACITY_FACTOR, "1", strcmp(run->routing, "token_drop") == 0},
+        {REDCO_TRAIT_RELEASE, date, date_of(run->release, date)},
+    };
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < sizeof traits / sizeof traits[0] && st == REDCO_OK; i++) {
+        if (!traits[i].known) { continue; }
+        st = redco_engine_state(choice, redco_trait_words[traits[i].trait], traits[i].value, "row", err);
+    }
+    return st;
+}
+
 redco_status redco_engine_of_run(const redco_measured_run *run, const redco_engine_file *file,
                                  redco_engine_choice *choice_out, redco_error *err)
 {
@@ -182,6 +234,7 @@ redco_status redco_engine_of_run(const redco_measured_run *run, const redco_engi
         if (!redco_measured_knows(run, columns[i].column)) { continue; }
         st = redco_engine_state(&choice, redco_trait_words[columns[i].trait], columns[i].words[values[i]], "row", err);
     }
+    if (st == REDCO_OK && run->experts > 0) { st = state_experts(run, &choice, err); }
     *choice_out = choice;
     return st;
 }
@@ -205,40 +258,16 @@ static redco_status workload_of(const redco_measured_run *run, const redco_engin
     return REDCO_OK;
 }
 
-/* Mixtures are priced with NCCL's all-to-all, which nothing hides, and stages of layers alike. */
-static redco_status check_mixture(const redco_measured_run *run, redco_error *err)
-{
-    const struct {
-        redco_measured_column column;
-        const char *text;
-        bool is; /* not modelled */
-    } beside[] = {
-        {REDCO_COLUMN_DISPATCHER, run->dispatcher, strcmp(run->dispatcher, "alltoall") != 0},
-        {REDCO_COLUMN_EP_OVERLAP, "1", run->ep_overlap},
-        {REDCO_COLUMN_OFFLOAD, run->offload, run->offload[0] != '\0'},
-        {REDCO_COLUMN_PP_LAYOUT, run->pp_layout, run->pp_layout[0] != '\0'},
-    };
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-        if (!beside[i].is || !redco_measured_knows(run, beside[i].column)) { continue; }
-        return redco_fail(err, REDCO_EVALUE, redco_measured_column_name(beside[i].column), "%.60s is not modelled",
-                          beside[i].text);
-    }
-    if (run->moe_layers == run->layers) { return REDCO_OK; }
-    return redco_fail(err, REDCO_EVALUE, "moe_layers", "%u of %u; the row does not say which layers are dense",
-                      run->moe_layers, run->layers);
-}
-
 static redco_status request_of(const redco_measured_run *run, struct engines *engines, redco_request *request_out,
-                               redco_layer_config *config_out, redco_model_dims *dims_out, char set_out[64],
-                               redco_error *err)
+                               redco_layer_config *config_out, char set_out[64], redco_error *err)
 {
     redco_request request = {.model = NULL};
     redco_layer_config config = {.recompute = REDCO_RECOMPUTE_NONE};
     const redco_engine_file *file = NULL;
     const char *const skip = redco_measured_skip(run);
     if (skip != NULL) { return redco_fail(err, REDCO_EVALUE, "use", "%s", skip); }
-    redco_status st = run->experts > 0 ? check_mixture(run, err) : REDCO_OK;
-    if (st == REDCO_OK && run->experts == 0 && run->ep > 1) {
+    redco_status st = REDCO_OK;
+    if (run->experts == 0 && run->ep > 1) {
         st = redco_fail(err, REDCO_EVALUE, "ep", "expert parallelism of a dense model");
     }
     if (st == REDCO_OK) { st = engine_of(engines, run->framework, &file, err); }
@@ -247,22 +276,6 @@ static redco_status request_of(const redco_measured_run *run, struct engines *en
     if (st == REDCO_OK) { st = setting_of(run, file, &request, &config, err); }
     if (st != REDCO_OK) { return st; }
     config.recompute = recompute_of(run, &request.workload.engine);
-    *dims_out = (redco_model_dims){.hidden = run->hidden,
-                                   .ffn = run->experts == 0    ? run->ffn_hidden
-                                          : run->dense_ffn > 0 ? run->dense_ffn
-                                                               : run->expert_ffn,
-                                   .experts = run->experts,
-                                   .choices = run->topk,
-                                   .expert_ffn = run->expert_ffn,
-                                   .shared_ffn = run->shared_ffn,
-                                   .predictions = run->mtp_layers,
-                                   .layers = run->layers,
-                                   .heads = run->heads,
-                                   .kv_heads = run->kv_heads,
-                                   .head_dim = run->head_dim,
-                                   .vocab = run->vocab,
-                                   .gated = run->ffn_gated,
-                                   .tied = run->tied_embeddings};
     (void)snprintf(set_out, 64, "%s",
                    redco_calibration_of_engine(file, &request.workload.engine, &request.machine.gpu));
     *request_out = request;
@@ -316,13 +329,14 @@ static redco_status prepare(redco_evaluations *all, struct engines *engines, con
 {
     const redco_comm *comm = NULL;
     redco_layer_config config = {.recompute = REDCO_RECOMPUTE_NONE};
-    redco_model_dims dims = {.hidden = 0};
-    redco_status st = request_of(run, engines, &row->request, &config, &dims, row->set, err);
-    if (st == REDCO_OK) { st = redco_model_from_dims(&dims, run->model, &row->model, err); }
+    redco_status st = request_of(run, engines, &row->request, &config, row->set, err);
+    if (st == REDCO_OK) { st = redco_row_model(run, &row->model, err); }
     if (st == REDCO_OK) {
         st = comm_of(all, &row->request.machine, row->request.workload.engine.planned_memory, &comm, err);
     }
+    if (st == REDCO_OK) { st = redco_row_split(run, &row->split, err); }
     if (st != REDCO_OK) { return st; }
+    row->request.parallelism.split = row->split;
     row->request.model = row->model;
     row->comm = comm;
     row->request.calibration = *constants;
@@ -370,6 +384,7 @@ void redco_evaluations_free(redco_evaluations *evaluations)
     for (size_t i = 0; i < evaluations->count; i++) {
         redco_costs_free(evaluations->rows[i].costs);
         redco_model_free(evaluations->rows[i].model);
+        free(evaluations->rows[i].split);
     }
     for (size_t i = 0; i < evaluations->comm_count; i++) { redco_comm_free(evaluations->comms[i].comm); }
     free(evaluations->comms);

@@ -11,7 +11,7 @@
 /* GPUs whose hosts share links, by the beginning of their name: hosts of a rack are those of the cluster preset. */
 static const struct rack {
     const char *gpu, *preset;
-} racks[] = {{"GB200", "gb200-nvl72"}};
+} racks[] = {{"GB200", "gb200-nvl72"}, {"GB300", "gb300-nvl72"}};
 
 /* One node, in the words of a cluster file. */
 struct node {
@@ -65,7 +65,7 @@ static json_t *with_source(json_t *value, const char *source)
 static redco_status gpu_value(const char *name, const redco_gpu *gpu, json_t **value_out, redco_error *err)
 {
     redco_json *document = NULL;
-    if (redco_preset_find("gpus", name) != NULL) {
+    if (redco_preset_find("gpus", name) != NULL || redco_gpu_of_model(name) != NULL) {
         *value_out = json_string(gpu->name);
     } else {
         const redco_status st = redco_preset_open("gpus", "a GPU", name, &document, err);
@@ -111,7 +111,7 @@ static redco_status describe(const redco_measured_run *run, json_t **cluster_out
 {
     struct node node = {.hosts = 1};
     json_t *gpu = NULL;
-    redco_status st = redco_gpu_find(run->gpu, &node.gpu, err);
+    redco_status st = redco_gpu_find_any(run->gpu, &node.gpu, err);
     if (st == REDCO_OK && run->gpus_per_node == 0) { st = redco_fail(err, REDCO_EVALUE, "gpus_per_node", "is 0"); }
     if (st == REDCO_OK) { st = find_rack(run, &node, err); }
     if (st == REDCO_OK) { st = gpu_value(run->gpu, &node.gpu, &gpu, err); }

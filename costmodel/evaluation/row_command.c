@@ -1,6 +1,7 @@
 #include "costmodel/evaluation/row_command.h"
 
 #include "costmodel/operators/compute_profile.h"
+#include "costmodel/schedules/stages.h"
 #include "topology/base/preset.h"
 
 #include <inttypes.h>
@@ -110,8 +111,9 @@ static const char *software_word(redco_software software)
 }
 
 /* The engine and the traits that the row's columns state, by the columns' names. */
-static bool add_engine(redco_row_command *command, const redco_measured_run *run)
+static bool add_engine(redco_row_command *command, const redco_measured_run *run, const redco_request *request)
 {
+    const redco_engine_choice choice = {.engine = request->workload.engine};
     const redco_preset *const preset = redco_preset_find("engines", run->framework);
     const char *const width = run->grad_reduce_bytes == 4 ? "4" : "2";
     const struct {
@@ -126,12 +128,20 @@ static bool add_engine(redco_row_command *command, const redco_measured_run *run
         {REDCO_COLUMN_CUDA_GRAPHS, run->cuda_graphs ? "1" : "0"},
         {REDCO_COLUMN_SOFTWARE, software_word(run->software)},
     };
-    char text[256];
+    char text[512];
     int used = snprintf(text, sizeof text, "%s", preset != NULL ? preset->name : other_engine);
     for (size_t i = 0; i < sizeof traits / sizeof traits[0]; i++) {
         if (!redco_measured_knows(run, traits[i].column) || used < 0 || (size_t)used >= sizeof text) { continue; }
         used += snprintf(text + used, sizeof text - (size_t)used, ",%s=%s",
                          redco_measured_column_name(traits[i].column), traits[i].value);
+    }
+    for (int t = 0; t < REDCO_TRAIT_COUNT; t++) {
+        char value[32];
+        const bool said = run->experts > 0 && (choice.engine.stated >> t & 1) != 0;
+        const bool here = redco_trait_of_experts((redco_trait)t) || t == REDCO_TRAIT_CUDA_GRAPHS;
+        if (!said || !here || used < 0 || (size_t)used >= sizeof text) { continue; }
+        used += snprintf(text + used, sizeof text - (size_t)used, ",%s=%s", redco_trait_words[t],
+                         redco_engine_trait(&choice, REDCO_BF16, (redco_trait)t, value, sizeof value));
     }
     if (preset == NULL) {
         (void)snprintf(command->remark, sizeof command->remark, "the row's framework is %s; its engine is taken for %s",
@@ -148,6 +158,18 @@ static bool add_profile(redco_row_command *command, const redco_request *request
     return shipped == NULL || add_option(command, "--profile", shipped);
 }
 
+static bool add_split(redco_row_command *command, const redco_pipeline *p, const uint32_t *split)
+{
+    char text[8 * REDCO_SPLIT_POSITIONS_MAX];
+    size_t used = 0;
+    if (split == NULL) { return add_option(command, "--pp-layout", "equal"); }
+    const uint32_t positions = redco_pipeline_positions(p->kind, p->stages, p->chunks);
+    for (uint32_t i = 0; i < positions && used < sizeof text; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", i > 0 ? "," : "", split[i]);
+    }
+    return used < sizeof text && add_option(command, "--pp-layout", text);
+}
+
 /* All that the search could choose otherwise. */
 static bool add_stages(redco_row_command *command, const redco_measured_run *run, const redco_request *request)
 {
@@ -156,7 +178,7 @@ static bool add_stages(redco_row_command *command, const redco_measured_run *run
     return add_number(command, "--pp-chunks", p.chunks) &&
            add_option(command, "--pp-schedule", redco_pipeline_words[p.kind]) &&
            (p.kind != REDCO_PIPELINE_INTERLEAVED || add_number(command, "--pp-group", p.group)) &&
-           add_option(command, "--pp-layout", "equal");
+           add_split(command, &p, request->parallelism.split);
 }
 
 static bool add_all(redco_row_command *command, const redco_measured_run *run, const redco_request *request,
@@ -177,8 +199,8 @@ static bool add_all(redco_row_command *command, const redco_measured_run *run, c
            add_option(command, "--scheme", s->scheme == REDCO_INTER_TENSOR ? "inter-tensor" : "intra-tensor") &&
            add_option(command, "--recompute", recompute) &&
            add_option(command, "--precision", precision_word(run->precision)) && add_overlap(command, run) &&
-           add(command, "--sequence-parallel=%s", run->sequence_parallel ? "on" : "off") && add_engine(command, run) &&
-           add_profile(command, request) &&
+           add(command, "--sequence-parallel=%s", run->sequence_parallel ? "on" : "off") &&
+           add_engine(command, run, request) && add_profile(command, request) &&
            (files->calibration == NULL || add_option(command, "--calibration", files->calibration)) &&
            add(command, "--json");
 }

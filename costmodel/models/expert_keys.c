@@ -59,6 +59,7 @@ void redcoi_config_dense_first(redcoi_build *build, const char *key, const char 
     const uint32_t step = every == NULL ? 1 : redcoi_config_derived(build, every, NULL, 1, REDCOI_MAX_LAYERS);
     const uint32_t layers = build->model->dims.layers;
     bool *const dense = all_layers(build);
+    build->model->dims.dense_first = (uint32_t)first;
     for (uint32_t i = 0; i < layers && dense != NULL; i++) { dense[i] = i < first || i % step != 0; }
 }
 

@@ -94,6 +94,18 @@ static void add_to_group(const redcoi_probe *probe, const redco_op *op, redco_la
     if (group->kind == REDCO_GROUP_TABLE) { set_elements(group, redcoi_probe_elements(probe, probe->values.result)); }
 }
 
+/* Graphs leave out biases of experts: nothing that they change depends on what they add. */
+static bool has_bias(const redcoi_probe *probe, const redco_param *weight)
+{
+    for (uint32_t id = 0; id < probe->model.param_count; id++) {
+        const redco_param *const param = &probe->model.params[id];
+        if (param->role == REDCO_PARAM_BIAS && param->use == weight->use && param->class_index == weight->class_index) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void add_params(const redcoi_probe *probe, const redco_op *op, redco_layer_group *group)
 {
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -102,6 +114,7 @@ static void add_params(const redcoi_probe *probe, const redco_op *op, redco_laye
             uint32_t at = group->param_count++;
             for (; at > 0 && group->params[at - 1] > id; at--) { group->params[at] = group->params[at - 1]; }
             group->params[at] = id;
+            group->biased = group->biased || has_bias(probe, &probe->model.params[id]);
         }
     }
 }

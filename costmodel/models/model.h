@@ -195,6 +195,7 @@ typedef struct redco_model_dims {
     uint32_t key_latent;    /**< the one for keys and values; 0: no latent attention */
     uint32_t rotary_dim;    /**< with it: elements of head_dim that are rotated, the last ones */
     uint32_t value_dim;     /**< with it: of values' heads; else 0: head_dim */
+    uint32_t dense_first;   /**< first layers without experts */
     uint32_t predictions;   /**< modules of multi-token prediction */
     bool gated;             /**< three FFN matrices */
     bool tied;              /**< input and output embeddings share one table */
@@ -224,7 +225,8 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
 /** A decoder of plain blocks without biases or learned positions, known by its dimensions alone: what tables of
  *  measured runs say of a model. The same as the config {"model_type": "generic", "_name": NAME, "hidden_size": ...}
  * with the keys of LLaMA's and "gated"; redco_model_config() is that config. Reads hidden, ffn, layers, heads,
- * kv_heads, head_dim, vocab, gated and tied. @return REDCO_EVALUE if a dimension is out of range, named by its key */
+ * kv_heads, head_dim, vocab, gated, tied, and of mixtures experts to shared_ffn, dense_first and predictions. @return
+ * REDCO_EVALUE if a dimension is out of range, named by its key */
 redco_status redco_model_from_dims(const redco_model_dims *dims, const char *name, redco_model **model_out,
                                    redco_error *err);
 /** Names that files may have instead of the table's where several share it, or beside it: "lm_head.weight" of a tied

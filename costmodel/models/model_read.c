@@ -252,19 +252,6 @@ static redco_status from_other(const redco_json_value *config, const char *name,
     return build.status;
 }
 
-/* Nothing that is fitted knows a mixture, and a band says how far fitted runs are off. */
-static void warn_of_experts(redcoi_build *build)
-{
-    char text[512];
-    if (!redcoi_building(build) || build->model->dims.experts == 0) { return; }
-    (void)snprintf(
-        text, sizeof text,
-        "%.200s: times of a mixture of experts are first estimates, mostly too short: no constant was fitted "
-        "to one, and the band is that of dense models",
-        build->model->name);
-    redcoi_config_warn(build, strdup(text));
-}
-
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
                                    redco_error *err)
 {
@@ -293,7 +280,6 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     (family->build != NULL ? family->build : redcoi_family_build)(&build);
     if (model->dims.gated) { model->dims.activation = REDCO_ACTIVATION_GATED; }
     warn_of_type(&build);
-    warn_of_experts(&build);
     redcoi_config_spelling(&build);
     redcoi_config_unknown(&build);
     redcoi_config_defaults(&build);
@@ -347,6 +333,7 @@ static json_t *config_of(const redco_model_dims *dims, const char *name)
         {"num_experts_per_tok", dims->choices},
         {"moe_intermediate_size", dims->expert_ffn},
         {"shared_expert_intermediate_size", dims->shared_ffn},
+        {"first_k_dense_replace", dims->dense_first},
         {"num_nextn_predict_layers", dims->predictions},
     };
     bool good = config != NULL;

@@ -22,6 +22,18 @@ static const double scores_backward_flops = 2.0, scores_backward_bytes = 1.6;
 /* Bytes per element of a norm: fused, and what several kernels add per unit of rho. Since 2; source: public
  * measurements (CALIBRATION.md). */
 static const double norm_bytes = 10.0, plain_norm_bytes = 18.0;
+/* Rows of the fullest rank over the mean where routing is left to itself. Since 2; source: Megatron's model zoo,
+ * natural against forced routing of Qwen3-235B on 256 H100, which lost 20 % of its speed at a sequence of 16k. */
+static const double natural_imbalance = 1.3;
+/* The part of a move of rows that HybridEP's kernels do not do on the way. Since 2; source: Megatron Core,
+ * transformer/moe/token_dispatcher.py: one of two moves is fused. */
+static const double fused_moves = 0.5;
+/* Bytes of a cast for each of another kernel's, where the fuser reads what it has just made. Since 2; source: counted:
+ * two bytes read and two written without it, two written with it. */
+static const double fused_cast_bytes = 0.5;
+/* Biases of experts: a copy in 32 bits, the sum, a copy back; and the activation behind, which no kernel fuses then.
+ * Since 2; source: Megatron Core, transformer/moe/experts.py, _apply_bias. */
+static const double bias_element_bytes = 20.0, unfused_activation_factor = 3.0;
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
@@ -36,6 +48,28 @@ uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp)
 uint32_t redco_shape_routers(const redco_shape *shape)
 {
     return shape->etp > 0 && shape->etp < shape->tp ? shape->tp / shape->etp : 1;
+}
+
+double redco_shape_load(const redco_shape *shape)
+{
+    const redco_engine *const engine = &shape->engine;
+    if (engine->capacity_percent > 0) { return engine->capacity_percent / 100.0; }
+    return engine->imbalance_percent > 0 ? engine->imbalance_percent / 100.0 : natural_imbalance;
+}
+
+/* Times that rows are moved on a rank, on their way to experts or back: NCCL sends them sorted by rank, and they are
+ * sorted again by expert where a rank has several; others send them from where they lie, and HybridEP delivers them
+ * sorted (Megatron Core, transformer/moe/token_dispatcher.py). */
+static double moves_of(const redco_rank_layer *rank)
+{
+    if (rank->shape->ep <= 1) { return 1.0; }
+    switch (rank->shape->engine.dispatcher) {
+    case REDCO_DISPATCHER_ALL_TO_ALL: return rank->sizes[REDCO_AXIS_EXPERTS] > 1 ? 2.0 : 1.0;
+    case REDCO_DISPATCHER_DEEPEP:
+    case REDCO_DISPATCHER_NCCLEP: return 1.0;
+    case REDCO_DISPATCHER_HYBRIDEP: return fused_moves;
+    }
+    return 1.0;
 }
 
 void redco_rank_axis_sizes(const redco_model *model, const redco_shape *shape, uint64_t sizes_out[REDCO_AXIS_COUNT])
@@ -81,6 +115,21 @@ static bool is_whole(const redco_layer_group *group)
     return whole;
 }
 
+/* Graphs of whole steps need kernels that take the number of rows from the device: those of Transformer Engine's fuser,
+ * which also add biases, activate and cast on the way. */
+static bool is_fused(const redco_rank_layer *rank)
+{
+    return rank->shape->engine.graphs == REDCO_GRAPHS_ALL;
+}
+
+static bool has_expert_biases(const redco_rank_layer *rank)
+{
+    for (uint32_t i = 0; i < rank->work->group_count; i++) {
+        if (is_of_experts(&rank->work->groups[i]) && rank->work->groups[i].biased) { return true; }
+    }
+    return false;
+}
+
 static void price_product(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
 {
     const bool narrow =
@@ -93,7 +142,12 @@ static void price_product(const redco_rank_layer *rank, const redco_layer_group 
     op->low_precision = narrow;
     op->adds = in_block(rank) && redco_extent_split(&group->inner) != REDCO_AXIS_COUNT;
     if (rank->shape->sequence_parallel && is_whole(group)) { op->m = ceil_div(op->m, rank->shape->tp); }
-    if (is_of_experts(group)) { op->m = ceil_div(op->m, redco_shape_routers(rank->shape)); }
+    if (is_of_experts(group)) {
+        const double rows = redco_shape_load(rank->shape) * (double)op->m / redco_shape_routers(rank->shape);
+        op->grouped = true;
+        op->m = (uint64_t)ceil(rows);
+        if (group->biased && !is_fused(rank)) { op->bias_bytes = bias_element_bytes * (double)op->m * (double)op->n; }
+    }
     const double m = (double)op->m, n = (double)op->n, k = (double)op->k;
     op->flops = 2.0 * m * n * k;
     op->bytes = rank->element_bytes * (m * k + (double)op->experts * k * n + m * n);
@@ -171,16 +225,21 @@ static void price_memory(const redco_rank_layer *rank, const redco_layer_group *
                                               [REDCO_ACTIVATION_RELU] = "relu",
                                               [REDCO_ACTIVATION_GATED] = "gated_activation"};
     const bool active = redco_op_role_is_activation(group->role);
-    if (group->role == REDCO_OP_ROLE_EXPERT_ACTIVATION) { op->elements /= redco_shape_routers(rank->shape); }
+    if (group->role == REDCO_OP_ROLE_EXPERT_ACTIVATION) {
+        op->elements *= redco_shape_load(rank->shape) / redco_shape_routers(rank->shape);
+        op->routed = true;
+    }
     price_bytes(rank, REDCO_OPERATOR_MEMORY,
                 active ? activations[rank->dims->activation] : redco_op_role_name(group->role),
                 active && rank->dims->gated ? 8.0 : 4.0, op);
+    if (op->routed && has_expert_biases(rank) && !is_fused(rank)) { op->bytes *= unfused_activation_factor; }
 }
 
 /* 2 bytes read and 2 written of each. */
 static void price_rows(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
 {
-    op->elements /= redco_shape_routers(rank->shape);
+    op->elements *= redco_shape_load(rank->shape) * moves_of(rank) / redco_shape_routers(rank->shape);
+    op->routed = true;
     price_bytes(rank, REDCO_OPERATOR_MEMORY, redco_op_role_name(group->role), 2.0, op);
 }
 
@@ -227,7 +286,8 @@ static double inner_width(const redco_rank_layer *rank)
     for (uint32_t i = 0; i < rank->work->group_count; i++) {
         if (rank->work->groups[i].role != REDCO_OP_ROLE_EXPERT_IN) { continue; }
         const double each = (double)(sizes[REDCO_AXIS_CHOICES] * sizes[REDCO_AXIS_EXPERT_FFN]);
-        return each / redco_shape_routers(rank->shape) + (double)sizes[REDCO_AXIS_SHARED_FFN];
+        return each * redco_shape_load(rank->shape) / redco_shape_routers(rank->shape) +
+               (double)sizes[REDCO_AXIS_SHARED_FFN];
     }
     return (double)sizes[REDCO_AXIS_FFN];
 }
@@ -237,8 +297,8 @@ static redco_operator casts_of(const redco_rank_layer *rank)
 {
     const double tokens = (double)(rank->sizes[REDCO_AXIS_BATCH] * rank->sizes[REDCO_AXIS_SEQUENCE]);
     const double each = 6.0 * (double)rank->dims->hidden / (double)rank->shape->tp + 3.0 * inner_width(rank);
-    redco_operator op = {.role = REDCO_OP_ROLE_CASTS, .elements = tokens * each};
-    price_bytes(rank, REDCO_OPERATOR_CAST, NULL, 1.0, &op);
+    redco_operator op = {.role = REDCO_OP_ROLE_CASTS, .elements = tokens * each, .routed = rank->dims->experts > 0};
+    price_bytes(rank, REDCO_OPERATOR_CAST, NULL, op.routed && is_fused(rank) ? fused_cast_bytes : 1.0, &op);
     return op;
 }
 
@@ -367,26 +427,43 @@ redco_status redco_compute_use_engine(redco_compute *compute, const redco_gpu *g
     return REDCO_OK;
 }
 
-/* As many products as there are experts: m, n and k of one, all alike. */
-static double gemm_at_s(const redco_compute *compute, double peak_flops_per_s, double experts, double m, double n,
-                        double k)
+/* A product's rates: those of experts have constants of their own. */
+struct rates {
+    double flops_per_s, k0;
+};
+
+static struct rates rates_of(const redco_compute *compute, const redco_operator *op)
 {
     const redco_calibration *const c = &compute->calibration;
-    const double flops_s = 2.0 * m * n * k * experts / (peak_flops_per_s * c->gemm_efficiency);
+    const redco_expert_constants *const experts = &c->experts;
+    const double peak = op->low_precision ? compute->low_precision_flops_per_s : compute->peak_flops_per_s;
+    if (!op->grouped || experts->name[0] == '\0') { return (struct rates){peak * c->gemm_efficiency, c->gemm_k0}; }
+    const bool narrow = op->low_precision && compute->low_precision_flops_per_s != compute->peak_flops_per_s;
+    const double ratio = experts->grouped_efficiency * (narrow ? experts->grouped_fp8_ratio : 1.0);
+    return (struct rates){peak * c->gemm_efficiency * ratio, experts->grouped_k0};
+}
+
+/* As many products as there are experts: m, n and k of one, all alike. */
+static double gemm_at_s(const redco_compute *compute, struct rates rates, double experts, double m, double n, double k)
+{
+    const redco_calibration *const c = &compute->calibration;
+    const double flops_s = 2.0 * m * n * k * experts / rates.flops_per_s;
     const double bytes = (double)compute->element_bytes * experts * (m * k + k * n + m * n);
     const double memory_s = bytes / (gemm_memory_ratio * compute->memory_bandwidth_bytes_per_s);
-    return fmax(flops_s * (1.0 + c->gemm_k0 / k), memory_s) + c->kernel_s;
+    return fmax(flops_s * (1.0 + rates.k0 / k), memory_s) + c->kernel_s;
 }
 
 static double gemm_pass_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
 {
-    const double peak = op->low_precision ? compute->low_precision_flops_per_s : compute->peak_flops_per_s;
+    const struct rates rates = rates_of(compute, op);
     const double experts = op->experts > 1 ? (double)op->experts : 1.0;
     const double m = (double)op->m / experts, n = (double)op->n, k = (double)op->k;
+    const double bias_s =
+        compute->calibration.experts.bias_traffic_ratio * op->bias_bytes / compute->memory_bandwidth_bytes_per_s;
     switch (pass) {
-    case REDCO_PASS_FORWARD: return gemm_at_s(compute, peak, experts, m, n, k);
-    case REDCO_PASS_GRAD_INPUT: return gemm_at_s(compute, peak, experts, m, k, n);
-    case REDCO_PASS_GRAD_WEIGHT: return gemm_at_s(compute, peak, experts, k, n, m);
+    case REDCO_PASS_FORWARD: return gemm_at_s(compute, rates, experts, m, n, k) + bias_s;
+    case REDCO_PASS_GRAD_INPUT: return gemm_at_s(compute, rates, experts, m, k, n) + bias_s;
+    case REDCO_PASS_GRAD_WEIGHT: return gemm_at_s(compute, rates, experts, k, n, m);
     }
     return 0.0;
 }
@@ -416,7 +493,8 @@ static double listed_product_s(const redco_compute *compute, const redco_work_op
     double each_s = 0.0;
     if (m == 0 || n == 0 || k == 0) { return 0.0; }
     if (!redco_compute_profile_gemm_s(compute->measured, m, n, k, pass, compute->precision, &each_s)) {
-        each_s = gemm_at_s(compute, compute->peak_flops_per_s, 1.0, (double)m, (double)n, (double)k);
+        const redco_operator plain = {.kind = REDCO_OPERATOR_GEMM};
+        each_s = gemm_at_s(compute, rates_of(compute, &plain), 1.0, (double)m, (double)n, (double)k);
     }
     return redco_count_at(&op->batch, examples) * each_s;
 }
@@ -463,6 +541,7 @@ double redco_operator_s(const redco_compute *compute, const redco_operator *op, 
     const redco_calibration *const c = &compute->calibration;
     if (op->kind == REDCO_OPERATOR_LISTED) { return listed_s(compute, op, pass); }
     const double peak = compute->peak_flops_per_s;
+    const double routed_ratio = op->routed && c->experts.name[0] != '\0' ? c->experts.rows_traffic_ratio : 1.0;
     double traffic = op->bytes, measured_s = 0.0;
     /* Products in the engine's own format were not measured. */
     const bool low_precision = op->low_precision && compute->low_precision_flops_per_s != peak;
@@ -481,9 +560,11 @@ double redco_operator_s(const redco_compute *compute, const redco_operator *op, 
     case REDCO_OPERATOR_NORM:
         traffic *= c->memory_traffic_factor * (1.0 + c->norm_traffic_factor * plain_norm_bytes / norm_bytes);
         break;
-    case REDCO_OPERATOR_MEMORY: traffic *= c->memory_traffic_factor; break;
+    case REDCO_OPERATOR_MEMORY: traffic *= c->memory_traffic_factor * routed_ratio; break;
     case REDCO_OPERATOR_LOSS: traffic *= c->head_traffic_factor; break;
-    case REDCO_OPERATOR_CAST:
+    case REDCO_OPERATOR_CAST: /* casts of dense models were fitted without a factor */
+        if (op->routed) { traffic *= c->memory_traffic_factor * routed_ratio; }
+        break;
     case REDCO_OPERATOR_LISTED:
     case REDCO_OPERATOR_EMBEDDING: break;
     }

@@ -64,6 +64,9 @@ typedef struct redco_operator {
     uint32_t part_count;                  /**< 0: one product */
     bool adds;                            /**< GEMM whose result goes onto what a residual connection brings */
     bool low_precision;                   /**< GEMM in the engine's format instead of the training precision */
+    bool grouped;                         /**< GEMM of experts, whatever their number */
+    bool routed;                          /**< bound by memory: rows of experts, or a mixture's casts */
+    double bias_bytes;                    /**< GEMM of experts: biases, added by operators of their own */
     bool unaligned_head;                  /**< scores of a head size that matrix units do not take */
     double flops;
     double bytes; /**< read and written, each operand once; traffic factors of the calibration come on top */
@@ -115,6 +118,9 @@ uint32_t redco_shape_routers(const redco_shape *shape);
 
 /** @return whether norms are of several kernels: of eager modelling code those that Python writes out, RMS norms. */
 bool redco_norms_plain(const redco_model_dims *dims, const redco_engine *engine);
+
+/** Rows of experts that the fullest rank works on, over the mean: what routing leaves uneven, or a capacity. */
+double redco_shape_load(const redco_shape *shape);
 
 /** KV heads one tensor-parallel rank holds: they are replicated where there are fewer than ranks. */
 uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp);

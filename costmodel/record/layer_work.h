@@ -53,6 +53,7 @@ typedef struct redco_layer_group {
     redco_op_role reader;                /**< norm: the role of all products that read it; none: several */
     uint32_t params[REDCO_GROUP_PARAMS]; /**< ids of the tensors that it reads, ascending */
     uint32_t param_count;
+    bool biased; /**< they have biases */
     bool unread; /**< backward reads nothing that it makes, nor what is made of that: of blocks its last products */
     redco_group_traffic traffic[REDCO_GROUP_TRAFFIC];
     uint32_t traffic_count;

@@ -42,7 +42,7 @@ static redco_status read_list(const char *text, uint32_t *split, uint32_t *count
 struct layout {
     const char *text, *at;
     uint32_t *split;
-    uint32_t position, blocks, embeddings, losses, steps;
+    uint32_t position, blocks, embeddings, predictions, losses, steps;
     bool bad;
 };
 
@@ -51,8 +51,10 @@ static void letter(struct layout *l, char c)
     const bool last = l->losses > 0; /* nothing may follow it */
     switch (c) {
     case 'E': l->bad = l->bad || l->embeddings++ > 0 || l->blocks > 0 || l->position > 0; return;
+    case 'm': /* a block behind the last */
     case 't':
-        l->bad = l->bad || last || l->blocks == MOST_BLOCKS || l->embeddings == 0;
+        l->bad = l->bad || last || l->blocks == MOST_BLOCKS || l->embeddings == 0 || (c == 't' && l->predictions > 0);
+        l->predictions += c == 'm' ? 1 : 0;
         l->blocks++;
         l->split[l->position]++;
         return;
@@ -115,7 +117,8 @@ static redco_status read_layout(const char *text, uint32_t *split, uint32_t *cou
     letters(&l, 0);
     if (l.bad || *l.at != '\0' || l.embeddings != 1 || l.losses != 1) {
         return bad(err, text,
-                   "is no layout such as Et*7|t*8|t*8|t*7L: E first, L last, t a block, | between positions");
+                   "is no layout such as Et*7|t*8|t*8|t*7L: E first, L last, t a block, m a module of multi-token "
+                   "prediction behind them, | between positions");
     }
     *count = l.position + 1;
     return REDCO_OK;

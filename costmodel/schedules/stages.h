@@ -27,8 +27,8 @@ enum { REDCO_SPLIT_POSITIONS_MAX = 1024 };
  *      7,8,8,7              blocks of each position
  *      first=7,last=7       of the first and the last stage, either may be left out, the others equal shares
  *      embedding,loss       equal shares where these, or one of them, count as a block
- *      Et*7|t*8|t*8|t*7L    a position each: E embedding, t block, L loss; *n repeats a letter or a (group); commas
- *                           are ignored
+ *      Et*7|t*8|t*8|t*7mL   a position each: E embedding, t block, m module of multi-token prediction, which is a
+ *                           block behind the last, L loss; *n repeats a letter or a (group); commas are ignored
  *
  *  as Megatron Core 0.20 has them: --decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers,
  *  --account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split, --pipeline-model-parallel-layout

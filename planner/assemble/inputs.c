@@ -137,6 +137,21 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
     return read_engine(engine.name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
 }
 
+/* A band says how far fitted runs of dense models are off. */
+static redco_status read_experts(redco_inputs *inputs, redco_error *err)
+{
+    redco_expert_constants *const experts = &inputs->calibration.experts;
+    if (redco_model_get_dims(inputs->model)->experts == 0) { return REDCO_OK; }
+    const redco_status st = redco_expert_constants_read(redco_expert_constants_set(&inputs->machine.gpu), experts, err);
+    if (st != REDCO_OK) { return st; }
+    (void)snprintf(inputs->experts_warning, sizeof inputs->experts_warning,
+                   "%.120s: constants of experts are fitted to %u runs of mixtures on %s GPUs, from which they are "
+                   "%.1f %% off, and %.1f %% where the source of a run is left out; the band is that of dense models",
+                   redco_model_name(inputs->model), experts->fitted_rows, experts->name, 100.0 * experts->mape_ratio,
+                   100.0 * experts->left_out_ratio);
+    return REDCO_OK;
+}
+
 /* The calibration that is named is read first, as it may say whose steps it is of; else the engine's. */
 static redco_status read_engine_and_calibration(const redco_input_names *names, redco_inputs *inputs, redco_error *err)
 {
@@ -164,7 +179,7 @@ static redco_status read_engine_and_calibration(const redco_input_names *names, 
         (void)snprintf(inputs->engine_reason + used, sizeof inputs->engine_reason - used,
                        "; not calibrated here: no run of it on %s is known", inputs->machine.gpu.name);
     }
-    return REDCO_OK;
+    return read_experts(inputs, err);
 }
 
 redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, redco_inputs *inputs_out,

@@ -1,5 +1,6 @@
 /* A plan as its JSON document. Members appear in the order of the contract, with what makes the file self-contained
  * behind them. json_pack() takes over every 'o' also when it fails. */
+#include "costmodel/engines/assumptions.h"
 #include "planner/plan/plan_internal.h"
 
 #include <stdio.h>
@@ -237,6 +238,10 @@ json_t *redco_plan_to_json(const redco_plan *plan)
                   closed_form_json(&plan->closed_form), "solver", solver_json(plan), "calibration",
                   shared(plan->calibration), "inputs", inputs);
     if (plan->evidence != NULL) { (void)json_object_set(json, "evidence", plan->evidence); }
+    if (plan->active_params > 0 && plan->active_params < plan->params) { /* a mixture of experts */
+        json_t *const assumed = redco_assumptions_json(&plan->engine, plan->hosts_per_node);
+        if (assumed != NULL) { (void)json_object_set_new(json, "assumed", assumed); }
+    }
     json_t *const pipeline = redcoi_plan_pipeline_json(plan);
     if (pipeline != NULL) { (void)json_object_set_new(json, "pipeline", pipeline); }
     return json;

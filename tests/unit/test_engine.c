@@ -186,18 +186,28 @@ static void wrong_words_are_named(void **state)
          "\"colour\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
          "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, moment_bytes, "
-         "fragmentation_percent, cp_balance, autocast"},
+         "fragmentation_percent, cp_balance, autocast, dispatcher, ep_overlap, expert_imbalance, capacity_factor, "
+         "mnnvl, "
+         "release"},
         {"memory", "planned",
          "\"memory\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
          "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, moment_bytes, "
-         "fragmentation_percent, cp_balance, autocast"},
+         "fragmentation_percent, cp_balance, autocast, dispatcher, ep_overlap, expert_imbalance, capacity_factor, "
+         "mnnvl, "
+         "release"},
         {"software", "", "software=\"\" is not one of: eager, megatron, te_xla"},
         {"gather", "tensor", "gather=\"tensor\" is not one of: module, layer"},
         {"attention", "Flash2", "attention=\"Flash2\" is not one of: auto, flash1, flash2, flash3, fused, unfused"},
         {"fused_norm", "yes", "fused_norm=\"yes\" is not one of: 0, 1"},
         {"cross_entropy", "1", "cross_entropy=\"1\" is not one of: unfused, fused"},
         {"cp_balance", "1", "cp_balance=\"1\" is not one of: zigzag, none"},
+        {"dispatcher", "nccl", "dispatcher=\"nccl\" is not one of: alltoall, deepep, hybridep, ncclep"},
+        {"cuda_graphs", "router+", "cuda_graphs=\"router+\" is not one of: none, all, attention, router, shared"},
+        {"mnnvl", "2", "mnnvl=\"2\" is not one of: 0, 1"},
+        {"expert_imbalance", "1.3x", "expert_imbalance=\"1.3x\" is not 0 (not known) or from 0.1 to 10"},
+        {"capacity_factor", "11", "capacity_factor=\"11\" is not 0 (not known) or from 0.1 to 10"},
+        {"release", "25.02", "release=\"25.02\" is not 0 (not known) or from 2017 to 2100"},
         {"grad_reduce_bytes", "3", "grad_reduce_bytes=\"3\" is not 2 or 4"},
         {"grad_reduce_bytes", "04", "grad_reduce_bytes=\"04\" is not 2 or 4"},
         {"bucket_bytes", "1023 B", "bucket_bytes=\"1023 B\" is not from 1 KiB to 1 PB"},

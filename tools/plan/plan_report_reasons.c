@@ -1,6 +1,7 @@
 /* Why this strategy: its neighbours, the proof, what was fixed, what does not fit. */
 #include "tools/plan/plan_report.h"
 
+#include "costmodel/engines/assumptions.h"
 #include "tools/cli/text_table.h"
 
 #include <stdio.h>
@@ -84,6 +85,7 @@ void report_traits(const redco_inputs *inputs, const redco_search_options *optio
     for (int t = 0; t < REDCO_TRAIT_COUNT; t++) {
         char value[SHORT];
         const bool stated = (choice.engine.stated >> t & 1) != 0;
+        if (redco_trait_of_experts((redco_trait)t) && redco_model_get_dims(inputs->model)->experts == 0) { continue; }
         (void)redco_engine_trait(&choice, options->workload.precision, (redco_trait)t, value, sizeof value);
         (void)printf("  %-18s %-12s %s\n", redco_trait_words[t], value,
                      stated ? "stated with --engine" : inputs->engine.sources[t]);
@@ -92,7 +94,12 @@ void report_traits(const redco_inputs *inputs, const redco_search_options *optio
 
 void report_engine(const redco_inputs *inputs)
 {
+    redco_assumption one;
     (void)printf("%-*s%s: %s\n", LABEL, "engine", inputs->choice.engine.name, inputs->engine_reason);
+    if (redco_model_get_dims(inputs->model)->experts == 0) { return; }
+    for (size_t i = 0; redco_assumption_at(&inputs->choice.engine, inputs->machine.hosts_per_node, i, &one); i++) {
+        (void)printf("%-*s%s=%s: %s\n", LABEL, "assumed", one.what, one.value, one.why);
+    }
 }
 
 void report_solver(const redco_search_result *result, const redco_inputs *inputs)

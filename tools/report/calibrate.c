@@ -109,7 +109,7 @@ static redco_status choose(struct work *work)
     if (st != REDCO_OK) { return st; }
     for (size_t i = 0; i < work->files.count; i++) {
         const redco_measured_run *const run = work->files.runs[i];
-        if (!measured_has_speed(&work->files, i) || (run->use & REDCO_USE_HELD_OUT) != 0 ||
+        if (!measured_has_speed(&work->files, i) || run->experts > 0 || (run->use & REDCO_USE_HELD_OUT) != 0 ||
             (a->source != NULL && strcmp(run->source, a->source) != 0) ||
             (a->framework != NULL && strcmp(run->framework, a->framework) != 0) ||
             (a->software != REDCO_SOFTWARE_UNKNOWN && run->software != a->software) || !gpu_wanted(a, run->gpu)) {
@@ -553,6 +553,7 @@ static redco_status run(struct work *work, struct table *table, json_t *lines)
 {
     const struct calibrate_arguments *const a = work->arguments;
     redco_status st = measured_files_read(a->files, a->file_count, &work->files, work->err);
+    if (st == REDCO_OK && a->experts) { return calibrate_experts(a, &work->files, table, lines, work->err); }
     if (st == REDCO_OK) { st = choose(work); }
     if (st != REDCO_OK) { return st; }
     if (a->anchor > 0) { return anchor(work, table, lines); }
@@ -560,6 +561,8 @@ static redco_status run(struct work *work, struct table *table, json_t *lines)
     case CALIBRATE_SOURCES:
     case CALIBRATE_CLASSES: return each_group(work, table, lines);
     case CALIBRATE_UNSEEN: return unseen(work, table, lines);
+    case CALIBRATE_HALF:
+    case CALIBRATE_MODELS:
     case CALIBRATE_ONE: break;
     }
     return one_set(work, table, lines);

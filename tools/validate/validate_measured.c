@@ -15,6 +15,7 @@ struct score {
     redco_error_summary errors;
     redco_rank_correlation ranks;
     redco_choice_loss choice;
+    struct validate_layouts layouts;
     redco_memory_table memory;
     size_t rows, skipped;
 };
@@ -138,6 +139,7 @@ static redco_status assess(struct report *report, const char *source, bool close
         groups[count++] = report->groups[i];
     }
     score->rows = count;
+    if (!closed) { score->layouts = validate_layouts_of(&report->rows, source); }
     if (st == REDCO_OK) { st = redco_error_summarise(measured, predicted, count, &score->errors, report->err); }
     if (st == REDCO_OK) { st = redco_rank_correlate(measured, predicted, groups, count, &score->ranks, report->err); }
     if (st == REDCO_OK) { st = redco_choice_assess(measured, predicted, groups, count, &score->choice, report->err); }
@@ -197,6 +199,9 @@ static json_t *score_json(const char *source, const struct score *score)
         "mape", score->errors.mape_ratio, "median_ape", score->errors.median_ape_ratio, "p90_ape",
         score->errors.p90_ape_ratio, "bias", score->errors.bias_ratio, "kendall_tau",
         number_or_null(score->ranks.defined, score->ranks.tau_b), "choice_loss", score->choice.mean_loss_ratio);
+    (void)json_object_set_new(json, "kendall_tau_layouts",
+                              number_or_null(score->layouts.pairs > 0, score->layouts.tau));
+    (void)json_object_set_new(json, "layout_pairs", json_integer((json_int_t)score->layouts.pairs));
     if (source != NULL) { (void)json_object_set_new(json, "source", json_string(source)); }
     return json;
 }

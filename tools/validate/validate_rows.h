@@ -24,4 +24,11 @@ redco_status validate_rows_read(const struct validate_arguments *arguments, stru
                                 redco_error *err);
 void validate_rows_free(struct validate_rows *rows);
 
+/* Kendall's tau of the order of layouts of a source, or of all where it is NULL (validate_layouts.c). */
+struct validate_layouts {
+    double tau;
+    size_t pairs; /* 0: it is not defined */
+};
+struct validate_layouts validate_layouts_of(const struct validate_rows *rows, const char *source);
+
 #endif
