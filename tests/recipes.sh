@@ -3,6 +3,7 @@
 #   sh                 commands, in the copy's root, before the build
 #   c FILE: TEXT       lines that go behind the first line of FILE that holds TEXT
 #   sh check           commands that must succeed after the build, redco's tools first on PATH
+# A dimension touches at most 12 files.
 # And the table of costmodel/FORMULAS.md names files and functions that are there.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -35,8 +36,11 @@ insert() { # FILE TEXT BLOCK
 }
 
 tar -C "$root" --exclude=./build --exclude=./.git -cf - . | tar -C "$copy" -xf - || exit 2
+before='' touched=0
 for fence in "$blocks"/*.fence; do
     name=${fence%.fence} what=$(cat "$fence") heading=$(cat "${fence%.fence}.heading")
+    [ "$heading" = "$before" ] || touch "$scratch/stamp"
+    before=$heading
     case $what in
     "sh check") ;;
     sh) (cd "$copy" && sh -eu "$name.block") || fail "$heading: its commands fail" ;;
@@ -46,7 +50,9 @@ for fence in "$blocks"/*.fence; do
         ;;
     *) fail "$heading: a block of \"$what\"" ;;
     esac
+    if [ "$heading" = 'A dimension' ]; then touched=$(find "$copy" -newer "$scratch/stamp" -type f | wc -l); fi
 done
+{ [ "$touched" -gt 0 ] && [ "$touched" -le 12 ]; } || fail "A dimension: $touched files are touched, at most 12"
 [ $failures -eq 0 ] || exit 1
 
 # Nothing is timed: without optimisation it builds in a third of the time.
@@ -84,5 +90,5 @@ while IFS='|' read -r _ formula files functions _; do
     done
 done <"$scratch/formulas"
 
-echo "$recipes recipes, $(wc -l <"$scratch/formulas") formulas: $failures failures"
+echo "$recipes recipes, a dimension touches $touched files, $(wc -l <"$scratch/formulas") formulas: $failures failures"
 [ $failures -eq 0 ]

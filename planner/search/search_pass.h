@@ -1,5 +1,5 @@
-/** @file search_pass.h  The parts of a search's options that no user says: what the engine allows, which is read from its
- *  file, and the bookkeeping of one pass of an answer's searches. */
+/** @file search_pass.h  The parts of a search's options that no user says: what the engine allows, which is read from
+ * its file, and the bookkeeping of one pass of an answer's searches. */
 #ifndef REDCO_SEARCH_PASS_H
 #define REDCO_SEARCH_PASS_H
 
