@@ -1,6 +1,7 @@
 #!/bin/sh
 # tests/man.sh TOOLS: the man page of each tool and its --help know the same options, and redco-plan's with the same
-# arguments: --help says WORD or NAME where the page lists words, which are those that the tool takes.
+# arguments: --help says WORD or NAME where the page lists words, which are those that the tool takes. Strategies are
+# those of the table in the page and in the schema of engines.
 set -u
 pages=$(cd "$(dirname "$0")/../tools/man" && pwd) || exit 2
 scratch=$(mktemp -d) || exit 2
@@ -36,4 +37,13 @@ while read -r option help page; do
         case "|$page|" in *"|$word|"*) ;; *) echo "--$option: redco-plan.1 lacks $word" && failures=$((failures + 1)) ;; esac
     done
 done <"$scratch/differ"
+# Strategies are one table (costmodel/schedules/strategies.c); the page and the schemas have its words.
+schema=$pages/../../costmodel/engines/engine.schema.json
+words=$("$1/redco-plan" --strategy '?' 2>&1 | sed 's/.*one of: //' | tr -d ,)
+for word in $words; do
+    grep -qE "^\.(Cm|Fl Fl strategy Cm).* $word( |\$)" "$pages/redco-plan.1" || { echo "redco-plan.1 lacks the strategy $word" && failures=$((failures + 1)); }
+    case $word in amsp | fsdp) continue ;; esac # a planner, a word of the command line
+    grep -q "\"items\": {\"enum\": \[.*\"$word\"" "$schema" || { echo "engine.schema.json lacks the state $word" && failures=$((failures + 1)); }
+done
+[ "$(printf '%s' "$words" | wc -w)" -ge 8 ] || { echo 'few strategies are named: the search is broken' && failures=$((failures + 1)); }
 [ $failures -eq 0 ]
