@@ -207,7 +207,8 @@ bool redco_options_give(const redco_search_options *options, redco_dimension_id 
     case REDCO_DIMENSION_LARGE: break;
     }
     const uint32_t degree = *redco_dimension_in(&given, d);
-    return degree != 0 && !redco_degree_is_free(degree);
+    const bool left_out = !redco_dimension_is_degree(d) && (options->excluded & d->bit) != 0; /* ep, by --dims */
+    return degree != 0 && !redco_degree_is_free(degree) && !left_out;
 }
 
 bool redco_options_fixed(const redco_search_options *options)

@@ -224,6 +224,14 @@ static void freeing_leaves_the_workload(void **state)
     options.fix.optimizer = (redco_mesh){8, 1};
     assert_true(redco_options_fixed(&options));
     options = defaults();
+    options.given.ep = 8; /* --ep 8; --dims without ep has 1 */
+    assert_true(redco_options_fixed(&options));
+    const redco_search_options shared = redco_options_freed(&options);
+    assert_int_equal(shared.given.ep, 0);
+    options.given.ep = 1;
+    options.excluded = REDCO_HAS_EP;
+    assert_false(redco_options_fixed(&options));
+    options = defaults();
     options.given.tp = 4;
     options.given.pp = 2;
     options.recompute = REDCO_RECOMPUTE_NONE;
