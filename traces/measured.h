@@ -240,6 +240,9 @@ bool redco_measured_knows(const redco_measured_run *run, redco_measured_column c
 bool redco_measured_is_inferred(const redco_measured_run *run, redco_measured_column column);
 /** Why the row is not to be compared: what its use says, else its fault; NULL if it is to be compared. */
 const char *redco_measured_skip(const redco_measured_run *run);
+/** @return the engine that a run's framework was when it ran: its kernels decide where a name means other software
+ * today. */
+const char *redco_measured_engine(const redco_measured_run *run);
 
 /** Groups within which a choice of strategy is judged: equal source, model, GPU and number of GPUs.
  *  @param runs       @p count rows, of one table or several

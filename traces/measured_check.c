@@ -174,6 +174,12 @@ void redcoi_measured_check(redco_measured_run *run)
            shards_impossible(run));
 }
 
+const char *redco_measured_engine(const redco_measured_run *run)
+{
+    const bool own_kernels = run->software == REDCO_SOFTWARE_MEGATRON;
+    return own_kernels && strcmp(run->framework, "megatron-lm") == 0 ? "megatron-lm-2022" : run->framework;
+}
+
 const char *redco_measured_skip(const redco_measured_run *run)
 {
     if (run->use == REDCO_USE_NOTHING) { return run->no_reason; }

@@ -50,7 +50,8 @@ redco_saving_case redco_saving_case_of(const redco_model *model, const redco_sha
     const redco_engine *const engine = &shape->engine;
     uint32_t holds = redco_norms_plain(redco_model_get_dims(model), engine) ? REDCO_SAVER_IF_PLAIN_NORM : 0;
     holds |= engine->autocast && shape->precision != REDCO_FP32 ? REDCO_SAVER_IF_AUTOCAST : 0;
-    holds |= redco_model_get_dims(model)->dropout ? REDCO_SAVER_IF_DROPOUT : 0;
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    holds |= dims->dropout || (dims->dropout_open && engine->dropout) ? REDCO_SAVER_IF_DROPOUT : 0;
     holds |= engine->attention == REDCO_ATTENTION_FUSED ? REDCO_SAVER_IF_FUSED_SCORES : 0;
     holds |= engine->attention == REDCO_ATTENTION_UNFUSED ? REDCO_SAVER_IF_UNFUSED_SCORES : 0;
     holds |= shape->cp > 1 && shape->cp_type == REDCO_CP_ALL_TO_ALL ? REDCO_SAVER_IF_ALL_TO_ALL : 0;
@@ -161,6 +162,11 @@ uint64_t redco_loss_bytes(const redco_model *model, const redco_shape *shape)
     const uint64_t table = empty ? redco_share_up(times(dims->vocab, dims->hidden), 2, shape->tp) : 0;
     const uint64_t gathered = ranks > 1 ? plane + redco_share_up(plane, 1, ranks) : 0;
     const uint64_t head = times(logits, 2) + table + plane + gathered;
-    const uint64_t loss = shape->engine.fused_loss ? times(logits, 2) : times(logits, 6) + (ranks > 1 ? plane : 0);
+    /* Logits and their copy in 32 bits, which Megatron Core subtracts the maximum from in place; code of 2023 made
+     * another (Megatron-LM b35d061, megatron/core/tensor_parallel/cross_entropy.py). No peak of older code, which wrote
+     * scores, is known: it stays as it was. */
+    const bool copies = !empty && !redco_attention_keeps_scores(shape->engine.attention);
+    const uint64_t unfused = times(logits, copies ? 10 : 6);
+    const uint64_t loss = shape->engine.fused_loss ? times(logits, 2) : unfused + (ranks > 1 ? plane : 0);
     return head > loss ? head : loss;
 }

@@ -27,6 +27,7 @@ const char *const redco_trait_words[] = {
     [REDCO_TRAIT_MEMORY] = "memory",
     [REDCO_TRAIT_CP_BALANCE] = "cp_balance",
     [REDCO_TRAIT_AUTOCAST] = "autocast",
+    [REDCO_TRAIT_DROPOUT] = "dropout",
     [REDCO_TRAIT_DISPATCHER] = "dispatcher",
     [REDCO_TRAIT_EP_OVERLAP] = "ep_overlap",
     [REDCO_TRAIT_EXPERT_IMBALANCE] = "expert_imbalance",
@@ -67,6 +68,7 @@ static const char *const *words_of(redco_trait trait)
     case REDCO_TRAIT_FUSED_NORM:
     case REDCO_TRAIT_COMPILED:
     case REDCO_TRAIT_LOGITS_GATHERED:
+    case REDCO_TRAIT_DROPOUT:
     case REDCO_TRAIT_AUTOCAST:
     case REDCO_TRAIT_EP_OVERLAP:
     case REDCO_TRAIT_MNNVL: return flag_words;
@@ -103,6 +105,7 @@ static unsigned value_of(const redco_engine *engine, redco_trait trait)
     case REDCO_TRAIT_FRAGMENTATION_PERCENT: return engine->fragmentation_percent;
     case REDCO_TRAIT_CP_BALANCE: return engine->contiguous_context;
     case REDCO_TRAIT_AUTOCAST: return engine->autocast;
+    case REDCO_TRAIT_DROPOUT: return engine->dropout;
     case REDCO_TRAIT_MEMORY: return engine->planned_memory ? 1 : engine->memory > 0 ? (unsigned)engine->memory + 1 : 0;
     default: return 0;
     }
@@ -123,6 +126,7 @@ static void set_value(redco_engine *engine, redco_trait trait, unsigned value)
     case REDCO_TRAIT_CROSS_ENTROPY: engine->fused_loss = value != 0; break;
     case REDCO_TRAIT_GRAD_REDUCE_BYTES: engine->gradient_bytes = value; break;
     case REDCO_TRAIT_AUTOCAST: engine->autocast = value != 0; break;
+    case REDCO_TRAIT_DROPOUT: engine->dropout = value != 0; break;
     case REDCO_TRAIT_CUDA_GRAPHS:
         engine->graphs = (redco_graph_scope)value;
         engine->cuda_graphs = value == REDCO_GRAPHS_ALL;
@@ -175,7 +179,7 @@ bool redco_trait_may_lack(redco_trait trait)
 {
     return trait == REDCO_TRAIT_CUDA_GRAPHS || trait == REDCO_TRAIT_MOMENT_BYTES ||
            trait == REDCO_TRAIT_FRAGMENTATION_PERCENT || trait == REDCO_TRAIT_CP_BALANCE ||
-           trait == REDCO_TRAIT_AUTOCAST || redco_trait_of_experts(trait);
+           trait == REDCO_TRAIT_AUTOCAST || trait == REDCO_TRAIT_DROPOUT || redco_trait_of_experts(trait);
 }
 
 bool redco_trait_of_experts(redco_trait trait)

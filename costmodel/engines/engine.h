@@ -87,6 +87,7 @@ typedef struct redco_engine {
     bool compiled;        /**< torch.compile fuses memory-bound operators */
     bool autocast;        /**< weights stay in 32 bits and are gathered so; torch.autocast copies operands of products,
                                and the values that layers hand on are in 32 bits */
+    bool dropout;         /**< trains with dropout unless a model says that it has none */
     bool fused_loss;      /**< one kernel computes the loss and its gradient in the place of the logits */
     bool logits_gathered; /**< every tensor-parallel rank holds the logits of the whole vocabulary */
     bool async_tp;        /**< tensor-parallel traffic is cut up and overlapped with the products beside it */
@@ -142,6 +143,7 @@ typedef enum redco_trait {
     REDCO_TRAIT_MEMORY,                /**< not stated otherwise: the executor's own */
     REDCO_TRAIT_CP_BALANCE,            /**< files and plans may leave it out: zigzag */
     REDCO_TRAIT_AUTOCAST,              /**< likewise: false */
+    REDCO_TRAIT_DROPOUT,               /**< likewise */
     REDCO_TRAIT_DISPATCHER,            /**< likewise all that follows, of mixtures of experts: alltoall */
     REDCO_TRAIT_EP_OVERLAP,            /**< none */
     REDCO_TRAIT_EXPERT_IMBALANCE,      /**< natural routing's */

@@ -270,8 +270,9 @@ static redco_status request_of(const redco_measured_run *run, struct engines *en
     if (run->experts == 0 && run->ep > 1) {
         st = redco_fail(err, REDCO_EVALUE, "ep", "expert parallelism of a dense model");
     }
-    if (st == REDCO_OK) { st = engine_of(engines, run->framework, &file, err); }
+    if (st == REDCO_OK) { st = engine_of(engines, redco_measured_engine(run), &file, err); }
     if (st == REDCO_OK) { st = workload_of(run, file, &request.workload, err); }
+    request.workload.engine.dropout = false; /* tables do not say whether there was any */
     if (st == REDCO_OK) { st = redco_row_machine(run, &request.machine, err); }
     if (st == REDCO_OK) { st = setting_of(run, file, &request, &config, err); }
     if (st != REDCO_OK) { return st; }

@@ -114,7 +114,8 @@ static const char *software_word(redco_software software)
 static bool add_engine(redco_row_command *command, const redco_measured_run *run, const redco_request *request)
 {
     const redco_engine_choice choice = {.engine = request->workload.engine};
-    const redco_preset *const preset = redco_preset_find("engines", run->framework);
+    redco_engine_file file;
+    const redco_preset *const preset = redco_preset_find("engines", redco_measured_engine(run));
     const char *const width = run->grad_reduce_bytes == 4 ? "4" : "2";
     const struct {
         redco_measured_column column;
@@ -142,6 +143,11 @@ static bool add_engine(redco_row_command *command, const redco_measured_run *run
         if (!said || !here || used < 0 || (size_t)used >= sizeof text) { continue; }
         used += snprintf(text + used, sizeof text - (size_t)used, ",%s=%s", redco_trait_words[t],
                          redco_engine_trait(&choice, REDCO_BF16, (redco_trait)t, value, sizeof value));
+    }
+    const bool drops =
+        preset != NULL && redco_engine_file_read(preset->name, &file, NULL) == REDCO_OK && file.engine.dropout;
+    if (drops && used > 0 && (size_t)used < sizeof text) {
+        used += snprintf(text + used, sizeof text - (size_t)used, ",dropout=0");
     }
     if (preset == NULL) {
         (void)snprintf(command->remark, sizeof command->remark, "the row's framework is %s; its engine is taken for %s",

@@ -207,6 +207,7 @@ typedef struct redco_model_dims {
     bool post_norm;      /**< norms stand behind the residual sums (OPT-350M) */
     bool no_final_norm;  /**< the head reads the last block's output */
     bool dropout;        /**< classic GPT training with dropout masks */
+    bool dropout_open;   /**< nothing says whether there are any: the training software's default holds */
 } redco_model_dims;
 
 /** Elements of a head of values. */

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRESETS = 21 };
+enum { PRESETS = 22 };
 
 static redco_engine_file read_preset(const char *name)
 {
@@ -186,14 +186,16 @@ static void wrong_words_are_named(void **state)
          "\"colour\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
          "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, moment_bytes, "
-         "fragmentation_percent, cp_balance, autocast, dispatcher, ep_overlap, expert_imbalance, capacity_factor, "
+         "fragmentation_percent, cp_balance, autocast, dropout, dispatcher, ep_overlap, expert_imbalance, "
+         "capacity_factor, "
          "mnnvl, "
          "release"},
         {"memory", "planned",
          "\"memory\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
          "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, moment_bytes, "
-         "fragmentation_percent, cp_balance, autocast, dispatcher, ep_overlap, expert_imbalance, capacity_factor, "
+         "fragmentation_percent, cp_balance, autocast, dropout, dispatcher, ep_overlap, expert_imbalance, "
+         "capacity_factor, "
          "mnnvl, "
          "release"},
         {"software", "", "software=\"\" is not one of: eager, megatron, te_xla"},
@@ -404,7 +406,7 @@ static const struct {
     const char *engine, *gpus, *set;
 } own_sets[] = {
     {"aleph-alpha", "A100", "a100-aleph-alpha"},
-    {"megatron-lm", "A100", "a100-megatron-lm"},
+    {"megatron-lm-2022", "A100", "a100-megatron-lm"},
     {"nemo", "H100", "h100-nemo"},
     {"maxtext", "H100", "h100-maxtext"},
     {"megatron-bridge", "B200", "blackwell-megatron-bridge"},

@@ -19,7 +19,7 @@
 #define ENGINES ROOT "costmodel/presets/engines/"
 #define TABLES ROOT "traces/data/"
 
-enum { ENGINES_WANTED = 21, TABLES_MAX = 64, GPUS_MAX = 16 };
+enum { ENGINES_WANTED = 22, TABLES_MAX = 64, GPUS_MAX = 16 };
 
 struct fixture {
     redco_json *engines[ENGINES_WANTED];
@@ -200,7 +200,7 @@ struct gpus {
 static void note_gpu(const redco_measured_run *run, void *context)
 {
     struct gpus *const gpus = context;
-    if (redco_measured_skip(run) != NULL || strcmp(run->framework, gpus->framework) != 0) { return; }
+    if (redco_measured_skip(run) != NULL || strcmp(redco_measured_engine(run), gpus->framework) != 0) { return; }
     if ((run->use & REDCO_USE_SPEED) == 0) { return; }
     for (size_t i = 0; i < gpus->count; i++) {
         if (strcmp(gpus->names[i], run->gpu) == 0) { return; }
@@ -234,7 +234,7 @@ static const json_t *engine_of(const struct fixture *f, const char *framework)
 static void expect_engine(const redco_measured_run *run, void *context)
 {
     const struct fixture *const f = context;
-    if (engine_of(f, run->framework) != NULL) { return; }
+    if (engine_of(f, redco_measured_engine(run)) != NULL) { return; }
     fail_msg("%s:%u: no file describes %s", run->source, run->line, run->framework);
 }
 
@@ -304,7 +304,7 @@ static void expect_abilities(const redco_measured_run *run, void *context)
                    {"chunks", run->virtual_pp > 1},
                    {"cp", run->cp > 1}};
     if (redco_measured_skip(run) != NULL) { return; }
-    const json_t *const engine = engine_of(context, run->framework);
+    const json_t *const engine = engine_of(context, redco_measured_engine(run));
     assert_non_null(engine);
     if ((run->use & REDCO_USE_SPEED) != 0) {
         assert_string_equal(text_of(engine, "software"), software[run->software]);
@@ -356,7 +356,7 @@ static const char *attention_word(const redco_measured_run *run)
 static void count_differences(const redco_measured_run *run, void *context)
 {
     struct difference *const d = context;
-    if (redco_measured_skip(run) != NULL || strcmp(run->framework, name_of(d->engine)) != 0) { return; }
+    if (redco_measured_skip(run) != NULL || strcmp(redco_measured_engine(run), name_of(d->engine)) != 0) { return; }
     const char *const attention = text_of(d->engine, "attention");
     const char *const precision = run->precision == REDCO_MEASURED_FP16 ? "fp16" : "bf16";
     const json_t *const width = json_object_get(value_of(d->engine, "grad_reduce_bytes"), precision);

@@ -57,21 +57,21 @@ static void five_families_by_hand(void **state)
         /* RMSNorm, a gate, 32 heads */
         {"llama-7b",
          1,
-         {8 * h7 + 8 * h7 + 6 * f7 + 4 * 32 + 8, 8 * h7 + 8 * h7 + 6 * f7 + 4 * 32 + 8,
+         {8 * h7 + 8 * h7 + 6 * f7 + 4 * 32 + 8, 8 * h7 + 10 * h7 + 8 * f7 + 4 * 32 + 8,
           8 * h7 + 8 * h7 + 8 * f7 + 4 * 32 + 8, 8 * h7 + 8 * h7 + 6 * f7 + 4 * 32 + 8,
           4 * h7 + 6 * h7 + 2 * f7 + 4 * 32, 4 * h7 + 8 * h7 + 4 * f7 + 4 * 32 + 8, 2 * h7 + 6 * h7,
           8 * h7 + 10 * h7 + 8 * f7 + 4 * 32 + 8, 100 * h7 + 11 * (8 * h7 + 8 * f7)}},
         /* LayerNorm with means, no gate, dropout masks, 12 heads; by formulas masks take the place of the factor */
         {"gpt2",
          1,
-         {10 * h2 + 8 * h2 + 4 * f2 + 4 * 12 + 16, 10 * h2 + 8 * h2 + 4 * f2 + 4 * 12 + 16,
+         {10 * h2 + 8 * h2 + 4 * f2 + 4 * 12 + 16, 10 * h2 + 10 * h2 + 4 * f2 + 4 * 12 + 16,
           10 * h2 + 8 * h2 + 4 * f2 + 4 * 12 + 16, 10 * h2 + 8 * h2 + 4 * f2 + 4 * 12 + 16,
           4 * h2 + 6 * h2 + 2 * f2 + 4 * 12, 6 * h2 + 8 * h2 + 2 * f2 + 4 * 12 + 16, 2 * h2 + 6 * h2,
           10 * h2 + 10 * h2 + 4 * f2 + 4 * 12 + 16, 100 * h2 + 10 * (8 * h2 + 4 * f2)}},
         /* a norm of each head of queries (32) and keys (8): its input and a statistic */
         {"qwen3-8b",
          1,
-         {8 * h3 + 6 * h3 + 6 * k3 + 6 * f3 + 4 * 32 + 8 + 4 * 40, 8 * h3 + 6 * h3 + 6 * k3 + 6 * f3 + 4 * 32 + 8 + 160,
+         {8 * h3 + 6 * h3 + 6 * k3 + 6 * f3 + 4 * 32 + 8 + 4 * 40, 8 * h3 + 8 * h3 + 6 * k3 + 8 * f3 + 4 * 32 + 8 + 160,
           8 * h3 + 6 * h3 + 6 * k3 + 8 * f3 + 4 * 32 + 8 + 160, 8 * h3 + 6 * h3 + 6 * k3 + 6 * f3 + 4 * 32 + 8 + 160,
           4 * h3 + 4 * h3 + 2 * k3 + 2 * f3 + 4 * 32, 4 * h3 + 6 * h3 + 6 * k3 + 4 * f3 + 4 * 32 + 8 + 160,
           2 * h3 + 2 * h3 + 4 * k3, 8 * h3 + 8 * h3 + 6 * k3 + 8 * f3 + 4 * 32 + 8 + 160,
@@ -79,7 +79,7 @@ static void five_families_by_hand(void **state)
         /* two norms of one input */
         {"gpt-neox-20b",
          1,
-         {6 * hx + 8 * hx + 4 * fx + 4 * 64 + 16, 6 * hx + 8 * hx + 4 * fx + 4 * 64 + 16,
+         {6 * hx + 8 * hx + 4 * fx + 4 * 64 + 16, 6 * hx + 10 * hx + 4 * fx + 4 * 64 + 16,
           6 * hx + 8 * hx + 4 * fx + 4 * 64 + 16, 6 * hx + 8 * hx + 4 * fx + 4 * 64 + 16,
           4 * hx + 6 * hx + 2 * fx + 4 * 64, 2 * hx + 8 * hx + 2 * fx + 4 * 64 + 16, 2 * hx + 6 * hx,
           6 * hx + 10 * hx + 4 * fx + 4 * 64 + 16, 80 * hx + 11 * (8 * hx + 4 * fx)}},
@@ -87,7 +87,7 @@ static void five_families_by_hand(void **state)
          * alone; the encoder's output is not its own */
         {"t5-11b",
          2,
-         {15 * ht + 16 * qt + 4 * ft + 8 * 128 + 12, 15 * ht + 16 * qt + 4 * ft + 8 * 128 + 12,
+         {15 * ht + 16 * qt + 4 * ft + 8 * 128 + 12, 15 * ht + 20 * qt + 4 * ft + 8 * 128 + 12,
           15 * ht + 16 * qt + 2 * ft + 8 * 128 + 12, 15 * ht + 16 * qt + 3 * ft + 8 * 128 + 12,
           4 * ht + 12 * qt + 2 * ft + 8 * 128, 9 * ht + 16 * qt + 2 * ft + 8 * 128 + 12, 2 * ht + 12 * qt,
           15 * ht + 20 * qt + 2 * ft + 8 * 128 + 12, 150 * ht + 10 * (16 * qt + 4 * ft)}},
@@ -162,7 +162,7 @@ static void policies_free_their_tensors(void **state)
     redco_shape shape = shape_of(1, false, false);
     (void)state;
     redco_saved_bytes saved = saved_of(model, &shape, REDCO_SAVER_LOCAL, REDCO_RECOMPUTE_MLP);
-    assert_int_equal(saved.freed[0], T * 6 * f);
+    assert_int_equal(saved.freed[0], T * 8 * f); /* the activated gate, too */
     saved = saved_of(model, &shape, REDCO_SAVER_TE, REDCO_RECOMPUTE_MLP);
     assert_int_equal(saved.freed[0], T * (6 * f + 2 * h)); /* its norm is in the first product's kernel */
     saved = saved_of(model, &shape, REDCO_SAVER_LOCAL, REDCO_RECOMPUTE_CORE_ATTN);
@@ -176,7 +176,7 @@ static void policies_free_their_tensors(void **state)
     saved = saved_of(model, &shape, REDCO_SAVER_LOCAL, REDCO_RECOMPUTE_LAYERNORM);
     assert_int_equal(saved.freed[0], T * 2 * (2 * h + 4));
     saved = saved_of(model, &shape, REDCO_SAVER_LOCAL, both);
-    assert_int_equal(saved.freed[0], T * (2 * (2 * h + 4) + 6 * f));
+    assert_int_equal(saved.freed[0], T * (2 * (2 * h + 4) + 8 * f));
     saved = saved_of(model, &shape, REDCO_SAVER_TE, REDCO_RECOMPUTE_LAYERNORM);
     assert_int_equal(saved.freed[0], 0);
     saved = saved_of(model, &shape, REDCO_SAVER_TE, both); /* its norm once */
@@ -187,7 +187,7 @@ static void policies_free_their_tensors(void **state)
     shape.engine.attention = REDCO_ATTENTION_FUSED;
     saved = saved_of(model, &shape, REDCO_SAVER_LOCAL, REDCO_RECOMPUTE_CORE_ATTN);
     assert_int_equal(saved.freed[0], (uint64_t)T * T * 32 * 5);
-    assert_int_equal(saved.kept, T * (16 * h + 6 * f + 8) + saved.freed[0]);
+    assert_int_equal(saved.kept, T * (16 * h + 8 * f + 8) + saved.freed[0]);
     saved = saved_of(model, &shape, REDCO_SAVER_FORMULAS, REDCO_RECOMPUTE_CORE_ATTN);
     assert_int_equal(saved.freed[0], (uint64_t)T * T * 32 * 5); /* beside the factor */
     redco_model_free(model);

@@ -45,6 +45,8 @@ static void read_generic(redcoi_build *build)
 {
     redco_model_dims *const dims = &build->model->dims;
     dims->gated = redcoi_config_bool(build, "gated", true);
+    dims->dropout_open = !redco_json_has(&build->config, "hidden_dropout");
+    dims->dropout = redcoi_config_dropout(build, "hidden_dropout", 0.0);
     if (redco_json_has(&build->config, "kv_lora_rank")) { redcoi_config_latents(build); }
     if (dims->experts > 0) { redcoi_config_dense_first(build, "first_k_dense_replace", NULL); }
 }
