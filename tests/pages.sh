@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tests/pages.sh TOOLS: what the pages (*.md, not CHANGELOG.md) name exists: linked files, scripts and programs of tools/
 # and tests/, unit tests, jobs of tools/run, and the options of redco's tools. Sources are looked for by name alone, since
-# a name occurs once in the tree.
+# a name occurs once in the tree. CHANGELOG.md has at most 120 lines.
 # shellcheck disable=SC2013 # names have no spaces
 set -uo pipefail
 tools=$(cd "$1" && pwd) || exit 2
@@ -10,6 +10,8 @@ scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 status=0
 wrong() { echo "$1: $2" && status=1; }
+
+[ "$(wc -l <CHANGELOG.md)" -le 120 ] || wrong CHANGELOG.md "has $(wc -l <CHANGELOG.md) lines, at most 120"
 
 find . \( -name .git -o -name 'build*' -type d \) -prune -o -type f -printf '%P\n' >"$scratch/files"
 sed 's|.*/||' "$scratch/files" | sort -u >"$scratch/names"
