@@ -21,23 +21,15 @@ static const struct field {
     {                                                                                                                  \
 #name, min, max, offsetof(redco_expert_constants, name)                                                        \
     }
-    FIELD(mape_ratio, 0.0, 10.0),
-    FIELD(cross_validated_ratio, 0.0, 10.0),
-    FIELD(left_out_ratio, 0.0, 10.0),
-    FIELD(grouped_efficiency, 0.05, 3.0),
-    FIELD(grouped_fp8_ratio, 0.05, 3.0),
-    FIELD(grouped_k0, 0.0, 1e5),
-    FIELD(rows_traffic_ratio, 0.01, 20.0),
-    FIELD(bias_traffic_ratio, 0.0, 20.0),
-    FIELD(nccl_link_ratio, 0.01, 3.0),
-    FIELD(nccl_network_ratio, 0.01, 3.0),
-    FIELD(dedup_link_ratio, 0.01, 3.0),
-    FIELD(dedup_network_ratio, 0.01, 3.0),
-    FIELD(exchange_call_s, 0.0, 1e-2),
-    FIELD(overlap_hidden_ratio, 0.0, 1.0),
-    FIELD(launch_s, 0.0, 1e-3),
-    FIELD(grace_launch_factor, 0.1, 20.0),
-    FIELD(older_launch_factor, 0.1, 20.0),
+    FIELD(mape_ratio, 0.0, 10.0),          FIELD(cross_validated_ratio, 0.0, 10.0),
+    FIELD(left_out_ratio, 0.0, 10.0),      FIELD(grouped_efficiency, 0.05, 3.0),
+    FIELD(grouped_fp8_ratio, 0.05, 3.0),   FIELD(grouped_k0, 0.0, 1e5),
+    FIELD(rows_traffic_ratio, 0.01, 20.0), FIELD(bias_traffic_ratio, 0.0, 20.0),
+    FIELD(narrow_head_ratio, 0.05, 2.0),   FIELD(nccl_link_ratio, 0.01, 3.0),
+    FIELD(nccl_network_ratio, 0.01, 3.0),  FIELD(dedup_link_ratio, 0.01, 3.0),
+    FIELD(dedup_network_ratio, 0.01, 3.0), FIELD(exchange_call_s, 0.0, 1e-2),
+    FIELD(overlap_hidden_ratio, 0.0, 1.0), FIELD(launch_s, 0.0, 1e-3),
+    FIELD(grace_launch_factor, 0.1, 20.0), FIELD(older_launch_factor, 0.1, 20.0),
 #undef FIELD
 };
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };

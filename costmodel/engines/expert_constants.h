@@ -23,6 +23,7 @@ typedef struct redco_expert_constants {
     double grouped_k0;            /**< in place of gemm_k0 */
     double rows_traffic_ratio;    /**< on memory_traffic_factor: rows moved, experts' activations, casts */
     double bias_traffic_ratio;    /**< on the bytes of biases of experts, which are added by operators of their own */
+    double narrow_head_ratio;     /**< speed of an attention core with heads of 64 over that of wider ones */
     double nccl_link_ratio;       /**< share of NVLink's rate that NCCL's all-to-all gets, */
     double nccl_network_ratio;    /**< and of the NICs' */
     double dedup_link_ratio;      /**< likewise where a row crosses to a node once (DeepEP, HybridEP) */

@@ -57,13 +57,14 @@ static const struct constant constants[] = {
 };
 /* Those of mixtures of experts, around sets of dense models that stay as they are. */
 static const struct constant expert_constants[] = {
-    {AT(experts.grouped_efficiency), 0.2, 0.4, 1.5},    {AT(experts.grouped_fp8_ratio), 0.2, 0.4, 1.5},
-    {AT(experts.grouped_k0), 0.5, 50.0, 2500.0},        {AT(experts.rows_traffic_ratio), 0.4, 0.1, 4.0},
-    {AT(experts.bias_traffic_ratio), 0.7, 0.1, 6.0},    {AT(experts.nccl_link_ratio), 0.3, 0.2, 1.0},
-    {AT(experts.nccl_network_ratio), 0.2, 0.3, 1.1},    {AT(experts.dedup_link_ratio), 0.15, 0.4, 1.0},
-    {AT(experts.dedup_network_ratio), 0.2, 0.5, 1.3},   {AT(experts.exchange_call_s), 0.7, 5e-6, 3e-4},
-    {AT(experts.overlap_hidden_ratio), 0.3, 0.1, 0.95}, {AT(experts.launch_s), 0.4, 2e-6, 4e-5},
-    {AT(experts.grace_launch_factor), 0.3, 1.0, 4.0},   {AT(experts.older_launch_factor), 0.2, 1.0, 2.5},
+    {AT(experts.grouped_efficiency), 0.2, 0.4, 1.5},  {AT(experts.grouped_fp8_ratio), 0.2, 0.4, 1.5},
+    {AT(experts.grouped_k0), 0.5, 50.0, 2500.0},      {AT(experts.rows_traffic_ratio), 0.4, 0.1, 4.0},
+    {AT(experts.bias_traffic_ratio), 0.7, 0.1, 6.0},  {AT(experts.narrow_head_ratio), 0.4, 0.1, 1.2},
+    {AT(experts.nccl_link_ratio), 0.3, 0.2, 1.0},     {AT(experts.nccl_network_ratio), 0.2, 0.3, 1.1},
+    {AT(experts.dedup_link_ratio), 0.15, 0.4, 1.0},   {AT(experts.dedup_network_ratio), 0.2, 0.5, 1.3},
+    {AT(experts.exchange_call_s), 0.7, 5e-6, 3e-4},   {AT(experts.overlap_hidden_ratio), 0.3, 0.1, 0.95},
+    {AT(experts.launch_s), 0.4, 2e-6, 4e-5},          {AT(experts.grace_launch_factor), 0.3, 1.0, 4.0},
+    {AT(experts.older_launch_factor), 0.2, 1.0, 2.5},
 };
 #undef AT
 enum {

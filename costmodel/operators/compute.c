@@ -35,6 +35,9 @@ static const double fused_cast_bytes = 0.5;
  * Since 2; source: Megatron Core, transformer/moe/experts.py, _apply_bias. */
 static const double bias_element_bytes = 20.0, unfused_activation_factor = 3.0;
 
+/* Heads of gpt-oss and narrower ones: the rows of mixtures know 64 and 128. */
+enum { NARROW_HEAD = 64 };
+
 static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
     return a / b + (a % b != 0 ? 1 : 0);
@@ -552,7 +555,9 @@ double redco_operator_s(const redco_compute *compute, const redco_operator *op, 
     case REDCO_OPERATOR_GEMM: return gemm_pass_s(compute, op, pass);
     case REDCO_OPERATOR_ATTENTION: {
         /* Backward computes the scores again: five products where forward has two (Dao et al. 2022). */
-        const double forward_s = op->flops / (peak * compute->attention_efficiency);
+        const bool narrow = op->head_dim <= NARROW_HEAD && c->experts.name[0] != '\0';
+        const double ratio = narrow ? c->experts.narrow_head_ratio : 1.0;
+        const double forward_s = op->flops / (peak * compute->attention_efficiency * ratio);
         const double backward_s = 2.5 * forward_s / c->attention_backward_ratio;
         return pass == REDCO_PASS_FORWARD ? forward_s : pass == REDCO_PASS_GRAD_INPUT ? backward_s : 0.0;
     }

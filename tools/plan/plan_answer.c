@@ -1,6 +1,7 @@
 #include "tools/plan/plan_answer.h"
 
 #include "costmodel/closed_form/memory_model.h"
+#include "costmodel/engines/assumptions.h"
 #include "planner/answer/answer.h"
 #include "planner/run/run_json.h"
 #include "planner/run/run_step.h"
@@ -22,6 +23,10 @@ json_t *answer_infeasible(const redco_inputs *inputs, const char *strategy, cons
     json_t *json = json_pack("{s:s,s:i,s:b,s:s,s:s,s:I}", "format", "redco-plan", "version", REDCO_PLAN_VERSION,
                              "feasible", 0, "strategy", strategy, "reason", reason, "short_bytes",
                              (json_int_t)(shortfall != NULL ? shortfall->short_bytes : 0));
+    if (json != NULL && redco_model_get_dims(inputs->model)->experts > 0) {
+        (void)json_object_set_new(json, "assumed",
+                                  redco_assumptions_json(&inputs->choice.engine, inputs->machine.hosts_per_node));
+    }
     if (json == NULL || shortfall == NULL || shortfall->largest == NULL) { return json; }
     (void)json_object_set_new(
         json, "uncertain_bytes",
@@ -264,6 +269,7 @@ static int print_infeasible(const struct shown *shown)
         report_header(args, shown->inputs, NULL);
         if (result->candidates == 1 && result->shortfall.leanest.assignments != NULL) { report_given(shown); }
         report_shortfall(&result->shortfall);
+        report_assumed(shown->inputs);
         const int rc = cli_finish(&args->cli, CLI_DONE);
         if (rc != CLI_DONE) { return rc; }
     }

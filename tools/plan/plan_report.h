@@ -62,6 +62,8 @@ void report_neighbours(const redco_neighbour *neighbours, size_t count, double l
 /** Its traits, and where each is from. */
 void report_traits(const redco_inputs *inputs, const redco_search_options *options);
 void report_engine(const redco_inputs *inputs);
+/** Traits of a mixture that nobody states. */
+void report_assumed(const redco_inputs *inputs);
 /** Where the answer lies beyond measured runs, with the best within; with @p explain the nearest runs. */
 void report_evidence(const redco_answer *answer, const redco_inputs *inputs, bool explain);
 void report_solver(const redco_search_result *result, const redco_inputs *inputs);

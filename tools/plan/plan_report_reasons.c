@@ -92,14 +92,19 @@ void report_traits(const redco_inputs *inputs, const redco_search_options *optio
     }
 }
 
-void report_engine(const redco_inputs *inputs)
+void report_assumed(const redco_inputs *inputs)
 {
     redco_assumption one;
-    (void)printf("%-*s%s: %s\n", LABEL, "engine", inputs->choice.engine.name, inputs->engine_reason);
     if (redco_model_get_dims(inputs->model)->experts == 0) { return; }
     for (size_t i = 0; redco_assumption_at(&inputs->choice.engine, inputs->machine.hosts_per_node, i, &one); i++) {
         (void)printf("%-*s%s=%s: %s\n", LABEL, "assumed", one.what, one.value, one.why);
     }
+}
+
+void report_engine(const redco_inputs *inputs)
+{
+    (void)printf("%-*s%s: %s\n", LABEL, "engine", inputs->choice.engine.name, inputs->engine_reason);
+    report_assumed(inputs);
 }
 
 void report_solver(const redco_search_result *result, const redco_inputs *inputs)
