@@ -296,6 +296,8 @@ double redcoi_pipeline_s(redco_costs *costs, const redco_parallelism *parallelis
 /** One activation (or gradient) from stage to stage, alone. */
 double redcoi_stage_transfer_s(const redco_costs *costs, const redco_parallelism *parallelism, double *bytes_out,
                                bool *network_out);
+/** Exchanges of experts hide behind another micro-batch: stages need several model chunks for it. */
+bool redcoi_exchanges_hide(const redco_costs *costs, const redco_parallelism *parallelism);
 redco_shape redcoi_shape_of(const redco_costs *costs, const redco_parallelism *parallelism);
 /** redco_layer_bytes_of() with the moments of engines that plan their memory. */
 redco_layer_bytes redcoi_layer_bytes(redco_costs *costs, uint32_t class_index, const redco_shape *shape);

@@ -2,9 +2,15 @@
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "topology/base/share.h"
 
+bool redcoi_exchanges_hide(const redco_costs *costs, const redco_parallelism *parallelism)
+{
+    if (!costs->workload.engine.ep_overlap) { return false; }
+    return parallelism->pp <= 1 || redco_parallelism_pipeline(parallelism).chunks > 1;
+}
+
 redco_shape redcoi_shape_of(const redco_costs *costs, const redco_parallelism *parallelism)
 {
-    return (redco_shape){.seq_len = costs->workload.seq_len,
+    redco_shape shape = {.seq_len = costs->workload.seq_len,
                          .micro_batch = parallelism->micro_batch,
                          .tp = parallelism->tp,
                          .cp = parallelism->cp,
@@ -14,6 +20,8 @@ redco_shape redcoi_shape_of(const redco_costs *costs, const redco_parallelism *p
                          .sequence_parallel = parallelism->sequence_parallel,
                          .precision = costs->workload.precision,
                          .engine = costs->workload.engine};
+    shape.engine.ep_overlap = redcoi_exchanges_hide(costs, parallelism);
+    return shape;
 }
 
 uint64_t redcoi_tensor_params(const redco_param *tensor, const redcoi_rank_key *ranks)

@@ -489,6 +489,8 @@ const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_parallelism 
         key.pp = parallelism->pp;
         key.chunks = redco_parallelism_chunks(parallelism);
         key.dp = parallelism->dp;
+    } else if (mixture && redcoi_exchanges_hide(costs, parallelism)) {
+        key.chunks = 1; /* as a mark */
     }
     if (is_rank_of(&costs->ranks[costs->newest], &key)) { return &costs->ranks[costs->newest]; }
     const uint32_t home = home_of(&key);

@@ -114,13 +114,16 @@ redco_status redco_row_model(const redco_measured_run *run, redco_model **model_
     return st;
 }
 
-/* Full chunks, and behind them what is left; the loss's position may have none. */
+/* Full chunks, and behind them what is left; the loss's position may have none. Where others would have none, shares
+ * that differ by one. */
 static void full_first(uint32_t layers, uint32_t predictions, uint32_t positions, uint32_t *split)
 {
-    const uint32_t each = (layers + positions - 1) / positions;
+    const uint32_t full = (layers + positions - 1) / positions;
+    const bool full_fit = (uint64_t)full * (positions - 2) < layers;
+    uint32_t left = layers;
     for (uint32_t i = 0; i < positions; i++) {
-        split[i] = layers < each ? layers : each;
-        layers -= split[i];
+        split[i] = !full_fit ? redco_stage_blocks(layers, positions, i) : left < full ? left : full;
+        left -= split[i];
     }
     split[positions - 1] += predictions;
 }

@@ -148,6 +148,8 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
         {"recomputation of experts", (again & REDCO_RECOMPUTE_MOE) != 0, REDCO_RECOMPUTE_MOE, modules},
         {"recomputation of shared experts", (again & REDCO_RECOMPUTE_SHARED_EXPERTS) != 0,
          REDCO_RECOMPUTE_SHARED_EXPERTS, modules},
+        {"recomputation of exchanges that overlap",
+         o->workload.engine.ep_overlap && (full || (again & REDCO_RECOMPUTE_MOE) != 0), 0, 0},
         {"half recomputation", full && half && !redco_recompute_has(&file->recompute, REDCO_RECOMPUTE_HALF), 0, 0},
         {"full recomputation", full && !half && !redco_recompute_has(&file->recompute, REDCO_RECOMPUTE_FULL), 0, 0},
         {"optimizer shards of whole tensors",

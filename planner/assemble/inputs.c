@@ -256,6 +256,11 @@ static void use_recomputation(const redco_engine_file *file, redco_search_option
     } else if (redco_attention_keeps_scores(file->engine.attention)) {
         redco_recompute_drop(offered, REDCO_RECOMPUTE_CORE_ATTN);
     }
+    if (engine->ep_overlap) { /* exchanges that run again cannot hide (Megatron Core, transformer_config.py) */
+        redco_recompute_drop(offered, REDCO_RECOMPUTE_FULL);
+        redco_recompute_drop(offered, REDCO_RECOMPUTE_HALF);
+        redco_recompute_drop(offered, REDCO_RECOMPUTE_MOE);
+    }
     const redco_recompute modules = redco_recompute_union(offered);
     if (options->modules && modules == 0) { (void)redco_recompute_add(offered, REDCO_RECOMPUTE_MLP); }
     if (options->recompute != REDCO_RECOMPUTE_FREE && (modules & REDCO_RECOMPUTE_CORE_ATTN) == 0) {

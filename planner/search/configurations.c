@@ -556,6 +556,10 @@ static redco_status add_experts(struct lister *list, redco_parallelism paralleli
                                                             : MEASURED_EXPERT_RANKS;
     redco_status st = REDCO_OK;
     if (experts == 0 && o->given.ep <= 1 && o->given.etp <= 1) { return add_cp_types(list, parallelism, any_out); }
+    if (o->given.etp > 1 && o->given.etp != parallelism.tp) {
+        (void)redco_fail(&list->first, REDCO_EVALUE, "etp", "%u: experts are cut by tp = %u or not at all",
+                         o->given.etp, parallelism.tp);
+    }
     for (uint32_t ep = o->given.ep != 0 ? o->given.ep : 1; ep <= most && st == REDCO_OK; ep++) {
         for (int whole = 0; whole < (parallelism.tp > 1 ? 2 : 1) && st == REDCO_OK; whole++) {
             parallelism.ep = ep;

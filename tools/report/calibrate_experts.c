@@ -210,6 +210,41 @@ static double mape_of(const struct class *class, struct work *work, double *out)
     return *out;
 }
 
+static const char *name_of(const struct work *work, size_t row)
+{
+    const redco_measured_run *const run = work->files->runs[row];
+    return work->arguments->each == CALIBRATE_UNSEEN ? run->source : run->model;
+}
+
+/* Errors of rows of one source, or of one model, in all classes. */
+static redco_status add_groups(struct work *work, struct table *table, json_t *lines)
+{
+    double *const measured = calloc(work->files->count, sizeof *measured);
+    double *const predicted = calloc(work->files->count, sizeof *predicted);
+    redco_status st = measured != NULL && predicted != NULL ? REDCO_OK : out_of_memory(work);
+    for (size_t row = 0; row < work->files->count && st == REDCO_OK; row++) {
+        const char *const name = name_of(work, row);
+        redco_error_summary summary = {.count = 0};
+        size_t count = 0;
+        bool seen = false;
+        for (size_t i = 0; i < row && !seen; i++) { seen = strcmp(name_of(work, i), name) == 0; }
+        for (size_t c = 0; c < work->class_count && !seen; c++) {
+            const struct class *const class = &work->classes[c];
+            for (size_t i = 0; i < class->count; i++) {
+                if (!(class->predicted[i] > 0.0) || strcmp(name_of(work, class->rows[i]), name) != 0) { continue; }
+                measured[count] = class->measured[i];
+                predicted[count++] = class->predicted[i];
+            }
+        }
+        if (count == 0) { continue; }
+        st = redco_error_summarise(measured, predicted, count, &summary, work->err);
+        if (st == REDCO_OK) { add_line(table, lines, name, &summary); }
+    }
+    free(measured);
+    free(predicted);
+    return st;
+}
+
 static redco_status write_sets(struct work *work, const redco_calibration *sets)
 {
     redco_status st = REDCO_OK;
@@ -322,6 +357,7 @@ redco_status calibrate_experts(const struct calibrate_arguments *arguments, cons
                                                            : "model left out",
                      &summary);
         }
+        if (st == REDCO_OK && arguments->each != CALIBRATE_HALF) { st = add_groups(&work, table, lines); }
     } else if (st == REDCO_OK) {
         st = fit_sets(&work, table, lines);
     }
