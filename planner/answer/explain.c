@@ -73,9 +73,17 @@ static const char *improve_links(redco_machine *machine)
 static const char *improve(int index, redco_machine *machine, redco_calibration *c)
 {
     const double more = 1.0 + redco_help_ratio;
-    double *const waits[] = {&c->kernel_s,          &c->launch_s,        &c->sync_s,
-                             &c->tp_launch_s,       &c->host_forward_s,  &c->host_backward_s,
-                             &c->host_collective_s, &c->step_overhead_s, &c->latency_factor};
+    double *const waits[] = {&c->kernel_s,
+                             &c->launch_s,
+                             &c->sync_s,
+                             &c->tp_launch_s,
+                             &c->host_forward_s,
+                             &c->host_backward_s,
+                             &c->host_collective_s,
+                             &c->step_overhead_s,
+                             &c->latency_factor,
+                             &c->experts.launch_s,
+                             &c->experts.exchange_call_s};
     switch (index) {
     case REDCO_HELP_NIC:
         machine->nic_bytes_per_s *= more;
