@@ -130,6 +130,7 @@ typedef struct redco_prediction {
     /** transient_bytes holds fixed_bytes too, less NCCL's; the six components add up to total_bytes. */
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, nccl_bytes,
         total_bytes, capacity_bytes;
+    uint64_t uncertain_bytes; /**< so close to the capacity total_bytes may not fit: the error of the engine's peaks */
     uint64_t later_bytes, update_bytes; /**< as in redco_layer_cost; not in total_bytes */
 } redco_prediction;
 

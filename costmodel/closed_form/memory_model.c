@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Share of the capacity, on both sides of it. */
-static const uint64_t uncertain_share = 100;
 /* The part of the memory as sold that is left for a process. Since 1; source: an 80 GiB part shows about 79.2 GiB to
  * the framework. */
 static const double visible_ratio = 0.99;
@@ -292,16 +290,10 @@ uint64_t redco_reserve_bytes(const redco_gpu *gpu, const redco_calibration *cali
     return (uint64_t)ceil(fixed + share * (whole - fixed));
 }
 
-uint64_t redco_memory_uncertain_bytes(uint64_t capacity_bytes)
+redco_memory_verdict redco_memory_judge(uint64_t total_bytes, uint64_t capacity_bytes, uint64_t uncertain_bytes)
 {
-    return capacity_bytes / uncertain_share;
-}
-
-redco_memory_verdict redco_memory_judge(uint64_t total_bytes, uint64_t capacity_bytes)
-{
-    const uint64_t band = redco_memory_uncertain_bytes(capacity_bytes);
-    if (total_bytes + band <= capacity_bytes) { return REDCO_MEMORY_FITS; }
-    return total_bytes <= capacity_bytes + band ? REDCO_MEMORY_MAY_NOT_FIT : REDCO_MEMORY_DOES_NOT_FIT;
+    if (total_bytes + uncertain_bytes <= capacity_bytes) { return REDCO_MEMORY_FITS; }
+    return total_bytes <= capacity_bytes + uncertain_bytes ? REDCO_MEMORY_MAY_NOT_FIT : REDCO_MEMORY_DOES_NOT_FIT;
 }
 
 const char *redco_memory_word(redco_memory_verdict verdict)

@@ -46,16 +46,15 @@ uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape);
  *  which runs fail or slow down. */
 uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration *calibration);
 
-/** The verdict whether a plan fits. Within 1 % of the capacity it may not, or may all the same: of 503 published runs
- *  that tell (traces/data) half of the wrong answers lie there (MEMORY.md). */
+/** The verdict whether a plan fits. So close to the capacity as measured peaks of the engine were off, it may not, or
+ * may all the same (MEMORY.md). */
 typedef enum redco_memory_verdict {
     REDCO_MEMORY_FITS,
     REDCO_MEMORY_MAY_NOT_FIT,
     REDCO_MEMORY_DOES_NOT_FIT
 } redco_memory_verdict;
-/** Half-width of that band, bytes. */
-uint64_t redco_memory_uncertain_bytes(uint64_t capacity_bytes);
-redco_memory_verdict redco_memory_judge(uint64_t total_bytes, uint64_t capacity_bytes);
+/** @param uncertain_bytes  half-width of that band: redco_prediction.uncertain_bytes */
+redco_memory_verdict redco_memory_judge(uint64_t total_bytes, uint64_t capacity_bytes, uint64_t uncertain_bytes);
 /** "fits", "may not fit", "does not fit". */
 const char *redco_memory_word(redco_memory_verdict verdict);
 

@@ -52,6 +52,7 @@ static const char *const memory_words[] = {"formulas",       "planned", "megatro
                                            "pytorch-copies", "eager",   "zero",     NULL};
 
 static const unsigned most_percent = 100;
+static const uint32_t old_peak_error = 1; /* of plans from before they said it */
 static const double first_year = 2017.0, last_year = 2100.0;
 static const double least_ratio = 0.1, most_ratio = 10.0;
 static const double least_bucket_bytes = 1024.0, most_bucket_bytes = 1e15;
@@ -350,6 +351,10 @@ json_t *redco_engine_describe(const redco_engine_choice *choice, redco_precision
         }
     }
     failed |= json_object_set_new(json, "stated", stated);
+    const uint32_t peak_error = redco_engine_peak_error(&choice->engine);
+    if (peak_error != old_peak_error) {
+        failed |= json_object_set_new(json, "peak_error_percent", json_integer(peak_error));
+    }
     if (failed) {
         json_decref(json);
         return NULL;
@@ -436,6 +441,12 @@ redco_status redco_engine_from_json(const redco_json_value *value, redco_engine_
                              &choice.bucket_bytes, err)) != REDCO_OK ||
         (st = redco_json_u32(value, "grad_reduce_bytes", 2, 4, &width, err)) != REDCO_OK ||
         (st = read_stated(value, &choice.engine.stated, err)) != REDCO_OK) {
+        return st;
+    }
+    choice.engine.peak_error_percent = old_peak_error;
+    if (redco_json_has(value, "peak_error_percent") &&
+        (st = redco_json_u32(value, "peak_error_percent", 1, most_percent, &choice.engine.peak_error_percent, err)) !=
+            REDCO_OK) {
         return st;
     }
     if (width == 3) { return redco_json_fail(value, "grad_reduce_bytes", err, "is 3, not 2 or 4"); }

@@ -120,7 +120,8 @@ typedef struct redco_engine {
                                   context-parallel ranks first (redco_shard_grid()) */
     bool contiguous_context; /**< a context-parallel rank has one piece of the sequence, not one of each half: the
                                   last has the most attention where it is causal */
-    uint32_t gradient_bytes; /**< per element, reduced and kept; 0 = as the precision says */
+    uint32_t peak_error_percent; /**< the most that measured peaks of its memory were off; 0: none is known */
+    uint32_t gradient_bytes;     /**< per element, reduced and kept; 0 = as the precision says */
 } redco_engine;
 
 /** Traits that a file states and a run may state otherwise, in the order of files; columns of measured tables have the
@@ -226,6 +227,15 @@ redco_status redco_engine_from_json(const redco_json_value *value, redco_engine_
 static inline bool redco_attention_keeps_scores(redco_attention attention)
 {
     return attention == REDCO_ATTENTION_FUSED || attention == REDCO_ATTENTION_UNFUSED;
+}
+
+/** Where no measured peak is known. */
+enum { REDCO_PEAK_ERROR_UNKNOWN = 15 };
+/** The error of peaks in percent, or that one. Engines that plan their memory have it counted by the executor. */
+static inline uint32_t redco_engine_peak_error(const redco_engine *engine)
+{
+    const uint32_t unknown = engine->planned_memory ? 2 : REDCO_PEAK_ERROR_UNKNOWN;
+    return engine->peak_error_percent > 0 ? engine->peak_error_percent : unknown;
 }
 
 /** @return whether memory is that of eager PyTorch, of which a step has several moments (closed_form/MEMORY.md). */

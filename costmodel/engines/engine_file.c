@@ -10,6 +10,7 @@
 
 static const char format_name[] = "redco-engine";
 static const uint32_t newest_version = 1;
+static const uint32_t most_percent = 100;
 
 enum { MOST_WORDS = 16 };
 
@@ -344,11 +345,20 @@ static redco_status read_cp_types(const redco_json_value *file, redco_engine_fil
     return REDCO_OK;
 }
 
+/* {"value": 3, "source": "..."}: optional. */
+static redco_status read_peak_error(const redco_json_value *file, redco_engine *engine, redco_error *err)
+{
+    redco_json_value sourced;
+    if (!redco_json_has(file, "peak_error_percent")) { return REDCO_OK; }
+    const redco_status st = open_sourced(file, "peak_error_percent", &sourced, NULL, err);
+    return st != REDCO_OK ? st : redco_json_u32(&sourced, "value", 1, most_percent, &engine->peak_error_percent, err);
+}
+
 static redco_status only_known(const redco_json_value *file, redco_error *err)
 {
-    static const char *const others[] = {"format",      "version",      "name",       "title",   "overlap",
-                                         "recompute",   "scheme",       "dimensions", "states",  "export",
-                                         "measured_on", "calibrations", "schedules",  "cp_types"};
+    static const char *const others[] = {"format",      "version",      "name",       "title",    "overlap",
+                                         "recompute",   "scheme",       "dimensions", "states",   "export",
+                                         "measured_on", "calibrations", "schedules",  "cp_types", "peak_error_percent"};
     const char *keys[sizeof others / sizeof others[0] + REDCO_TRAIT_COUNT + 1] = {NULL};
     size_t count = 0;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) { keys[count++] = others[i]; }
@@ -379,7 +389,8 @@ redco_status redco_engine_file_from_json(const redco_json_value *value, redco_en
         (st = read_schedules(value, &file, err)) != REDCO_OK || (st = read_cp_types(value, &file, err)) != REDCO_OK ||
         (st = read_states(value, &file.states, err)) != REDCO_OK || (st = read_export(value, &file, err)) != REDCO_OK ||
         (st = read_calibrations(value, &file, err)) != REDCO_OK ||
-        (st = read_measured(value, &file, err)) != REDCO_OK) {
+        (st = read_measured(value, &file, err)) != REDCO_OK ||
+        (st = read_peak_error(value, &choice.engine, err)) != REDCO_OK) {
         return st;
     }
     file.engine = choice.engine;

@@ -86,7 +86,7 @@ redco_plan_predicted redcoi_predicted(const redco_prediction *p, const redco_cal
         .allocated_bytes = p->allocated_bytes,
         .total_bytes = p->total_bytes,
         .capacity_bytes = p->capacity_bytes,
-        .uncertain_bytes = redco_memory_uncertain_bytes(p->capacity_bytes),
+        .uncertain_bytes = p->uncertain_bytes,
     };
 }
 

@@ -258,7 +258,7 @@ static void memory_is_that_of_the_readme(void **state)
         if (!(p->step_s > 0.0) || (s->runs[i]->use & REDCO_USE_MEMORY) == 0) { continue; }
         if (s->runs[i]->outcome == REDCO_OUTCOME_UNKNOWN) { continue; }
         redco_memory_table_add(&table, s->runs[i]->outcome == REDCO_OUTCOME_OK,
-                               (redco_said)redco_memory_judge(p->total_bytes, p->capacity_bytes));
+                               (redco_said)redco_memory_judge(p->total_bytes, p->capacity_bytes, p->uncertain_bytes));
     }
     print_message("memory: %.1f %% right, %.1f %% of those told to fit fail\n",
                   100.0 * redco_memory_table_right_ratio(&table), 100.0 * redco_memory_table_failed_ratio(&table));

@@ -93,7 +93,7 @@ static void rows_are_simulated(void **state)
         worst = fmax(worst, apart);
         if ((run->use & REDCO_USE_MEMORY) != 0 && run->outcome != REDCO_OUTCOME_UNKNOWN) {
             redco_memory_table_add(&memory, run->outcome == REDCO_OUTCOME_OK,
-                                   (redco_said)redco_memory_judge(s.total_bytes, p.capacity_bytes));
+                                   (redco_said)redco_memory_judge(s.total_bytes, p.capacity_bytes, p.uncertain_bytes));
         }
         if ((run->use & REDCO_USE_SPEED) == 0 || !(run->tokens_per_s_per_gpu > 0.0)) { continue; }
         measured[count] = run->tokens_per_s_per_gpu;

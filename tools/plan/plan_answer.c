@@ -28,9 +28,8 @@ json_t *answer_infeasible(const redco_inputs *inputs, const char *strategy, cons
                                   redco_assumptions_json(&inputs->choice.engine, inputs->machine.hosts_per_node));
     }
     if (json == NULL || shortfall == NULL || shortfall->largest == NULL) { return json; }
-    (void)json_object_set_new(
-        json, "uncertain_bytes",
-        json_integer((json_int_t)redco_memory_uncertain_bytes(shortfall->leanest.prediction.capacity_bytes)));
+    (void)json_object_set_new(json, "uncertain_bytes",
+                              json_integer((json_int_t)shortfall->leanest.prediction.uncertain_bytes));
     (void)json_object_set_new(json, "largest", json_string(shortfall->largest));
     char change[320];
     (void)json_object_set_new(json, "cheapest_change", json_string(report_change(shortfall, change, sizeof change)));

@@ -188,8 +188,15 @@ void report_memory(const redco_prediction *p)
     for (size_t i = 0; i < count; i++) {
         line_item(&line, "%s %s", parts[i].name, format_gigabytes((double)parts[i].bytes, text, sizeof text));
     }
-    const bool unclear = redco_memory_judge(p->total_bytes, p->capacity_bytes) == REDCO_MEMORY_MAY_NOT_FIT;
-    (void)printf(" GB%s\n", unclear ? "; within 1 % of the limit: may not fit" : "");
+    const bool unclear =
+        redco_memory_judge(p->total_bytes, p->capacity_bytes, p->uncertain_bytes) == REDCO_MEMORY_MAY_NOT_FIT;
+    if (unclear) {
+        const unsigned percent = (unsigned)((100 * p->uncertain_bytes + p->capacity_bytes / 2) / p->capacity_bytes);
+        (void)printf(" GB; within %u %% of the limit%s: may not fit\n", percent,
+                     percent == REDCO_PEAK_ERROR_UNKNOWN ? " (no measured peak of this engine is known)" : "");
+    } else {
+        (void)printf(" GB\n");
+    }
 }
 
 void report_placement(const redco_plan *plan)

@@ -44,8 +44,8 @@ static redco_status out_of_memory(struct report *report)
 
 static redco_memory_verdict verdict_of(const struct validate_row *row, bool closed)
 {
-    return redco_memory_judge((closed ? &row->price.closed_form : &row->price.predicted)->total_bytes,
-                              row->price.predicted.capacity_bytes);
+    const redco_prediction *const p = closed ? &row->price.closed_form : &row->price.predicted;
+    return redco_memory_judge(p->total_bytes, p->capacity_bytes, p->uncertain_bytes);
 }
 
 static bool fits(const struct validate_row *row)
