@@ -52,7 +52,7 @@ static const char *const memory_words[] = {"formulas",       "planned", "megatro
                                            "pytorch-copies", "eager",   "zero",     NULL};
 
 static const unsigned most_percent = 100;
-static const uint32_t old_peak_error = 1; /* of plans from before they said it */
+static const uint32_t old_peak_error = 1; /* the margin of plans that do not state theirs */
 static const double first_year = 2017.0, last_year = 2100.0;
 static const double least_ratio = 0.1, most_ratio = 10.0;
 static const double least_bucket_bytes = 1024.0, most_bucket_bytes = 1e15;

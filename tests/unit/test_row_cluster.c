@@ -231,7 +231,6 @@ static void what_is_no_cluster_is_told(void **state)
         const char *place, *text;
     } rows[] = {
         {"A100-SXM4-80GB", 12, 8, "n_gpus", "12 GPUs do not fill nodes of 8 GPUs; 8 or 16 would"},
-        {"A100-SXM4-80GB", 3, 8, "n_gpus", "3 GPUs are neither whole nodes of 8 GPUs nor a part that divides one"},
         {"GB200-per-GPU", 20, 5, "gpus_per_node", "5 do not divide a rack of 72 GPUs"},
         {"A100-SXM4-80GB", 8, 0, "gpus_per_node", "is 0"},
         {"Z9000", 8, 8, "Z9000", "is neither a file nor a GPU that redco knows"},

@@ -18,6 +18,7 @@ struct offer {
     uint32_t gpus_per_host;
     uint32_t hosts; /* hosts of a whole node */
     uint32_t trees; /* 0 without named leaves */
+    bool any_part;  /* any number of GPUs of a host: each pair is linked alike */
     uint32_t *nodes;
 };
 
@@ -68,6 +69,9 @@ static redco_status make_offer(const redco_cluster *cluster, struct offer *offer
     const size_t gpu_count = redco_node_gpus(cluster->node, &gpus);
     *offer = (struct offer){.hosts = redco_node_hosts(cluster->node)};
     offer->gpus_per_host = (uint32_t)(gpu_count / offer->hosts);
+    /* Behind a switch the others may be idle, or another job's, and all is as before for those that work. */
+    offer->any_part = redco_node_fabric(cluster->node) == REDCO_FABRIC_SWITCH &&
+                      redco_node_link_group(cluster->node) >= offer->gpus_per_host;
     if (offer->gpus_per_host == 0) {
         return redco_fail(err, REDCO_EVALUE, cluster->place, "node \"%s\" has no GPU, so there is nothing to plan for",
                           redco_node_name(cluster->node));
@@ -117,7 +121,7 @@ static uint64_t shape_gpus(struct shape shape)
 static bool find_shape(const struct offer *offer, uint64_t gpus, struct shape *shape_out)
 {
     if (gpus < offer->gpus_per_host) { /* part of one host */
-        if (gpus == 0 || offer->gpus_per_host % gpus != 0) { return false; }
+        if (gpus == 0 || (!offer->any_part && offer->gpus_per_host % gpus != 0)) { return false; }
         *shape_out = (struct shape){1, 1, (uint32_t)gpus};
         return true;
     }
