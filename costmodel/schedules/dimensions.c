@@ -20,7 +20,7 @@ const redco_dimension redco_dimensions[REDCO_DIMENSIONS + 1] = {
      .word = "cp", .bit = REDCO_HAS_CP, .what = "context parallelism", .in_dims = true, .differs = "cp",
      .option = "cp", .says = "cp = ", .argument = "N|auto", .option_most = MOST_GIVEN, .automatic = REDCO_AUTO_MORE,
      .help = "Context-parallel degree (auto: also what no measured run had)"},
-    [REDCO_OF_CP_TYPE] = {"cp_type", KIND(WORD), AT(cp_type), redco_cp_type_words, .optional = true, .of_context = true,
+    [REDCO_OF_CP_TYPE] = {"cp_type", KIND(WORD), AT(cp_type), redco_cp_type_words, .optional = true, .of_context = true, .listed = true,
      .option = "cp-type", .says = "cp-type = ", .argument = "WORD", .automatic = REDCO_AUTO_FREE,
      .help = "How context-parallel ranks come to keys of others: p2p, all-gather or all-to-all; auto: the best that the engine has"},
     [REDCO_OF_PP] = {"pp", KIND(NUMBER), AT(pp), .most = MOST_RANKS,
@@ -62,6 +62,7 @@ const redco_dimension redco_dimensions[REDCO_DIMENSIONS + 1] = {
 };
 /* clang-format on */
 
+_Static_assert(REDCO_DIMENSIONS <= 32, "a set of rows is a word of bits");
 /* Enumerations are members of the size of a number. */
 _Static_assert(sizeof(redco_cp_type) == sizeof(uint32_t) && sizeof(redco_pipeline_kind) == sizeof(uint32_t) &&
                    sizeof(redco_scheme) == sizeof(uint32_t),
@@ -157,13 +158,20 @@ redco_status redco_word_read(const redco_json_value *object, const char *key, co
     return redco_json_fail(object, key, err, "is \"%.40s\"; one of %s is needed", text, known);
 }
 
-/* The next key of a list. @return behind it, or NULL at the end */
-static const char *next_key(const char *keys, const redco_dimension **out)
+/* The next key of a list; of "+" the next listed row. @param row  of that, at first REDCO_DIMENSIONS
+ * @return behind it, or NULL at the end */
+static const char *next_key(const char *keys, int *row, const redco_dimension **out)
 {
     char key[32];
     keys += strspn(keys, " ");
     const size_t length = strcspn(keys, " ");
     if (length == 0) { return NULL; }
+    if (*keys == '+') {
+        *row = *row < REDCO_DIMENSIONS ? *row + 1 : 0;
+        while (*row < REDCO_DIMENSIONS && !redco_dimensions[*row].listed) { (*row)++; }
+        *out = &redco_dimensions[*row];
+        return *row < REDCO_DIMENSIONS ? keys : next_key(keys + 1, row, out);
+    }
     (void)snprintf(key, sizeof key, "%.*s", (int)length, keys);
     *out = dimension_of(key);
     return keys + length;
@@ -188,8 +196,9 @@ static json_t *value_json(const redco_parallelism *parallelism, const redco_dime
 bool redco_parallelism_write(const redco_parallelism *parallelism, const char *keys, json_t *object)
 {
     const redco_dimension *d = NULL;
+    int row = REDCO_DIMENSIONS;
     bool good = true;
-    while ((keys = next_key(keys, &d)) != NULL) {
+    while ((keys = next_key(keys, &row, &d)) != NULL) {
         if (d->of_context && parallelism->cp <= 1) { continue; }
         good = json_object_set_new(object, d->key, value_json(parallelism, d)) == 0 && good;
     }
@@ -219,7 +228,8 @@ redco_status redco_parallelism_read(const redco_json_value *object, const char *
                                     redco_error *err)
 {
     const redco_dimension *d = NULL;
+    int row = REDCO_DIMENSIONS;
     redco_status st = REDCO_OK;
-    while (st == REDCO_OK && (keys = next_key(keys, &d)) != NULL) { st = read_one(object, d, parallelism, err); }
+    while (st == REDCO_OK && (keys = next_key(keys, &row, &d)) != NULL) { st = read_one(object, d, parallelism, err); }
     return st;
 }

@@ -50,6 +50,7 @@ typedef struct redco_dimension {
     bool optional;            /**< older plans lack it, or it is null */
     bool follows;             /**< from others and the number of GPUs */
     bool of_context;          /**< stated only where cp is more than 1 */
+    bool listed;              /**< one of "+", which ends the mesh of plans and of what answers and exports print */
     const char *word;         /**< in engine files; NULL: every engine has it */
     uint32_t bit;             /**< REDCO_HAS_... of that word */
     const char *what;         /**< degrees: for people, "pipeline stages" */
@@ -111,8 +112,8 @@ redco_status redco_mesh_read(const redco_json_value *object, const char *key, re
 redco_status redco_word_read(const redco_json_value *object, const char *key, const char *const *words, uint32_t *out,
                              redco_error *err);
 
-/** Sets the members of an object that the keys name, between blanks and in their order. @return false when out of
- *  memory */
+/** Sets the members of an object that the keys name, between blanks and in their order; "+": all that are listed.
+ *  @return false when out of memory */
 bool redco_parallelism_write(const redco_parallelism *parallelism, const char *keys, json_t *object);
 /** Reads them; an optional one that is absent keeps its value. */
 redco_status redco_parallelism_read(const redco_json_value *object, const char *keys, redco_parallelism *parallelism,

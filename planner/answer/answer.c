@@ -180,7 +180,7 @@ static json_t *inside_json(const redco_candidate *inside)
     (void)redco_parallelism_write(&shown, "tp sequence_parallel pp pp_chunks cp micro_batch", json);
     (void)json_object_set_new(json, "step_s", json_real(inside->prediction.step_s));
     (void)json_object_set_new(json, "tokens_per_s_per_gpu", json_real(inside->prediction.tokens_per_s_per_gpu));
-    (void)redco_parallelism_write(&shown, "cp_type", json);
+    (void)redco_parallelism_write(&shown, "+", json);
     return json;
 }
 

@@ -292,7 +292,7 @@ static json_t *exported_json(const redcoi_offer *offer)
         s, "tp pp pp_chunks cp micro_batch micro_batches dp secondary scheme sequence_parallel", json);
     (void)json_object_set_new(json, "overlap", overlap);
     (void)json_object_set_new(json, "sharding", sharding_json(offer));
-    (void)redco_parallelism_write(s, "cp_type", json);
+    (void)redco_parallelism_write(s, "+", json);
     (void)json_object_set_new(json, "predicted",
                               json_pack("{s:f,s:f,s:I,s:I}", "step_s", p->step_s, "tokens_per_s_per_gpu",
                                         p->tokens_per_s_per_gpu, "memory_bytes", (json_int_t)p->total_bytes,

@@ -79,9 +79,7 @@ static json_t *all_mesh_json(const redco_plan *plan)
     json_t *const json = json_object();
     (void)redco_parallelism_write(&plan->parallelism, "tp pp cp ep dp etp", json);
     (void)json_object_set_new(json, "edp", redco_mesh_json(redcoi_plan_expert_replicas(plan)));
-    if (redco_parallelism_write(&plan->parallelism, "pp_chunks sequence_parallel secondary cp_type", json)) {
-        return json;
-    }
+    if (redco_parallelism_write(&plan->parallelism, "pp_chunks sequence_parallel secondary +", json)) { return json; }
     json_decref(json);
     return NULL;
 }

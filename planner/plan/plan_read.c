@@ -171,7 +171,7 @@ static redco_status read_all_meshes(const redco_json_value *root, redco_plan *pl
     redco_status st = redco_json_object(root, "mesh", &mesh, err);
     if (st == REDCO_OK) { st = redco_parallelism_read(&mesh, "tp pp cp ep etp", &plan->parallelism, err); }
     if (st != REDCO_OK) { return st; }
-    return redco_parallelism_read(&mesh, "dp pp_chunks cp_type secondary", &plan->parallelism, err);
+    return redco_parallelism_read(&mesh, "dp pp_chunks + secondary", &plan->parallelism, err);
 }
 
 static redco_status read_layer_range(const redco_json_value *entry, redco_plan_layers *out, redco_error *err)
