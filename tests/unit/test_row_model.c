@@ -110,7 +110,7 @@ static void stages_are_full_first_or_as_the_row_says(void **state)
     run = row_of(*state, "Qwen3-235B-A22B", 8, 4, ""); /* 94 layers, 96 with embedding and head: of 3 */
     assert_int_equal(redco_row_split(&run, &split, NULL), REDCO_OK);
     assert_null(split);
-    run.layers = 28; /* of 16 positions full ones would leave two empty */
+    run.layers = 28; /* full stages would leave two of 16 positions empty */
     run.virtual_pp = 2;
     const uint32_t near[16] = {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1};
     check_split(&run, near, 16);
