@@ -5,19 +5,26 @@
 
 #include <math.h>
 
+static uint32_t count_groups(const redco_layer_work *work, redco_group_kind kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < work->group_count; i++) { count += work->groups[i].kind == kind ? 1 : 0; }
+    return count;
+}
+
 /* FLOPs of a token in all layers of a class. 6 N + 12 L a d s: attention in full, nothing recomputed (the convention of
- * AMSP and most others); causal counting halves attention where it is causal; of a window only what is seen. Those of
- * an example of a graph that lists its operators are counted. */
+ * AMSP and most others); causal counting halves attention where it is causal; of a window only what is seen. Operators
+ * that a graph lists are counted one by one, of an example. */
 static double class_flops(const redco_costs *costs, uint32_t class_index, uint32_t examples)
 {
     const redco_layer_class *const class = &costs->classes[class_index];
-    const redco_graph_work *const listed = redco_model_work(costs->model, class_index)->listed;
-    if (listed != NULL) {
-        const redco_degree_work *const whole = redco_graph_work_of(listed, 1);
-        return (redco_degree_flops(whole, false, examples) + redco_degree_flops(whole, true, examples)) / examples;
-    }
-    const double matrices = 6.0 * (double)class->active_params * class->layers;
-    if (!redco_class_is_block(class->kind)) { return matrices; }
+    const redco_layer_work *const work = redco_model_work(costs->model, class_index);
+    const redco_degree_work *const whole = redco_graph_work_near(work->listed, 1);
+    const double listed =
+        (redco_degree_flops(whole, false, examples) + redco_degree_flops(whole, true, examples)) / examples;
+    const uint32_t cores = count_groups(work, REDCO_GROUP_ATTENTION);
+    const double matrices = work->group_count > 0 ? 6.0 * (double)class->active_params * class->layers : 0.0;
+    if (cores == 0) { return listed + matrices; }
     const double seen =
         fmin(1.0, (double)class->window / costs->workload.seq_len); /* a window: twice its causal pairs */
     const double keys = class->window > 0 ? seen * (2.0 - seen) * costs->workload.seq_len : costs->workload.seq_len;
@@ -25,7 +32,7 @@ static double class_flops(const redco_costs *costs, uint32_t class_index, uint32
     const double pair = 6.0 * costs->dims->heads * width * keys;
     const bool encoder = class->kind == REDCO_CLASS_BLOCK && costs->dims->encoder_layers > 0;
     const double self = costs->workload.mfu_causal && !encoder ? 0.5 : 1.0;
-    return matrices + class->layers * pair * (self + (class->kind == REDCO_CLASS_CROSS ? 1.0 : 0.0));
+    return listed + matrices + class->layers * pair * (self + (cores - 1.0));
 }
 
 static double model_flops_per_token(const redco_costs *costs, uint32_t examples)

@@ -71,6 +71,8 @@ typedef struct redcoi_times {
     uint64_t trained_params; /**< likewise */
     uint64_t activation_bytes[REDCO_RECOMPUTE_SETS];
     uint64_t recompute_bytes[REDCO_RECOMPUTE_SETS];
+    /** Beyond these, of a head beyond the logits: redcoi_arena_peak of engines that plan their memory. */
+    uint64_t arena_whole_bytes[REDCO_RECOMPUTE_SETS], arena_sharded_bytes[REDCO_RECOMPUTE_SETS];
 } redcoi_times;
 
 /** The part of a parallelism that the times of its layers depend on. */
@@ -110,6 +112,7 @@ static inline const redcoi_times *redcoi_times_of(const redcoi_rank *rank, uint3
 typedef struct redcoi_owners {
     uint32_t tp; /**< 0: empty */
     redco_param_part part;
+    bool assigned;
     uint64_t owners, params;
 } redcoi_owners;
 
@@ -253,7 +256,8 @@ void redcoi_cost_divide(redco_layer_cost *sum, uint32_t layers, uint32_t memory_
 /** redco_layouts.count() of these costs. */
 uint32_t redcoi_layouts_of(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                            const uint32_t **of_out);
-uint64_t redcoi_fullest_owner(redco_costs *costs, redco_param_part part, uint32_t tp, uint64_t owners);
+/** redco_fullest_owner_params(), kept. */
+uint64_t redcoi_fullest_owner(redco_costs *costs, redco_param_part part, uint32_t tp, uint64_t owners, bool assigned);
 redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group);
 /** The part of a class that a stage of a pipeline holds in memory. */
 redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
@@ -299,9 +303,6 @@ double redcoi_stage_transfer_s(const redco_costs *costs, const redco_parallelism
 /** Exchanges of experts hide behind another micro-batch: stages need several model chunks for it. */
 bool redcoi_exchanges_hide(const redco_costs *costs, const redco_parallelism *parallelism);
 redco_shape redcoi_shape_of(const redco_costs *costs, const redco_parallelism *parallelism);
-/** redco_layer_bytes_of() with the moments of engines that plan their memory. */
-redco_layer_bytes redcoi_layer_bytes(redco_costs *costs, uint32_t class_index, const redco_shape *shape);
-
 redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_parallelism *parallelism);
 
 /** One layer under one configuration, of one part of its parameters: what all of its cost needs. */
@@ -359,6 +360,9 @@ double redcoi_unit_s(const redcoi_job *job, redco_collective op, redco_group gro
  * of one micro-batch are set; without updated parameters where the job asks for the least. */
 void redcoi_add_traffic(const redcoi_job *job, redco_layer_cost *cost);
 redcoi_states redcoi_layer_states(const redcoi_job *job);
+/** Where a layer makes whole gradients that are not scattered, before they are taken to where they are kept; with
+ *  Transformer Engine the empty gradients of a block's matrices that autograd is handed, and workspaces; else 0. */
+uint64_t redcoi_slot_bytes(const redcoi_job *job);
 /** Sets the memory fields. */
 void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco_layer_cost *cost);
 double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params);

@@ -1,4 +1,5 @@
 /* Context parallelism: what attention waits for to see keys and values of other ranks (STEP.md). */
+#include "costmodel/closed_form/arena_moments.h"
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_model.h"
 
@@ -73,9 +74,10 @@ static struct way way_of(redco_costs *costs, const redco_parallelism *parallelis
     const double clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, &shape);
     const redcoi_core core = redcoi_attention_core(&costs->compute, ops, count, clock_ratio);
     const redcoi_tp_times traffic = redcoi_context_times(costs, &shape, core.forward_s, core.backward_s);
+    redcoi_arena_peak peaks[REDCO_RECOMPUTE_SETS] = {{.values = 0}};
     return (struct way){.forward_s = core.forward_s + traffic.forward_before_s + traffic.forward_after_s,
                         .backward_s = core.backward_s + traffic.backward_before_s + traffic.backward_after_s,
-                        .bytes = redcoi_layer_bytes(costs, class_index, &shape)};
+                        .bytes = redcoi_arena_layer_bytes(costs, class_index, &shape, peaks)};
 }
 
 /* A step grows with the seconds of every pass, and its memory with what layers keep and work with; all else is the same

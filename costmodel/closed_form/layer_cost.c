@@ -163,9 +163,9 @@ static redco_layer_cost least_cost(redco_costs *costs, const redco_parallelism *
     const redco_layer_config config = {{parameters, grid, grid}, recompute};
     redcoi_job job = timed_job_of(costs, &even, class_index, layout, &config);
     const redcoi_times *const times = job.times;
+    job.least = true;
     const redcoi_states states = redcoi_layer_states(&job);
     const double copied_s = redcoi_keep_gradients_s(&job);
-    job.least = true;
     job.shards.gradients = parameters;
     redco_layer_cost cost = {.forward_s = times->forward_s,
                              .backward_s = times->backward_s + fmin(copied_s, redcoi_keep_gradients_s(&job))};

@@ -1,9 +1,11 @@
 /* The memory of one layer on the rank that has most of it. */
+#include "costmodel/closed_form/arena_moments.h"
 #include "costmodel/closed_form/closed_form_internal.h"
-#include "costmodel/closed_form/memory_graph.h"
+#include "costmodel/closed_form/memory_eager.h"
 #include "costmodel/closed_form/memory_model.h"
-#include "costmodel/closed_form/memory_planned.h"
+#include "costmodel/closed_form/memory_saved.h"
 #include "costmodel/closed_form/nccl_buffers.h"
+#include "costmodel/closed_form/padded_shards.h"
 
 /* The fullest rank's share of the states of a part of one layer. Whole tensors (inter-tensor sharding) do not divide
  * evenly, so each layer carries the imbalance of the whole model's assignment in proportion. */
@@ -20,7 +22,9 @@ static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh, bool trai
     if (job->parallelism->scheme == REDCO_INTRA_TENSOR) { return redco_share_up(params, 1, owners); }
     const redcoi_rank_key *const ranks = &job->rank->key;
     const bool experts = job->part == REDCO_PART_EXPERTS;
-    const uint64_t cut = redcoi_fullest_owner(job->costs, job->part, experts ? ranks->etp : ranks->tp, owners);
+    const uint32_t tp = experts ? ranks->etp : ranks->tp;
+    const uint64_t cut = redcoi_fullest_owner(job->costs, job->part, tp, owners, false) +
+                         redcoi_fullest_owner(job->costs, job->part, tp, owners, true);
     const uint64_t fullest = experts ? redco_share_up(cut, 1, ranks->ep) : cut;
     const uint64_t whole = trained ? job->rank->trained_params[job->part] : job->rank->params[job->part];
     return redco_share_up(params, fullest, whole);
@@ -50,7 +54,6 @@ static redcoi_states part_states(const redcoi_job *job)
 redcoi_states redcoi_layer_states(const redcoi_job *job)
 {
     redcoi_states sum = {.owned_params = 0};
-    if (redco_model_graph_work(job->costs->model) != NULL) { return redcoi_graph_states(job); }
     const uint32_t parts = redcoi_job_parts(job);
     for (redco_param_part p = REDCO_PART_DENSE; p < parts; p++) {
         const redcoi_job part = redcoi_job_part(job, p);
@@ -60,7 +63,10 @@ redcoi_states redcoi_layer_states(const redcoi_job *job)
         sum.gradient_bytes += states.gradient_bytes;
         sum.optimizer_bytes += states.optimizer_bytes;
     }
-    return sum;
+    if (!job->costs->workload.engine.planned_memory || job->least) { return sum; } /* no padding is least */
+    redcoi_states padded = redcoi_padded_states(job);
+    padded.owned_params = sum.owned_params; /* padding is not updated */
+    return padded;
 }
 
 /* Values recomputed for the gradients of inputs stay until those of weights are made. Under DualPipe many of these
@@ -75,6 +81,26 @@ static void add_late(const redcoi_job *job, redco_layer_cost *cost)
     }
     const uint64_t last = again + redco_share_up(job->times->activation_bytes[job->set], late, of);
     if (last > cost->activation_bytes) { cost->activation_bytes = last; }
+}
+
+/* Products add to the kept gradients themselves; autograd is handed an empty tensor of each matrix's shape, which is
+ * kept for all layers (transformer_engine/pytorch/module/base.py, get_dummy_wgrad). Beside them one workspace of
+ * Transformer Engine's products and one of PyTorch's, 32 MiB each from Hopper on. */
+static uint64_t empty_gradients(const redcoi_job *job)
+{
+    static const uint64_t workspaces = UINT64_C(64) << 20;
+    uint64_t params = 0;
+    if (!redco_class_is_block(job->class->kind)) { return 0; }
+    for (uint32_t i = 0; i < job->own->module_size_count; i++) {
+        params += job->own->modules[i].params * job->own->modules[i].count;
+    }
+    return redco_share_up(params, 2, 1) + workspaces;
+}
+
+uint64_t redcoi_slot_bytes(const redcoi_job *job)
+{
+    const redco_saver saver = redco_saver_of(&job->costs->workload.engine, job->recompute);
+    return saver == REDCO_SAVER_TE ? empty_gradients(job) : redcoi_arena_slot_bytes(job);
 }
 
 void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco_layer_cost *cost)
@@ -93,8 +119,8 @@ void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco
             cost->transient_bytes[REDCO_TRANSIENT_NCCL] += redcoi_sharded_bytes(&part);
         }
     }
-    if (job->costs->workload.engine.planned_memory || redco_model_graph_work(job->costs->model) != NULL) {
-        redcoi_planned_transients(job, cost);
+    if (job->costs->workload.engine.planned_memory) {
+        redcoi_arena_transients(job, cost);
         return;
     }
     if (redco_engine_is_eager(&job->costs->workload.engine)) {

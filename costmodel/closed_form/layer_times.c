@@ -1,6 +1,6 @@
+#include "costmodel/closed_form/arena_moments.h"
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_model.h"
-#include "costmodel/closed_form/memory_planned.h"
 #include "costmodel/closed_form/memory_saved.h"
 #include "costmodel/collectives/expert_exchange.h"
 #include "costmodel/operators/launches.h"
@@ -360,15 +360,15 @@ static uint64_t with_fragments(const redco_costs *costs, uint64_t bytes)
     return bytes + (uint64_t)ceil(redcoi_fragmentation_ratio(costs) * (double)bytes);
 }
 
-redco_layer_bytes redcoi_layer_bytes(redco_costs *costs, uint32_t class_index, const redco_shape *shape)
+/* A head's values beyond what it keeps are the logits. */
+static void fill_arena(const redco_costs *costs, redco_class_kind kind, const redcoi_arena_peak *peaks,
+                       redcoi_rank *rank, redcoi_times *times)
 {
-    const redco_recompute_list *const sets = &costs->recompute;
-    redco_layer_bytes bytes = redco_layer_bytes_of(costs->model, class_index, shape, sets);
-    const bool block = redco_class_is_block(costs->classes[class_index].kind);
-    for (uint32_t i = 0; i < sets->count && shape->engine.planned_memory && block; i++) {
-        bytes.again[i] = redcoi_planned_moment_bytes(costs, class_index, shape, sets->sets[i], bytes.kept[i]);
+    for (uint32_t i = 0; i < costs->recompute.count; i++) {
+        times->arena_whole_bytes[i] = peaks[i].whole;
+        times->arena_sharded_bytes[i] = peaks[i].sharded;
     }
-    return bytes;
+    if (costs->workload.engine.planned_memory && kind == REDCO_CLASS_HEAD) { rank->logits_bytes = peaks[0].values; }
 }
 
 /* One layout of a class. */
@@ -397,8 +397,10 @@ static void fill_times(redco_costs *costs, const redco_parallelism *parallelism,
     }
     fill_seconds(costs, class_index, shape, &layout, times);
     fill_modules(costs, class_index, &rank->key, times);
+    redcoi_arena_peak peaks[REDCO_RECOMPUTE_SETS] = {{.values = 0}};
+    const redco_layer_bytes bytes = redcoi_arena_layer_bytes(costs, class_index, shape, peaks);
+    fill_arena(costs, class->kind, peaks, rank, times);
     rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
-    const redco_layer_bytes bytes = redcoi_layer_bytes(costs, class_index, shape);
     for (uint32_t r = 0; r < costs->recompute.count; r++) {
         times->activation_bytes[r] = with_fragments(costs, bytes.kept[r]);
         times->recompute_bytes[r] = with_fragments(costs, bytes.again[r]);
@@ -419,14 +421,11 @@ static void add_params(redcoi_rank *rank, const redcoi_times *times, uint32_t la
     }
 }
 
-/* Engines that plan their memory: all that the head needs beyond what it keeps. */
-static uint64_t logits_of(redco_costs *costs, const redco_shape *shape)
+/* Logits are of the head; those of engines that plan their memory are among its moments. */
+static uint64_t logits_of(const redco_costs *costs, const redco_shape *shape)
 {
-    if (!shape->engine.planned_memory) { return redco_logits_bytes(costs->model, shape); }
-    for (uint32_t i = 0; i < costs->class_count; i++) {
-        if (costs->classes[i].kind != REDCO_CLASS_HEAD) { continue; }
-        const uint64_t kept = redco_layer_bytes_of(costs->model, i, shape, &costs->recompute).kept[0];
-        return redcoi_planned_moment_bytes(costs, i, shape, REDCO_RECOMPUTE_NONE, kept);
+    for (uint32_t i = 0; i < costs->class_count && !shape->engine.planned_memory; i++) {
+        if (costs->classes[i].kind == REDCO_CLASS_HEAD) { return redco_logits_bytes(costs->model, shape); }
     }
     return 0;
 }
@@ -514,16 +513,4 @@ const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_parallelism 
     *rank = (redcoi_rank){.key = key, .classes = costs->times + (size_t)at * costs->class_count};
     fill(costs, parallelism, rank);
     return rank;
-}
-
-uint64_t redcoi_fullest_owner(redco_costs *costs, redco_param_part part, uint32_t tp, uint64_t owners)
-{
-    for (uint32_t i = 0; i < REDCOI_OWNERS_CACHED; i++) {
-        const redcoi_owners *const kept = &costs->owners[i];
-        if (kept->tp == tp && kept->part == part && kept->owners == owners) { return kept->params; }
-    }
-    redcoi_owners *const slot = &costs->owners[costs->next_owners];
-    costs->next_owners = (costs->next_owners + 1) % REDCOI_OWNERS_CACHED;
-    *slot = (redcoi_owners){tp, part, owners, redco_fullest_owner_params(costs->model, part, tp, owners, false)};
-    return slot->params;
 }

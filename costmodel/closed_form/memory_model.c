@@ -1,7 +1,5 @@
 #include "costmodel/closed_form/memory_model.h"
 
-#include "costmodel/closed_form/memory_graph.h"
-#include "costmodel/closed_form/memory_planned.h"
 #include "costmodel/closed_form/memory_saved.h"
 
 #include <math.h>
@@ -224,7 +222,7 @@ static redco_layer_bytes edge_bytes(const redco_model *model, uint32_t class_ind
     static const redco_recompute_list none = {.count = 0};
     if (engine->planned_memory) {
         return always(head ? redco_saved_of(model, class_index, shape, REDCO_SAVER_PLANNED, &none).kept
-                           : redcoi_planned_embedding_bytes(model, class_index, shape));
+                           : redco_embedding_bytes(model, class_index, shape));
     }
     /* In and out of the final norm, of one of several kernels its copy in 32 bits and what it made of that; logits are
      * counted apart. The embedding's output, which tables of tensors count with the block behind. */
@@ -234,11 +232,27 @@ static redco_layer_bytes edge_bytes(const redco_model *model, uint32_t class_ind
     return always(at_precision(times(plane, planes), shape->precision));
 }
 
+uint64_t redco_listed_pass_bytes(const redco_degree_work *degree, const redco_shape *shape, bool backward)
+{
+    const redco_computed computed = shape->precision == REDCO_FP32 ? REDCO_COMPUTED_32
+                                    : shape->engine.widens         ? REDCO_COMPUTED_16_WIDENED
+                                                                   : REDCO_COMPUTED_16;
+    const uint64_t examples = shape->micro_batch;
+    return redco_degree_value_bytes(degree, backward, computed, examples) + redco_degree_input_bytes(degree, examples);
+}
+
+/* The values of the pass that needs more, and the micro-batch's inputs. */
+static uint64_t listed_bytes(const redco_graph_work *work, const redco_shape *shape)
+{
+    const redco_degree_work *const degree = redco_graph_work_near(work, shape->tp);
+    const uint64_t forward = redco_listed_pass_bytes(degree, shape, false);
+    const uint64_t backward = redco_listed_pass_bytes(degree, shape, true);
+    return forward > backward ? forward : backward;
+}
+
 redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                        const redco_recompute_list *sets)
 {
-    const redco_graph_work *const work = redco_model_graph_work(model);
-    if (work != NULL) { return always(redcoi_graph_activation_bytes(work, shape)); }
     const redco_engine *const engine = &shape->engine;
     const redco_layer_class *classes = NULL;
     (void)redco_model_classes(model, &classes);
@@ -247,13 +261,15 @@ redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_
     const redco_saver saver = redco_saver_of(engine, REDCO_RECOMPUTE_NONE),
                       again = redco_saver_of(engine, REDCO_RECOMPUTE_FULL);
     const redco_saved_bytes saved = redco_saved_of(model, class_index, shape, saver, sets);
-    const bool listed = !engine->planned_memory && engine->memory != REDCO_MEMORY_FORMULAS;
-    const uint64_t working = listed ? redco_backward_working_bytes(model, class_index, shape) : 0;
+    const uint64_t listed = listed_bytes(redco_model_work(model, class_index)->listed, shape);
+    const bool known = !engine->planned_memory && engine->memory != REDCO_MEMORY_FORMULAS;
+    const uint64_t working = known ? redco_backward_working_bytes(model, class_index, shape) : 0;
     redco_layer_bytes bytes = {.kept = {0}};
     for (uint32_t i = 0; i < sets->count; i++) {
         const bool full = sets->sets[i] == REDCO_RECOMPUTE_FULL;
         bytes.kept[i] = full && again != saver ? redco_saved_of(model, class_index, shape, again, sets).kept
                                                : saved.kept - saved.freed[i];
+        bytes.kept[i] += listed;
         const uint64_t made = full ? saved.kept : saved.freed[i];
         bytes.again[i] = engine->planned_memory ? 0 : made + at_precision(working, shape->precision);
     }
@@ -262,7 +278,6 @@ redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_
 
 uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
 {
-    if (redco_model_graph_work(model) != NULL) { return 0; } /* they are values of its graph */
     /* 16-bit logits and their gradient, 32-bit copy and its gradient; in fp32 one copy less: 12 bytes either way. */
     if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
         return at_precision(redco_loss_bytes(model, shape), shape->precision);

@@ -38,6 +38,8 @@ typedef struct redco_layer_bytes {
 } redco_layer_bytes;
 redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                        const redco_recompute_list *sets);
+/** The values of a pass of a graph that lists its operators when they need most, and the micro-batch's inputs. */
+uint64_t redco_listed_pass_bytes(const redco_degree_work *degree, const redco_shape *shape, bool backward);
 /** Logits, their 32-bit copy and their gradient; of engines that plan their memory the gradient alone, over the logits,
  *  and what the head's backward works with. */
 uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape);

@@ -92,6 +92,35 @@ static uint64_t sequence_ranks(const redco_shape *shape)
     return shape->sequence_parallel ? shape->tp : 1;
 }
 
+uint64_t redco_relative_bias_bytes(const redco_model_dims *dims, const redco_shape *shape)
+{
+    if (dims->positions != REDCO_POSITIONS_RELATIVE) { return 0; }
+    const uint64_t rows = times(redco_share_up(dims->heads, 1, shape->tp), shape->seq_len); /* [heads, queries, keys] */
+    return times(times(rows, shape->seq_len), 4);
+}
+
+/* The encoder's output, which the decoder's blocks read, and of a norm that stands behind its last block also the input
+ * and a number or two of each row: neither is of a block or of the embedding's graph. */
+static uint64_t encoded_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const bool norm = redco_model_find(model, class_index, REDCO_USE_ENCODER_FINAL_NORM, false) != REDCO_NO_PARAM;
+    const uint64_t tokens = tokens_of(shape), ranks = sequence_ranks(shape);
+    const uint64_t plane = times(times(tokens, dims->hidden), shape->precision == REDCO_FP32 ? 4 : 2);
+    const uint64_t row = dims->norm == REDCO_NORM_LAYER ? 8 : 4;
+    if (dims->encoder_layers == 0) { return 0; }
+    return redco_share_up(plane, norm ? 2 : 1, ranks) + (norm ? redco_share_up(tokens, row, ranks) : 0);
+}
+
+uint64_t redco_embedding_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape)
+{
+    static const redco_recompute_list none = {.count = 0};
+    const uint64_t kept = redco_saved_of(model, class_index, shape, REDCO_SAVER_PLANNED, &none).kept;
+    const uint64_t tables = times(redco_share_up(shape->seq_len, 4, shape->cp), redco_model_rotary_size(model));
+    return kept + encoded_bytes(model, class_index, shape) +
+           times(redco_relative_bias_bytes(redco_model_get_dims(model), shape), 2) + tables;
+}
+
 /* Keys and values of the whole sequence while attention's backward reads them, and their gradients of as much until
  * these are scattered (Transformer Engine context_parallel.py, AttnFuncWithCPAndKVAllGather: k_ag, v_ag, dk, dv). */
 static uint64_t gathered_bytes(const redco_model_dims *dims, const redco_shape *shape)
@@ -125,9 +154,10 @@ static uint64_t written_scores_bytes(const redco_model_dims *dims, const redco_s
 /* Backward of the FFN: while the gradient of the gate and its other factor is made, the gradient of their product lies
  * where the operand of the last matrix was; before, where sequence parallelism splits it, the gradient of the block's
  * output is gathered beside the product's. Or backward of attention, where it gathers keys. The gradient of the
- * residual sum is there all the time. */
+ * residual sum is there all the time. Of the tensors of a layer that has any. */
 uint64_t redco_backward_working_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape)
 {
+    if (redco_model_work(model, class_index)->site_count == 0) { return 0; }
     const redco_model_dims *const dims = redco_model_get_dims(model);
     const bool mixture = redco_model_find(model, class_index, REDCO_USE_ROUTER, false) != REDCO_NO_PARAM;
     const uint64_t tokens = tokens_of(shape), ranks = sequence_ranks(shape);

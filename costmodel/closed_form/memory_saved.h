@@ -29,6 +29,10 @@ redco_saving_case redco_saving_case_of(const redco_model *model, const redco_sha
 redco_saved_bytes redco_saved_of(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                  redco_saver saver, const redco_recompute_list *sets);
 
+/** The bias of the scores of T5's relative positions in one stack, which all of its blocks share; else 0. */
+uint64_t redco_relative_bias_bytes(const redco_model_dims *dims, const redco_shape *shape);
+/** The memory that redco-exec keeps of an embedding. */
+uint64_t redco_embedding_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape);
 /** The memory that backward of a block allocates beside kept tensors, at its fullest moment. */
 uint64_t redco_backward_working_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape);
 /** Logits, their gradient and what the head's backward allocates beside. */

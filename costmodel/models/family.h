@@ -88,6 +88,7 @@ struct redco_model {
     redco_graph_work *work;                /**< a pipeline's; else NULL */
     struct redco_layer_moments **moments;  /**< REDCOI_MOMENT_KINDS for each class; NULL: not asked for yet */
     uint64_t rotary_size;                  /**< redco_model_rotary_size() */
+    uint32_t optimizer_states;             /**< redco_model_moments() */
     json_t *config;
     json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
     char *warnings[REDCOI_MODEL_WARNINGS]; /**< about the config; NULL behind the last */

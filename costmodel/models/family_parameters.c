@@ -148,6 +148,7 @@ static void add_param(redcoi_build *build, const char *name, const redco_param *
     if (param->frozen) { class->frozen_params += elements; }
     class->tensors++;
     added->joined = param->joined || param->role == REDCO_PARAM_BIAS;
+    if (added->gradient_in == 0) { added->gradient_in = REDCO_IN_BACKWARD; }
     if (!added->joined) { class->modules++; }
     if (elements > class->largest_tensor_params) { class->largest_tensor_params = elements; }
 }

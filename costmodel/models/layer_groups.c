@@ -225,6 +225,7 @@ redco_status redcoi_layer_works_make(redco_model *model, redco_error *err)
     if (model->works == NULL || model->moments == NULL) {
         return redco_fail(err, REDCO_ENOMEM, model->name, "no memory for its layers");
     }
+    for (size_t c = 0; c < model->class_count; c++) { model->works[c].listed = &redco_nothing_listed; }
     if (model->family->price != NULL) {
         const redco_status st = model->family->price(model, err);
         redcoi_axis_sizes_make(model); /* after it: it sets sizes */

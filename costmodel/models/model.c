@@ -64,6 +64,13 @@ bool redco_model_is_paired(const redco_model *model)
     return model->dims.experts > 0 || model->dims.key_latent > 0;
 }
 
+bool redco_model_lays_out(const redco_model *model)
+{
+    uint32_t nodes = 0;
+    for (size_t c = 0; c < model->class_count; c++) { nodes += model->works[c].node_count; }
+    return nodes > 0;
+}
+
 size_t redco_model_classes(const redco_model *model, const redco_layer_class **classes_out)
 {
     *classes_out = model->classes;
@@ -132,7 +139,7 @@ redco_status redco_model_check_rank(const redco_model *model, uint32_t tp, uint3
 
 uint32_t redco_model_moments(const redco_model *model)
 {
-    return model->work != NULL ? model->work->optimizer_states : 2;
+    return model->optimizer_states;
 }
 
 static uint32_t log2_of(uint32_t tp)

@@ -147,7 +147,7 @@ typedef struct redco_param {
     bool joined;         /**< it is gathered with the tensor before it: biases, and what a pipeline's module has more */
     bool frozen;         /**< it is not trained: no gradient, no optimizer state */
     bool assigned;       /**< a pipeline's step gives its value: what takes the place of a gradient, no moments */
-    uint8_t gradient_in; /**< redco_passes of a user's graph that make its gradient or read that */
+    uint8_t gradient_in; /**< redco_passes that make its gradient or read that */
     /** Where tensor parallelism of 2^i ranks does otherwise than cut matrices and leave vectors whole, bit i. */
     uint32_t odd_degrees;
 } redco_param;
@@ -249,7 +249,7 @@ uint64_t redco_model_active_params(const redco_model *model);
 size_t redco_model_classes(const redco_model *model, const redco_layer_class **classes_out);
 /** The order of the layers: embedding first, head last. @return the number of runs */
 size_t redco_model_order(const redco_model *model, const redco_layer_run **runs_out);
-/** The record of a class: of a pipeline without operators, whose work is that of its graph. */
+/** The record of a class. */
 const redco_layer_work *redco_model_work(const redco_model *model, uint32_t class_index);
 size_t redco_model_tensors(const redco_model *model, const redco_param **params_out);
 /** The id of the tensor of a class that is used so: the weight, gain or table, or with @p bias its bias.
@@ -260,6 +260,8 @@ redco_op_role redco_model_use_role(const redco_model *model, redco_param_use use
 /** @return whether tensor parallelism cuts it in pairs of columns and rows, and no other layout is known: mixtures of
  *  experts, latent attention */
 bool redco_model_is_paired(const redco_model *model);
+/** @return whether layouts of its tensors other than those in its records are known (redco_layer_work.nodes) */
+bool redco_model_lays_out(const redco_model *model);
 /** A warning about the config: a key that seems misspelt, sizes that it leaves out.
  *  @return the @p index-th, or NULL past the last */
 const char *redco_model_warning(const redco_model *model, size_t index);

@@ -274,6 +274,7 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     model->name = copy;
     model->family = family;
     model->dims = family->dims;
+    model->optimizer_states = 2;
     model->config = json_incref((json_t *)(uintptr_t)config->json);
     model->defaults = defaults;
     redcoi_build build = {.model = model, .config = *config, .status = REDCO_OK, .err = err};

@@ -118,7 +118,10 @@ static void build_pipeline(redcoi_build *build)
     if (redcoi_building(build)) {
         build->status = redco_graph_work_read(&build->config, model->param_count, &model->work, build->err);
     }
-    if (redcoi_building(build)) { note_splits(build); }
+    if (redcoi_building(build)) {
+        model->optimizer_states = model->work->optimizer_states;
+        note_splits(build);
+    }
     /* No layer has a size of its own: the numbers are those of one token, and of as many heads as ranks may have. */
     const uint32_t heads = redcoi_building(build) ? largest_degree(model->work) : 1;
     model->dims = (redco_model_dims){.hidden = 1,

@@ -327,23 +327,19 @@ redco_rank_layer redco_rank_layer_of(const redco_model *model, uint32_t class_in
                               .window = classes[class_index].window,
                               .element_bytes = element_bytes,
                               .memory_unit = element_bytes / 2.0};
-    const redco_graph_work *const listed = layer.work->listed;
-    if (listed != NULL) {
-        layer.listed = redco_graph_work_of(listed, shape->tp);
-        if (layer.listed == NULL) { layer.listed = redco_graph_work_of(listed, 1); }
-        layer.op_count = layer.listed->op_count;
-        return layer;
-    }
+    const uint32_t groups = layer.work->group_count;
+    layer.listed = redco_graph_work_near(layer.work->listed, shape->tp);
     redco_rank_axis_sizes(model, shape, layer.sizes);
-    const bool casts = in_block(&layer) && shape->engine.gemm_format != REDCO_GEMM_SAME;
-    layer.op_count = layer.work->group_count + (casts ? 1 : 0);
+    const bool casts = groups > 0 && in_block(&layer) && shape->engine.gemm_format != REDCO_GEMM_SAME;
+    layer.op_count = layer.listed->op_count + groups + (casts ? 1 : 0);
     return layer;
 }
 
 redco_operator redco_rank_operator(const redco_rank_layer *layer, uint32_t index)
 {
-    if (layer->listed != NULL) { return listed_of(layer, &layer->listed->ops[index]); }
-    return index < layer->work->group_count ? operator_of(layer, &layer->work->groups[index]) : casts_of(layer);
+    const uint32_t groups = layer->work->group_count, behind = index - groups;
+    if (index < groups) { return operator_of(layer, &layer->work->groups[index]); }
+    return behind < layer->listed->op_count ? listed_of(layer, &layer->listed->ops[behind]) : casts_of(layer);
 }
 
 uint32_t redco_model_operators_most(const redco_model *model)
@@ -353,7 +349,7 @@ uint32_t redco_model_operators_most(const redco_model *model)
     uint32_t most = REDCO_OPERATORS_MAX;
     for (uint32_t c = 0; c < count; c++) {
         const redco_graph_work *const listed = redco_model_work(model, c)->listed;
-        for (uint32_t d = 0; listed != NULL && d < listed->degree_count; d++) {
+        for (uint32_t d = 0; d < listed->degree_count; d++) {
             if (listed->degrees[d].op_count > most) { most = listed->degrees[d].op_count; }
         }
     }

@@ -90,7 +90,7 @@ typedef struct redco_rank_layer {
     const redco_model_dims *dims;
     const redco_shape *shape; /**< borrowed */
     const redco_layer_work *work;
-    const redco_degree_work *listed; /**< the rank's, where the work is listed; else NULL */
+    const redco_degree_work *listed; /**< the rank's, of its degree */
     uint64_t sizes[REDCO_AXIS_COUNT];
     redco_class_kind kind;
     uint64_t window; /**< the class's */

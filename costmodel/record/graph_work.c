@@ -415,6 +415,17 @@ const redco_degree_work *redco_graph_work_of(const redco_graph_work *work, uint3
     return NULL;
 }
 
+const redco_graph_work redco_nothing_listed;
+
+const redco_degree_work *redco_graph_work_near(const redco_graph_work *work, uint32_t tp)
+{
+    static const redco_degree_work nothing = {.tp = 1};
+    const redco_degree_work *const degree = redco_graph_work_of(work, tp);
+    const redco_degree_work *const whole = redco_graph_work_of(work, 1);
+    if (degree != NULL) { return degree; }
+    return whole != NULL ? whole : &nothing;
+}
+
 double redco_work_op_flops(const redco_work_op *op, uint64_t examples)
 {
     const bool product = op->kind == REDCO_GRAPH_PRODUCT, attention = op->kind == REDCO_GRAPH_ATTENTION;

@@ -101,8 +101,13 @@ redco_status redco_graph_work_read(const redco_json_value *config, size_t parame
 bool redco_graph_work_write(const redco_graph_work *work, size_t parameters, json_t *config);
 void redco_graph_work_free(redco_graph_work *work); /**< NULL is accepted */
 
+/** No degree: a class's work is all in groups (layer_work.h). */
+extern const redco_graph_work redco_nothing_listed;
+
 /** @return NULL if the graph was not laid out for so many ranks */
 const redco_degree_work *redco_graph_work_of(const redco_graph_work *work, uint32_t tp);
+/** @return that of one rank if the graph was not laid out for so many; nothing where it has none */
+const redco_degree_work *redco_graph_work_near(const redco_graph_work *work, uint32_t tp);
 /** Floating-point operations of the products and attention of a pass. */
 double redco_degree_flops(const redco_degree_work *degree, bool backward, uint64_t examples);
 double redco_work_op_flops(const redco_work_op *op, uint64_t examples);

@@ -137,8 +137,7 @@ typedef struct redco_layer_work {
     uint32_t site_count;
     redco_layer_node nodes[REDCO_NODES_MAX]; /**< producers before consumers */
     uint32_t node_count;
-    /** A graph that lists its operators one by one, each in its pass, in place of all above; borrowed, NULL: none does
-     */
+    /** Operators that a graph lists one by one, each in its pass, and their moments, beside all above; borrowed */
     const redco_graph_work *listed;
 } redco_layer_work;
 

@@ -1,5 +1,5 @@
 /* The parts of a layer under one configuration, with all durations: operators, modules, groups. */
-#include "costmodel/closed_form/memory_planned.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/nccl_buffers.h"
 #include "costmodel/graph/names.h"
 #include "costmodel/simulator/step_build.h"

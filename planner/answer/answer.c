@@ -42,8 +42,7 @@ static redco_status compare_layouts(const redco_inputs *inputs, redco_answer *an
     redco_costs *costs = NULL;
     redco_error why = {0};
     gain->sequence_parallel = best->parallelism.sequence_parallel;
-    /* A listed graph has the layout of its rules alone. */
-    if (best->parallelism.tp <= 1 || redco_model_work(inputs->model, 0)->listed != NULL) { return REDCO_OK; }
+    if (best->parallelism.tp <= 1 || !redco_model_lays_out(inputs->model)) { return REDCO_OK; }
     redco_status st = redco_costs_create(&inputs->machine, inputs->model, &answer->options.workload,
                                          &inputs->calibration, inputs->comm, &costs, err);
     if (st != REDCO_OK) { return st; }

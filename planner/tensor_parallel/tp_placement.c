@@ -174,14 +174,14 @@ redco_status redco_tp_attach_rules(redco_costs *costs, const redco_model *model,
 redco_status redcoi_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
                               const redco_user_rules *user, redcoi_tp_solver solve, redco_error *err)
 {
-    /* The work of a listed graph is that of its layouts. */
-    if (placement == REDCO_TP_PAIRED || redco_model_work(model, 0)->listed != NULL) { return REDCO_OK; }
+    if (placement == REDCO_TP_PAIRED) { return REDCO_OK; }
     if (redco_model_is_paired(model)) {
         return redco_fail(
             err, REDCO_EVALUE, redco_model_name(model),
             "has experts or latent attention, which tensor parallelism cuts in pairs of columns and rows: "
             "no other placement of its tensors is known");
     }
+    if (!redco_model_lays_out(model)) { return REDCO_OK; }
     struct source *source = calloc(1, sizeof *source);
     if (source == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     source->model = model;

@@ -12,7 +12,7 @@ enum { NO_SLOT = UINT32_MAX };
 
 /* Memory that one value after the other lies in. */
 struct slot {
-    uint32_t size, last; /* last: the operator that reads it last */
+    uint32_t size, last; /* last: as in struct walk */
     bool free;
 };
 
@@ -21,13 +21,19 @@ struct walk {
     const redcoi_probe *probe;
     const redco_moment_options *options;
     const redco_graph *g;
+    uint32_t *order; /* operators as they are run */
+    uint32_t ordered, at;
     redco_value *root; /* by value: whose memory a view is of */
-    uint32_t *last;    /* by root: operator that reads it last */
+    uint32_t *last;    /* by root: place of the operator that reads it last */
     uint32_t *slot_of; /* by root */
-    bool *live;        /* by operator */
+    bool *live, *put;  /* by operator; put: it is in the order */
+    uint8_t *makes;    /* by operator: the product whose weights' gradients its task makes, or none */
+    bool slotted;      /* redco_moment.slots */
     bool *outside;     /* by root: a gradient of a weight, or the loss */
     struct slot *slots;
     uint32_t slot_count;
+    const redco_layer_work *work;
+    uint32_t products;
     redco_moment now;
     redco_layer_moments *out;
 };
@@ -69,8 +75,7 @@ static uint32_t size_of_value(const struct walk *w, redco_value value)
     return size_of(w, redco_type_elements(type), narrow ? 0 : (uint32_t)redco_dtype_bytes(type->dtype));
 }
 
-/* All layers share what has no batch, tables of positions and biases of scores: it is counted once (memory_planned.c).
- */
+/* All layers share what has no batch, tables of positions and biases of scores: it is counted once (memory_saved.c). */
 static void begin(struct walk *w, redco_value value)
 {
     const uint32_t size = size_of_value(w, value);
@@ -80,10 +85,17 @@ static void begin(struct walk *w, redco_value value)
     w->now.times[size]++;
 }
 
+/* Where a value lies that has no memory of its own. */
+static redco_value holder_of(const redco_graph *g, redco_value value)
+{
+    for (; redco_op_is_view(redco_value_op(g, value)->kind); value = redco_value_op(g, value)->inputs[0]) {}
+    return value;
+}
+
 static void find_lifetimes(const struct walk *w)
 {
-    for (uint32_t i = 0; i < redco_graph_op_count(w->g); i++) {
-        const redco_op *const op = redco_graph_op(w->g, i);
+    for (uint32_t i = 0; i < w->ordered; i++) {
+        const redco_op *const op = redco_graph_op(w->g, w->order[i]);
         const bool view = redco_op_is_view(op->kind);
         for (uint32_t k = 0; k < op->output_count; k++) {
             const redco_value out = op->first_output + k;
@@ -91,7 +103,9 @@ static void find_lifetimes(const struct walk *w)
             w->slot_of[out] = NO_SLOT;
             if (!view) { w->last[out] = i; }
         }
-        for (uint32_t k = 0; k < op->input_count && w->live[i] && !view; k++) { w->last[w->root[op->inputs[k]]] = i; }
+        for (uint32_t k = 0; k < op->input_count && w->live[op->id] && !view; k++) {
+            w->last[w->root[op->inputs[k]]] = i;
+        }
     }
 }
 
@@ -113,7 +127,7 @@ static uint32_t overwritten(const struct walk *w, const redco_op *op, redco_valu
     for (uint32_t k = 0; k < op->input_count && k < inputs; k++) {
         const redco_value root = w->root[op->inputs[k]];
         const uint32_t slot = w->slot_of[root];
-        if (slot == NO_SLOT || w->slots[slot].last != op->id || is_taken(w, op, output, slot) ||
+        if (slot == NO_SLOT || w->slots[slot].last != w->at || is_taken(w, op, output, slot) ||
             !redco_type_equal(redco_value_type(w->g, op->inputs[k]), redco_value_type(w->g, output))) {
             continue;
         }
@@ -124,7 +138,9 @@ static uint32_t overwritten(const struct walk *w, const redco_op *op, redco_valu
 
 static bool is_within(const redco_moment *a, const redco_moment *b)
 {
-    bool within = !a->product || b->product;
+    bool within = a->slots == b->slots && (!a->product || b->product) && (!a->makes || b->makes) &&
+                  a->made == b->made && a->ahead == b->ahead && a->staged == b->staged &&
+                  (a->reads == b->reads || a->reads == REDCO_MOMENT_NONE);
     for (uint32_t i = 0; i < REDCO_MOMENT_SIZES; i++) { within = within && a->times[i] <= b->times[i]; }
     return within;
 }
@@ -149,6 +165,8 @@ static void add_moment(redco_layer_moments *out, const redco_moment *moment)
         if (moment->times[i] > last->times[i]) { last->times[i] = moment->times[i]; }
     }
     last->product = last->product || moment->product;
+    last->makes = last->makes || moment->makes;
+    last->made = moment->made < last->made ? moment->made : last->made;
 }
 
 /* Copies in 32 bits of an operator's tensors (executor/backend/host/workspace.c). */
@@ -165,8 +183,78 @@ static void widen(const struct walk *w, const redco_op *op, redco_moment *moment
     }
 }
 
+/* A collective along another axis than the first needs room for the whole tensor in another order
+ * (executor/comm/graph_collectives.c). */
+static void stage(const struct walk *w, const redco_op *op, redco_moment *moment)
+{
+    if ((op->kind != REDCO_OP_ALL_GATHER && op->kind != REDCO_OP_REDUCE_SCATTER) || op->attributes.axis[0] == 0) {
+        return;
+    }
+    const uint32_t size = size_of_value(w, op->kind == REDCO_OP_ALL_GATHER ? op->first_output : op->inputs[0]);
+    if (size != NO_SLOT) { moment->staged = (uint8_t)(size + 1); }
+}
+
+/* Place of an operator's product among the class's; none if it has none. */
+static uint8_t product_of(const struct walk *w, const redco_op *op)
+{
+    uint8_t at = 0;
+    if (redco_op_kind_class(op->kind) != REDCO_CLASS_MATMUL) { return REDCO_MOMENT_NONE; }
+    for (uint32_t i = 0; i < w->work->group_count; i++) {
+        const redco_layer_group *const group = &w->work->groups[i];
+        if (group->kind == REDCO_GROUP_PRODUCT && group->role == op->role) { return at; }
+        if (group->kind == REDCO_GROUP_PRODUCT) { at++; }
+    }
+    return REDCO_MOMENT_NONE;
+}
+
+/* @return whether an operator makes the gradient of a weight of that product */
+static bool makes_gradient(const struct walk *w, const redco_op *op, uint8_t product)
+{
+    return op->order > 0 && product_of(w, op) == product && w->outside[op->first_output];
+}
+
+/* With all that it reads. What is computed again for it alone is its task's (executor/schedule/bind.c).
+ * @param product  whose weights' gradients it makes, or none */
+static void put(struct walk *w, const redco_op *op, uint8_t product)
+{
+    if (w->put[op->id]) { return; }
+    w->put[op->id] = true;
+    w->makes[op->id] = op->copy > 0 || product_of(w, op) == product ? product : REDCO_MOMENT_NONE;
+    for (uint32_t k = 0; k < op->input_count; k++) { put(w, redco_value_op(w->g, op->inputs[k]), product); }
+    w->order[w->ordered++] = op->id;
+}
+
+/* The graph's order. With slots the gradients of a product's weights are made when backward comes to it, before those
+ * of its inputs (costmodel/simulator/step_pass.c). */
+static void find_order(struct walk *w)
+{
+    uint8_t reached = (uint8_t)w->products;
+    w->ordered = 0;
+    for (uint32_t i = 0; i < redco_graph_op_count(w->g); i++) {
+        const redco_op *const op = redco_graph_op(w->g, i);
+        const uint8_t product = op->order > 0 && w->live[i] ? product_of(w, op) : REDCO_MOMENT_NONE;
+        for (uint32_t j = i; w->slotted && product < reached && j < redco_graph_op_count(w->g); j++) {
+            const redco_op *const other = redco_graph_op(w->g, j);
+            if (w->live[j] && makes_gradient(w, other, product)) { put(w, other, product); }
+        }
+        reached = product < reached ? product : reached;
+        put(w, op, REDCO_MOMENT_NONE);
+    }
+}
+
+/* Backward comes to a product: the weights of the one before it are fetched meanwhile. */
+static void enter(struct walk *w, uint8_t product)
+{
+    w->now.made = product;
+    w->now.reads = REDCO_MOMENT_NONE;
+    w->now.ahead = product > 0 ? (uint8_t)(product - 1) : REDCO_MOMENT_NEXT;
+}
+
 static void run(struct walk *w, const redco_op *op, bool counts)
 {
+    const bool makes = w->makes[op->id] != REDCO_MOMENT_NONE;
+    const uint8_t product = !w->slotted ? REDCO_MOMENT_NONE : makes ? w->makes[op->id] : product_of(w, op);
+    if (counts && op->order > 0 && product < w->now.made) { enter(w, product); }
     for (uint32_t k = 0; k < op->output_count; k++) {
         const redco_value out = op->first_output + k;
         if (w->outside[out]) { continue; }
@@ -180,12 +268,15 @@ static void run(struct walk *w, const redco_op *op, bool counts)
     }
     if (counts) {
         redco_moment moment = w->now;
+        if (product != REDCO_MOMENT_NONE) { moment.reads = product; }
+        moment.makes = makes;
+        if (w->slotted) { stage(w, op, &moment); }
         moment.product = redco_op_kind_class(op->kind) == REDCO_CLASS_MATMUL;
         if (w->options->widened) { widen(w, op, &moment); }
         add_moment(w->out, &moment);
     }
     for (uint32_t s = 0; s < w->slot_count; s++) {
-        if (w->slots[s].free || w->slots[s].last != op->id) { continue; }
+        if (w->slots[s].free || w->slots[s].last != w->at) { continue; }
         w->slots[s].free = true;
         w->now.times[w->slots[s].size]--;
     }
@@ -195,12 +286,18 @@ static void walk_through(struct walk *w, bool head)
 {
     const redco_value input = redco_graph_find_input(w->g, "x"), gradient = redco_graph_find_input(w->g, "gradient");
     bool backward = false;
+    w->slot_count = 0;
+    w->now = (redco_moment){.slots = w->slotted, .reads = REDCO_MOMENT_NONE, .ahead = REDCO_MOMENT_NONE};
+    w->now.made = (uint8_t)w->products;
     if (input != REDCO_NO_VALUE) { begin(w, input); }
-    for (uint32_t i = 0; i < redco_graph_op_count(w->g); i++) {
-        const redco_op *const op = redco_graph_op(w->g, i);
-        if (!w->live[i] || op->kind == REDCO_OP_INPUT || redco_op_is_view(op->kind)) { continue; }
+    for (w->at = 0; w->at < w->ordered; w->at++) {
+        const redco_op *const op = redco_graph_op(w->g, w->order[w->at]);
+        if (!w->live[op->id] || op->kind == REDCO_OP_INPUT || redco_op_is_view(op->kind)) { continue; }
         if (!backward && (op->order > 0 || op->copy > 0)) {
             backward = true;
+            if (w->slotted && w->products > 0) { enter(w, (uint8_t)(w->products - 1)); } /* fetched when it begins */
+            w->now.reads = w->slotted && w->products > 0 ? (uint8_t)(w->products - 1) : REDCO_MOMENT_NONE;
+            w->now.made = (uint8_t)w->products;
             if (gradient != REDCO_NO_VALUE && !head) { begin(w, gradient); }
         }
         run(w, op, backward || head);
@@ -216,35 +313,52 @@ static bool take_room(struct walk *w)
     w->outside = calloc(values, sizeof *w->outside);
     w->slots = calloc(values, sizeof *w->slots);
     w->live = calloc(ops, sizeof *w->live);
-    return w->root && w->last && w->slot_of && w->outside && w->slots && w->live;
+    w->put = calloc(ops, sizeof *w->put);
+    w->makes = calloc(ops, sizeof *w->makes);
+    w->order = calloc(ops, sizeof *w->order);
+    return w->root && w->last && w->slot_of && w->outside && w->slots && w->live && w->put && w->makes && w->order;
 }
 
-/* @param outputs  the gradient of the layer's input is the first of those that are no loss */
-static redco_status walk_graph(struct walk *w, const redco_value *outputs, uint32_t count, bool head, redco_error *err)
+static void free_room(struct walk *w)
 {
-    const bool room = take_room(w);
-    if (room) {
-        redco_graph_live(w->g, outputs, count, w->live);
-        find_lifetimes(w);
-        for (uint32_t i = 0; i < count; i++) {
-            const bool handed_on = i == (head ? 1U : 0U);
-            w->outside[w->root[outputs[i]]] = !handed_on;
-            if (handed_on) { w->last[w->root[outputs[i]]] = UINT32_MAX; }
-        }
-        walk_through(w, head);
-    }
     free(w->root);
     free(w->last);
     free(w->slot_of);
     free(w->outside);
     free(w->slots);
     free(w->live);
-    return room ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, w->probe->model.name, "no memory for its layers");
+    free(w->put);
+    free(w->makes);
+    free(w->order);
+}
+
+/* @param outputs  the gradient of the layer's input is the first of those that are no loss */
+static redco_status walk_graph(struct walk *w, const redco_value *outputs, uint32_t count, bool head, redco_error *err)
+{
+    for (uint32_t i = 0; i < w->work->group_count; i++) {
+        w->products += w->work->groups[i].kind == REDCO_GROUP_PRODUCT ? 1 : 0;
+    }
+    for (int slotted = 0; slotted < 2; slotted++) {
+        w->slotted = slotted != 0;
+        const bool room = take_room(w);
+        if (room) {
+            redco_graph_live(w->g, outputs, count, w->live);
+            for (uint32_t i = 0; i < count; i++) { w->outside[holder_of(w->g, outputs[i])] = i != (head ? 1U : 0U); }
+            find_order(w);
+            find_lifetimes(w);
+            const redco_value handed_on = head ? 1 : 0;
+            if (handed_on < count) { w->last[w->root[outputs[handed_on]]] = UINT32_MAX; }
+            walk_through(w, head);
+        }
+        free_room(w);
+        if (!room) { return redco_fail(err, REDCO_ENOMEM, w->probe->model.name, "no memory for its layers"); }
+    }
+    return REDCO_OK;
 }
 
 /* The graph of a rank as it is run. */
-static redco_status derive(const redcoi_probe *probe, const redco_moment_options *options, redco_layer_moments *out,
-                           redco_error *err)
+static redco_status derive(const redcoi_probe *probe, const redco_layer_work *work, const redco_moment_options *options,
+                           redco_layer_moments *out, redco_error *err)
 {
     const redcoi_class_values *const values = &probe->values;
     const redco_class_kind kind = probe->model.classes[probe->class_index].kind;
@@ -274,7 +388,8 @@ static redco_status derive(const redcoi_probe *probe, const redco_moment_options
         st = redco_graph_fuse(graphs[1], again, count, NULL, &graphs[2], fused, err);
     }
     if (st == REDCO_OK) {
-        struct walk w = {.probe = probe, .options = options, .g = graphs[options->fused ? 2 : 1], .out = out};
+        struct walk w = {
+            .work = work, .probe = probe, .options = options, .g = graphs[options->fused ? 2 : 1], .out = out};
         st = walk_graph(&w, options->fused ? fused : again, count, head, err);
     }
     for (int i = 0; i < 3; i++) { redco_graph_free(graphs[i]); }
@@ -287,10 +402,11 @@ static redco_status make(const redco_model *model, uint32_t class_index, const r
                          redco_layer_moments *moments_out, redco_error *err)
 {
     redcoi_probe probe = {.g = NULL};
-    if (model->works[class_index].listed != NULL) { return REDCO_OK; }
+    const redco_layer_work *const work = &model->works[class_index];
+    if (work->group_count == 0) { return REDCO_OK; } /* all that it has is listed, its moments too */
     redco_status st = redcoi_probe_create(model, &probe, err);
     if (st == REDCO_OK) { st = redcoi_probe_class(&probe, class_index, err); }
-    if (st == REDCO_OK) { st = derive(&probe, options, moments_out, err); }
+    if (st == REDCO_OK) { st = derive(&probe, work, options, moments_out, err); }
     redcoi_probe_free(&probe);
     return st;
 }

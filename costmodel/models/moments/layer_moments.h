@@ -1,7 +1,7 @@
 /** @file layer_moments.h  The moments of a layer at which memory may be fullest, in symbols: derived from the class's
  *  graph and its gradients, as redco-exec runs them: cut by tensor parallelism, recomputed, fused, one operator after
  * the other, results over inputs that nobody reads any more (executor/memory_plan/lifetimes.h). Gradients of weights
- * have places of their own and are in none. */
+ * have places of their own, as gathered weights do: a moment says of which products they are there. */
 #ifndef REDCO_LAYER_MOMENTS_H
 #define REDCO_LAYER_MOMENTS_H
 
@@ -12,7 +12,13 @@
 extern "C" {
 #endif
 
-enum { REDCO_MOMENT_SIZES = 64, REDCO_MOMENTS_MAX = 48 };
+enum {
+    REDCO_MOMENT_SIZES = 64,
+    REDCO_MOMENTS_MAX = 128,
+    REDCO_MOMENT_PRODUCTS = 16,
+    REDCO_MOMENT_NONE = 255, /**< no product */
+    REDCO_MOMENT_NEXT = 254  /**< that of the next layer which backward needs first */
+};
 
 /** Values of one size. */
 typedef struct redco_moment_size {
@@ -25,6 +31,16 @@ typedef struct redco_moment_size {
 typedef struct redco_moment {
     uint8_t times[REDCO_MOMENT_SIZES]; /**< by size */
     bool product;                      /**< beside the workspace of a device's products */
+    /** Gradients of weights before those of inputs, as the executor has them, which gives memory to weights and their
+     *  gradients, too; else in the order of the graph, of values alone. */
+    bool slots;
+    uint8_t
+        staged; /**< place of a size, plus 1, of which there is one more where there are several sequences; 0: none */
+    bool makes; /**< the gradients of the weights of the product that is at work */
+    /** Products are counted among the class's groups (layer_work.h). */
+    uint8_t reads; /**< that whose weights are at work, or none */
+    uint8_t ahead; /**< that whose weights are fetched ahead */
+    uint8_t made;  /**< gradients of its weights and of those of all behind it are made; their number: none are */
 } redco_moment;
 
 typedef struct redco_layer_moments {
