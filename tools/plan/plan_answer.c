@@ -8,6 +8,7 @@
 #include "planner/search/strategy.h"
 #include "tools/plan/plan_export.h"
 #include "tools/plan/plan_html.h"
+#include "tools/plan/plan_peak.h"
 #include "tools/plan/plan_report.h"
 #include "tools/plan/plan_tp.h"
 #include "tools/plan/run_report.h"
@@ -224,6 +225,7 @@ static void print_one(const struct shown *shown)
     }
     if (args->explain) { report_traits(shown->inputs, &args->question.options); }
     if (args->explain) { plan_tp_layers(&shown->answer->layouts); }
+    if (args->memory) { plan_peak(shown->inputs, &args->question.options, best); }
 }
 
 static int print_top(const struct shown *shown)

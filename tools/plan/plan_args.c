@@ -399,6 +399,7 @@ static const struct row rows[] = {
     {"compare", "engines", 4, "The named strategies beside the optimum, or the engines", .read = read_compare, .may_lack = true},
     {"explain", NULL, 4, "Why not the neighbours, and what would help", AT(explain)},
     {"kept", NULL, 4, "Instead of a plan, what engines keep of a layer of the model for backward", AT(kept)},
+    {"memory", NULL, 4, "Also the peak of the fullest GPU, part by part", AT(memory)},
     {"sweep", "gpus=N,N,...", 4, "One plan for each number of GPUs", .read = read_sweep},
     {"report", "HTML", 4, "Also write one page with the choice (with --compare or --sweep: all rows), its reasons, tables and pictures", AT(report)},
     {"export", "KIND[=FILE]", 4, "Write the plan for megatron, megatron-bridge, torchtitan, deepspeed, fsdp, internevo or sbatch; alone on standard output", .read = plan_export_option, .of_check = true},

@@ -23,7 +23,7 @@ struct plan_args {
     const char *pipeline; /**< a shared library instead of a model; NULL: none */
     bool uniform_given;
     bool precisions; /* --precision auto */
-    bool compare, explain, kept;
+    bool compare, explain, kept, memory;
     bool compare_engines; /* --compare engines */
     const char *out;
     const char *timeline;
