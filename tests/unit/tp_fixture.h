@@ -61,7 +61,9 @@ static inline bool subject_open(struct subject *s, const char *model, uint32_t t
     assert_int_equal(redco_costs_create(&s->inputs.machine, s->inputs.model, &s->workload, &s->inputs.calibration,
                                         s->inputs.comm, &s->costs, &err),
                      REDCO_OK);
-    return redco_parallelism_check(s->costs, &s->parallelism, NULL) == REDCO_OK;
+    /* Mixtures and latent attention have one layout. */
+    return !redco_model_is_paired(s->inputs.model) &&
+           redco_parallelism_check(s->costs, &s->parallelism, NULL) == REDCO_OK;
 }
 
 static inline void subject_close(struct subject *s)
