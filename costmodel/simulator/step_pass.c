@@ -217,12 +217,31 @@ static uint32_t scatter(const struct place *at, const redcoi_part_group *group, 
     return last;
 }
 
-/* Whole gradients that an operator brings; of a layer that is one unit, its first operator in backward. */
+/* Operators whose weights have gradients of their own turn. @return how many come before @p op_index, or are it */
+static uint32_t matrices_to(const redcoi_parts *parts, uint32_t op_index)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i <= op_index && i < parts->op_count; i++) { count += parts->ops[i].matrix; }
+    return count;
+}
+
+/* A layer without them has no operator of its own in the turn of weights. */
+static bool has_weight_turn(const redcoi_parts *parts)
+{
+    return matrices_to(parts, parts->op_count) > 0;
+}
+
+/* Whole gradients that an operator brings; of a layer that is one unit, its first operator in this turn. */
 static int64_t gradient_bytes(const struct place *at, const redcoi_part_group *group, uint32_t op_index)
 {
+    const redcoi_parts *const parts = at->parts;
+    const uint32_t matrices = matrices_to(parts, op_index);
+    const bool in_turn = at->kind == REDCO_TURN_WEIGHT && has_weight_turn(parts);
+    const bool first = in_turn ? parts->ops[op_index].matrix && matrices == matrices_to(parts, parts->op_count)
+                               : op_index + 1 == parts->op_count;
     int64_t bytes = 0;
-    for (uint32_t i = 0; i < at->parts->module_count && at->parts->by_layer; i++) {
-        bytes += op_index + 1 == at->parts->op_count ? at->parts->modules[i].gradient_bytes : 0;
+    for (uint32_t i = 0; i < parts->module_count && parts->by_layer; i++) {
+        bytes += first ? parts->modules[i].gradient_bytes : 0;
     }
     if (at->parts->by_layer) { return bytes; }
     for (uint32_t i = group->first_module; i < group->last_module && at->parts->transient_gradient; i++) {
@@ -256,7 +275,8 @@ static void run_again(const struct place *at, const redcoi_part_op *reader)
 static void give_back(const struct place *at)
 {
     const redcoi_parts *const parts = at->parts;
-    const bool inputs = at->kind != REDCO_TURN_WEIGHT, weights = at->kind != REDCO_TURN_INPUT;
+    const bool inputs = at->kind != REDCO_TURN_WEIGHT,
+               weights = at->kind != REDCO_TURN_INPUT || !has_weight_turn(parts);
     if (weights) {
         redco_step_add_memory(at->b->step, REDCO_CATEGORY_ACTIVATIONS, -parts->activation_bytes);
         redco_step_add_memory(at->b->step, REDCO_CATEGORY_LOGITS, -parts->logits_bytes);
@@ -280,8 +300,12 @@ static int64_t wait_again(const struct place *at, const redcoi_part_group *group
  * @return that behind which the rank's share of them is there */
 static uint32_t gradients_made(const struct place *at, const redcoi_part_group *group, uint32_t index, uint32_t made)
 {
-    redco_step_add_memory(at->b->step, REDCO_CATEGORY_SCATTERED, gradient_bytes(at, group, index));
-    return at->parts->sharded ? scatter(at, group, index) : made;
+    const int64_t bytes = gradient_bytes(at, group, index);
+    const bool computed = at->kind != REDCO_TURN_WEIGHT || has_weight_turn(at->parts);
+    if (computed) { redco_step_add_memory(at->b->step, REDCO_CATEGORY_SCATTERED, bytes); }
+    const uint32_t last = at->parts->sharded ? scatter(at, group, index) : made;
+    if (!computed) { redco_step_add_memory(at->b->step, REDCO_CATEGORY_SCATTERED, bytes); } /* the scatter's own */
+    return last;
 }
 
 static uint32_t backward_weight(const struct place *at, const redcoi_part_group *group, uint32_t index)
@@ -289,7 +313,9 @@ static uint32_t backward_weight(const struct place *at, const redcoi_part_group 
     const redcoi_part_op *const part = &at->parts->ops[index];
     redco_step_op op = op_at(at, part, REDCO_WORK_BACKWARD, REDCO_SUFFIX_WEIGHT);
     op.seconds = part->weight_s;
-    return gradients_made(at, group, index, redcoi_compute(at->b, at->unit, op));
+    const uint32_t made = redcoi_compute(at->b, at->unit, op);
+    if (at->kind == REDCO_TURN_WEIGHT && matrices_to(at->parts, index) == 1) { give_back(at); } /* the last of them */
+    return gradients_made(at, group, index, made);
 }
 
 /* Backward of one operator. The gradient of a matrix comes first: scattering it overlaps with the gradient of the
@@ -424,7 +450,6 @@ static void weights_of_layer(const struct place *at)
         }
         redcoi_gradients(at->b, at->unit, parts, group, at->micro_batch, ready);
     }
-    give_back(at);
 }
 
 void redcoi_backward_pass(redcoi_builder *b, redcoi_unit *unit, redco_turn_kind kind, uint32_t first, uint32_t last,

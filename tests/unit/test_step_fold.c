@@ -249,10 +249,10 @@ static void slow_transfers(void **state)
 static void many_updates_under_way(void **state)
 {
     (void)state;
-    static const char path[] = "llama-1800-layers.json";
+    static const char path[] = "llama-512-layers.json";
     FILE *const file = fopen(path, "w");
     assert_non_null(file);
-    assert_true(fputs("{\"model_type\": \"llama\", \"num_hidden_layers\": 1800, \"hidden_size\": 1024, "
+    assert_true(fputs("{\"model_type\": \"llama\", \"num_hidden_layers\": 512, \"hidden_size\": 1024, "
                       "\"intermediate_size\": 4096, \"num_attention_heads\": 16, \"vocab_size\": 32000}",
                       file) >= 0);
     assert_int_equal(fclose(file), 0);
@@ -261,9 +261,9 @@ static void many_updates_under_way(void **state)
     redco_workload workload = plain_workload(144);
     workload.seq_len = 512;
     workload.engine.gradient_bytes = 4;
-    fixture_open(&b, path, a800_machine(9), workload);
+    fixture_open(&b, path, a800_machine(2), workload);
     redco_parallelism parallelism = plain_setting(&b, 1);
-    parallelism.pp = 9;
+    parallelism.pp = 2;
     parallelism.chunks = 8;
     parallelism.dp = (redco_mesh){8, 1};
     parallelism.micro_batches = 18;

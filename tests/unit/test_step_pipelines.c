@@ -182,10 +182,82 @@ static void few_micro_batches_reduce_few_times(void **state)
     assert_true(most <= 1.02);
 }
 
+/* Lays a step out whole and folded. */
+static void check_memory(const struct fixture *b, const redco_parallelism *parallelism, redco_mesh shards,
+                         redco_recompute recompute)
+{
+    const redco_layer_class *classes = NULL;
+    const uint32_t count = (uint32_t)redco_model_classes(b->model, &classes);
+    redco_assignment all[8];
+    redco_step *step = NULL;
+    redco_timeline *timeline = NULL;
+    redco_simulation folded;
+    redco_error err = {.status = REDCO_OK};
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        all[i] = (redco_assignment){i, classes[i].layers, {{shards, shards, shards}, recompute}};
+    }
+    check_ok(redco_step_build(b->costs, parallelism, all, count, NULL, &step, &err), &err);
+    check_ok(redco_timeline_create(step, &timeline, &err), &err);
+    for (uint32_t rank = 0; rank < parallelism->pp; rank++) {
+        const uint64_t *const resident = redco_step_resident_bytes(step, rank);
+        redco_memory_point *points = NULL;
+        uint32_t point_count = 0;
+        check_ok(redco_timeline_memory(timeline, rank, &points, &point_count, &err), &err);
+        for (uint32_t i = 0; i < point_count; i++) {
+            uint64_t all_bytes = 0;
+            for (int h = 0; h < REDCO_CATEGORY_COUNT; h++) {
+                assert_true(points[i].held_bytes[h] < UINT64_C(1) << 60); /* nothing is given back that was not taken */
+                all_bytes += points[i].held_bytes[h];
+            }
+            if (all_bytes > most) { most = all_bytes; }
+        }
+        assert_true(point_count > 0);
+        for (int h = 0; h < REDCO_CATEGORY_COUNT; h++) {
+            assert_int_equal(points[point_count - 1].held_bytes[h], resident[h]);
+        }
+        free(points);
+    }
+    check_ok(redco_simulate(b->costs, parallelism, all, count, NULL, &folded, &err), &err);
+    assert_int_equal(folded.peak.bytes, most);
+    redco_timeline_free(timeline);
+    redco_step_free(step);
+}
+
+/* Every order of passes, with parameters sharded by layers and by modules, recomputed or not, gathers overlapped or
+ * not. So many micro-batches are all laid out, and what a pass gives back too often makes up for all that a rank holds.
+ */
+static void memory_taken_is_given_back(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < REDCO_PIPELINE_COUNT; kind++) {
+        for (int i = 0; i < 16; i++) {
+            struct fixture b;
+            redco_parallelism parallelism = {.tp = 1,
+                                             .pp = 4,
+                                             .cp = 1,
+                                             .schedule = kind,
+                                             .chunks = redco_pipeline_chunks(kind, kind == 1 ? 2 : 1),
+                                             .micro_batch = 1,
+                                             .micro_batches = 80,
+                                             .dp = {8, 1}};
+            redco_workload workload = plain_workload(640);
+            workload.seq_len = 1024;
+            workload.engine.layer_units = (i & 1) != 0;
+            workload.overlap = (i & 8) != 0 ? REDCO_OVERLAP_NONE : REDCO_OVERLAP_ALL;
+            fixture_open(&b, "llama-7b", a800_machine(4), workload);
+            check_ok(redco_parallelism_check(b.costs, &parallelism, NULL), NULL);
+            check_memory(&b, &parallelism, (i & 2) != 0 ? parallelism.dp : (redco_mesh){1, 1},
+                         (i & 4) != 0 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE);
+            fixture_close(&b);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(simulated_is_closed),
-                                       cmocka_unit_test(groups_of_any_size_take_what_is_simulated),
-                                       cmocka_unit_test(few_micro_batches_reduce_few_times)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(simulated_is_closed), cmocka_unit_test(groups_of_any_size_take_what_is_simulated),
+        cmocka_unit_test(few_micro_batches_reduce_few_times), cmocka_unit_test(memory_taken_is_given_back)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
