@@ -6,8 +6,9 @@
 
 static uint32_t positions_of(const redco_parallelism *parallelism)
 {
-    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
-    return redco_pipeline_positions(s.kind, s.stages, s.chunks);
+    const uint32_t chunks = redco_parallelism_chunks(parallelism);
+    const redco_pipeline_kind kind = redco_pipeline_of_chunks(parallelism->schedule, chunks);
+    return redco_pipeline_positions(kind, parallelism->pp, chunks);
 }
 
 uint32_t redcoi_position_blocks(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t position)

@@ -152,17 +152,18 @@ static void deal_layers(redcoi_builder *b)
     for (uint32_t i = 0; i < b->costs->class_count; i++) {
         if (b->costs->classes[i].kind == REDCO_CLASS_EMBEDDING) { before += b->costs->classes[i].layers; }
     }
+    uint32_t position = 0, at = 0; /* most places ascend: only the others begin again */
     for (uint32_t place = 0; place < s->stages * s->chunks; place++) {
         const uint32_t chunk = place / s->stages;
         const uint32_t wanted = redco_pipeline_position(s->kind, s->stages, place % s->stages, chunk);
         const uint32_t first = b->copies > 1 ? chunk * copy : 0;
-        uint32_t at = first;
-        for (uint32_t position = 0; position <= wanted; position++) {
-            const uint32_t blocks = redcoi_position_blocks(b->costs, b->parallelism, position);
-            b->spans[place].first = at;
-            at += blocks + (position == 0 ? before : 0);
+        if (wanted < position) { position = at = 0; }
+        for (; position < wanted; position++) {
+            at += redcoi_position_blocks(b->costs, b->parallelism, position) + (position == 0 ? before : 0);
         }
-        b->spans[place].end = wanted + 1 == positions ? first + copy : at;
+        const uint32_t blocks = redcoi_position_blocks(b->costs, b->parallelism, wanted) + (wanted == 0 ? before : 0);
+        b->spans[place].first = first + at;
+        b->spans[place].end = wanted + 1 == positions ? first + copy : first + at + blocks;
     }
 }
 

@@ -123,30 +123,56 @@ static redco_status offer_recomputation(redcoi_space *space, redcoi_configuratio
     return REDCO_OK;
 }
 
+/* All meshes of a grid, and whether the engine runs them. */
+static redco_status list_triples(redcoi_space *space, redco_mesh grid, redco_mesh secondary, redco_strategy strategy,
+                                 redco_error *err)
+{
+    const redco_search_options *const o = &space->options;
+    const bool limited = o->allows.states != 0 && o->strategy == REDCO_STRATEGY_ANY && !has_fixed_meshes(o);
+    redcoi_grid_meshes *const last = &space->last;
+    if (last->triples != NULL && last->strategy == strategy && redco_mesh_equal(last->grid, grid) &&
+        redco_mesh_equal(last->secondary, secondary)) {
+        return REDCO_OK;
+    }
+    free(last->triples);
+    free(last->runs);
+    *last = (redcoi_grid_meshes){.grid = grid, .secondary = secondary, .strategy = strategy};
+    redco_status st = redco_strategy_triples(grid, strategy, &o->fix, &last->triples, &last->count, err);
+    if (st != REDCO_OK) { return st; }
+    last->runs = calloc(last->count + 1, sizeof *last->runs);
+    if (last->runs == NULL) {
+        free(last->triples);
+        last->triples = NULL;
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
+    for (size_t i = 0; i < last->count; i++) {
+        last->runs[i] = !limited || redco_strategy_runs(o->allows.states, grid, secondary, &last->triples[i]);
+    }
+    return REDCO_OK;
+}
+
 static redco_status list_groups(redcoi_space *space, redcoi_configuration *configuration, redco_error *err)
 {
     const redco_search_options *o = &space->options;
-    const bool copied = configuration->parallelism.secondary.gpus > 0 && o->given.secondary.gpus == 0;
+    const redco_mesh secondary = configuration->parallelism.secondary;
+    const bool copied = secondary.gpus > 0 && o->given.secondary.gpus == 0;
     const redco_strategy strategy = copied ? REDCO_STRATEGY_ZEROPP : o->strategy;
     const redco_mesh grid = redco_costs_grid(space->costs, &configuration->parallelism);
-    const bool limited = o->allows.states != 0 && o->strategy == REDCO_STRATEGY_ANY && !has_fixed_meshes(o);
-    size_t count = 0;
     bool copyable = o->given.secondary.gpus == 0;
-    const redco_status st = redco_strategy_triples(grid, strategy, &o->fix, &configuration->groups, &count, err);
+    const redco_status st = list_triples(space, grid, secondary, strategy, err);
     if (st != REDCO_OK) { return st; }
+    configuration->groups = calloc(space->last.count + 1, sizeof *configuration->groups);
+    if (configuration->groups == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     /* Without parameters to synchronise both schemes are one: it is listed under the first. */
     const bool second_scheme = !redco_search_states(o, REDCO_OF_SCHEME) &&
                                configuration->parallelism.scheme == REDCO_INTRA_TENSOR &&
                                has_scheme(o, REDCO_INTER_TENSOR);
-    for (size_t i = 0; i < count; i++) {
-        const redco_shards *s = &configuration->groups[i];
+    for (size_t i = 0; i < space->last.count; i++) {
+        const redco_shards *s = &space->last.triples[i];
         if (o->given.secondary.gpus > 0 && !is_copy(o->given.secondary, s->parameters)) { continue; }
         copyable = true;
         if (second_scheme && redco_mesh_equal(s->parameters, s->optimizer)) { continue; }
-        if (limited && !redco_strategy_runs(o->allows.states, grid, configuration->parallelism.secondary, s)) {
-            continue;
-        }
-        configuration->groups[configuration->group_count++] = *s;
+        if (space->last.runs[i]) { configuration->groups[configuration->group_count++] = *s; }
     }
     if (copyable) { return offer_recomputation(space, configuration, err); }
     free(configuration->groups);

@@ -43,6 +43,8 @@ void redcoi_space_free(redcoi_space *space)
     free(space->configurations);
     for (uint32_t i = 0; i < space->split_count; i++) { free(space->splits[i]); }
     free(space->splits);
+    free(space->last.triples);
+    free(space->last.runs);
     redco_costs_free(space->costs);
     free(space);
 }

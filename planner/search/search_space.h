@@ -36,6 +36,15 @@ typedef struct redcoi_configuration {
     bool whole;                /**< all groups are priced; else those of which nothing is above the limit asked for */
 } redcoi_configuration;
 
+/** Meshes of the grid that was listed last, which configurations of other schedules have again. */
+typedef struct redcoi_grid_meshes {
+    redco_mesh grid, secondary;
+    redco_strategy strategy;
+    redco_shards *triples; /**< owned; NULL: none was listed */
+    bool *runs;            /**< by triple: the engine runs it. Owned */
+    size_t count;
+} redcoi_grid_meshes;
+
 typedef struct redcoi_space {
     redco_costs *costs;
     const redco_layer_class *classes;
@@ -47,6 +56,7 @@ typedef struct redcoi_space {
     uint32_t configuration_count, configuration_capacity;
     uint32_t **splits; /**< those that configurations point at */
     uint32_t split_count, split_capacity;
+    redcoi_grid_meshes last;
     redco_recompute_list recompute; /**< sets that differ in this model */
     uint64_t candidates;
     bool batch_fits;             /**< false: nothing was listed, for the batch divides over no layout */
