@@ -77,8 +77,8 @@ for library in good.so "$pipelines"/*.so; do
     [ ! -s err ] || bad "$library: compares no examples"
 done
 # A function that crashes: one line that says where and by which signal, and no other. AddressSanitizer leaves crashes to the
-# tool, whose word is the one that users see.
-export ASAN_OPTIONS="handle_segv=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+# tool, whose word is the one that users see, on a stack of its own.
+export ASAN_OPTIONS="handle_segv=0:use_sigaltstack=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 crashes() { # NAME SED COMMAND...: its line "*nowhere = 1"
     build "$1" "s/^#include.*/&\nstatic int *nowhere;/; $2"
     name=$1

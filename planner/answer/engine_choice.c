@@ -188,7 +188,7 @@ struct choice {
 static redco_status compare_engines(const redco_question *question, const redco_inputs *inputs, const char *preset,
                                     struct choice *out, redco_error *err)
 {
-    const char *rivals[REDCO_MOST_RIVALS], *all[REDCO_MOST_RIVALS];
+    const char *rivals[REDCO_MOST_RIVALS] = {NULL}, *all[REDCO_MOST_RIVALS] = {NULL};
     uint32_t all_count = 0;
     struct offer offers[REDCO_MOST_RIVALS], offer;
     redco_status st = redco_engine_rivals(inputs, question->try_engines, rivals, &out->rival_count, err);

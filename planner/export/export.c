@@ -161,8 +161,15 @@ static void compare_engine(struct differences *d, const redcoi_context *context)
 {
     static const char *const attention[] = {"flash", "flash 1", "flash 2", "flash 3", "fused", "unfused"};
     static const char *const formats[] = {"as trained", "fp8", "mxfp8", "nvfp4"};
-    static const char *const memory[] = {"by formulas", "planned", "Megatron's",
-                                         "PyTorch's",   "XLA's",   "PyTorch's with copies"};
+    static const char *const memory[] = {"by formulas",
+                                         "planned",
+                                         "Megatron's",
+                                         "PyTorch's",
+                                         "XLA's",
+                                         "PyTorch's with copies",
+                                         "PyTorch's around eager modelling",
+                                         "DeepSpeed's"};
+    _Static_assert(sizeof memory / sizeof memory[0] == REDCO_MEMORY_ZERO + 2, "a text for each way to keep memory");
     const redco_engine *plan = &context->reopened->workload.engine;
     const redco_engine *made = &context->offer->engine;
     char bytes[16];

@@ -15,9 +15,9 @@
 
 enum {
     REDCOI_PLACE_TIERS = 16, /**< levels of switches */
-    REDCOI_PLACE_SIZES = 64, /**< distinct subgroup sizes */
-    REDCOI_PLACE_NONE = UINT32_MAX
+    REDCOI_PLACE_SIZES = 64  /**< distinct subgroup sizes */
 };
+#define REDCOI_PLACE_NONE UINT32_MAX
 
 /** Free nodes of one leaf; ancestors from the parent to the root, any numbering. */
 typedef struct redcoi_place_leaf {

@@ -99,7 +99,8 @@ static redco_status check_name(const char *kind, const char *what, const char *n
 {
     char names[560];
     if (has_extension(name_or_path) || access(name_or_path, F_OK) == 0 || errno != ENOENT) { return REDCO_OK; }
-    return redco_fail(err, REDCO_EVALUE, name_or_path, "is neither a file nor %s that redco knows; %s", what,
+    const char *const file = strcmp(kind, "models") == 0 ? "config.json" : "file";
+    return redco_fail(err, REDCO_EVALUE, name_or_path, "is neither a %s nor %s that redco knows; %s", file, what,
                       redco_preset_names(kind, name_or_path, names, sizeof names));
 }
 
