@@ -134,13 +134,20 @@ static bool more_recomputation(const redcoi_inputs *inputs, const redco_search_o
     return false;
 }
 
+/* Of no use as a remedy: --dims leaves it out, or the engine does not have it. */
+static bool is_left_out(const redco_search_options *options, uint32_t dimension)
+{
+    const uint32_t has = options->allows.dimensions;
+    return (options->excluded & dimension) != 0 || (has != 0 && (has & dimension) == 0);
+}
+
 static bool higher_tp(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
     const bool comm = o.objective == REDCO_OBJECTIVE_COMM || o.strategy == REDCO_STRATEGY_AMSP;
     /* Chosen freely, all inside the links of a node were tried. */
     const uint32_t domain = redco_machine_domain(inputs->machine);
-    if ((o.excluded & REDCO_HAS_TP) != 0) { return false; }
+    if (is_left_out(&o, REDCO_HAS_TP)) { return false; }
     const uint32_t now = o.given.tp != 0 ? o.given.tp : comm ? 1 : domain;
     for (uint32_t tp = now + 1; tp <= inputs->machine->gpus_per_node; tp++) {
         if (inputs->machine->gpus_per_node % tp != 0) { continue; }
@@ -158,7 +165,7 @@ static bool more_stages(const redcoi_inputs *inputs, const redco_search_options 
 {
     redco_search_options o = *options;
     const bool comm = o.objective == REDCO_OBJECTIVE_COMM || o.strategy == REDCO_STRATEGY_AMSP;
-    if ((redco_degree_is_free(o.given.pp) && !comm) || (o.excluded & REDCO_HAS_PP) != 0) { return false; }
+    if ((redco_degree_is_free(o.given.pp) && !comm) || is_left_out(&o, REDCO_HAS_PP)) { return false; }
     const uint32_t now = o.given.pp != 0 && !redco_degree_is_free(o.given.pp) ? o.given.pp : 1;
     const uint64_t gpus = (uint64_t)inputs->machine->nodes * inputs->machine->gpus_per_node;
     for (uint32_t pp = now + 1; pp <= gpus && pp <= MOST_STAGES; pp++) {
@@ -177,7 +184,7 @@ static bool more_stages(const redcoi_inputs *inputs, const redco_search_options 
 static bool split_sequence(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
-    const bool one = o.given.tp == 1 || inputs->machine->gpus_per_node == 1 || (o.excluded & REDCO_HAS_SP) != 0;
+    const bool one = o.given.tp == 1 || inputs->machine->gpus_per_node == 1 || is_left_out(&o, REDCO_HAS_SP);
     if (o.sequence_parallel == REDCO_ON || o.sequence_parallel == REDCO_EITHER || one) { return false; }
     o.sequence_parallel = REDCO_ON;
     if (!fits(inputs, &o)) { return false; }
@@ -190,7 +197,7 @@ static bool shorter_sequences(const redcoi_inputs *inputs, const redco_search_op
     redco_search_options o = *options;
     const uint32_t now = o.given.cp != 0 && !redco_degree_is_free(o.given.cp) ? o.given.cp : 1;
     const uint64_t gpus = (uint64_t)inputs->machine->nodes * inputs->machine->gpus_per_node;
-    if (redco_degree_is_free(o.given.cp) || (o.excluded & REDCO_HAS_CP) != 0) { return false; }
+    if (redco_degree_is_free(o.given.cp) || is_left_out(&o, REDCO_HAS_CP)) { return false; }
     for (uint32_t cp = 2 * now; cp <= gpus && cp <= MOST_STAGES; cp *= 2) {
         o.given.cp = cp;
         if (!fits(inputs, &o)) { continue; }
