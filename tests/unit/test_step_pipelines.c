@@ -230,17 +230,19 @@ static void check_memory(const struct fixture *b, const redco_parallelism *paral
 static void memory_taken_is_given_back(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < REDCO_PIPELINE_COUNT; kind++) {
+    for (int each = 0; each < REDCO_PIPELINE_COUNT; each++) {
+        const redco_pipeline_kind kind = (redco_pipeline_kind)each;
         for (int i = 0; i < 16; i++) {
             struct fixture b;
-            redco_parallelism parallelism = {.tp = 1,
-                                             .pp = 4,
-                                             .cp = 1,
-                                             .schedule = kind,
-                                             .chunks = redco_pipeline_chunks(kind, kind == 1 ? 2 : 1),
-                                             .micro_batch = 1,
-                                             .micro_batches = 80,
-                                             .dp = {8, 1}};
+            redco_parallelism parallelism = {
+                .tp = 1,
+                .pp = 4,
+                .cp = 1,
+                .schedule = kind,
+                .chunks = redco_pipeline_chunks(kind, kind == REDCO_PIPELINE_INTERLEAVED ? 2 : 1),
+                .micro_batch = 1,
+                .micro_batches = 80,
+                .dp = {8, 1}};
             redco_workload workload = plain_workload(640);
             workload.seq_len = 1024;
             workload.engine.layer_units = (i & 1) != 0;
