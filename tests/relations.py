@@ -92,6 +92,8 @@ def slower(ask, question, than, value=value):
 FREE = ("--tp", "--pp", "--cp", "--micro-batch", "--recompute", "--strategy", "--dims", "--pp-chunks", "--pp-schedule",
         "--sequence-parallel", "--fix", "--scheme")
 
+NOT_EXPORTED = "not exported yet"  # what is said of mixtures
+
 MESHES = ("--fix", "--strategy", "--scheme")
 
 
@@ -281,9 +283,6 @@ def layerwise(ask, question, _):
 
 
 @relation
-NOT_EXPORTED = "not exported yet"  # of mixtures, by name: README, Known limits
-
-
 def checks(ask, question, random):
     """A written plan is read again by every reader, with the same seconds."""
     a = ask(question.having(("-o", ask.file("plan.json"))))
