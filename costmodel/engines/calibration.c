@@ -84,19 +84,6 @@ static redco_status only_known(const redco_json_value *value, redco_error *err)
     return redco_json_only(value, keys, err);
 }
 
-static redco_status text(const redco_json_value *value, const char *key, char *out, size_t size, redco_error *err)
-{
-    const char *found = NULL;
-    const redco_status st = redco_json_string(value, key, &found, err);
-    if (st != REDCO_OK) { return st; }
-    if (found[0] == '\0' || strlen(found) >= size) {
-        return redco_json_fail(value, key, err, "has %zu characters; 1 to %zu are needed", strlen(found), size - 1);
-    }
-    (void)snprintf(out, size, "%s", found);
-    redco_text_clean(out);
-    return REDCO_OK;
-}
-
 redco_status redco_calibration_from_json(const redco_json_value *value, redco_calibration *calibration_out,
                                          redco_error *err)
 {
@@ -104,8 +91,8 @@ redco_status redco_calibration_from_json(const redco_json_value *value, redco_ca
     uint32_t version = 0;
     redco_status st = redco_json_format(value, format_name, newest_version, &version, err);
     if (st != REDCO_OK || (st = only_known(value, err)) != REDCO_OK ||
-        (st = text(value, "name", read.name, sizeof read.name, err)) != REDCO_OK ||
-        (st = text(value, "basis", read.basis, sizeof read.basis, err)) != REDCO_OK ||
+        (st = redco_json_label(value, "name", read.name, sizeof read.name, err)) != REDCO_OK ||
+        (st = redco_json_label(value, "basis", read.basis, sizeof read.basis, err)) != REDCO_OK ||
         (st = redco_json_u32(value, "fitted_rows", 0, UINT32_MAX, &read.fitted_rows, err)) != REDCO_OK) {
         return st;
     }

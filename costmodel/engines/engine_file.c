@@ -223,19 +223,6 @@ static redco_status read_loss(const redco_json_value *file, redco_engine_file *o
     return st;
 }
 
-static redco_status read_text(const redco_json_value *file, const char *key, char *out, size_t size, redco_error *err)
-{
-    const char *text = NULL;
-    const redco_status st = redco_json_string(file, key, &text, err);
-    if (st != REDCO_OK) { return st; }
-    if (text[0] == '\0' || strlen(text) >= size) {
-        return redco_json_fail(file, key, err, "has %zu bytes; 1 to %zu are needed", strlen(text), size - 1);
-    }
-    (void)snprintf(out, size, "%s", text);
-    redco_text_clean(out);
-    return REDCO_OK;
-}
-
 static redco_status read_export(const redco_json_value *file, redco_engine_file *out, redco_error *err)
 {
     redco_json_value sourced;
@@ -373,8 +360,8 @@ redco_status redco_engine_file_from_json(const redco_json_value *value, redco_en
     uint32_t version = 0, schemes = 0;
     redco_status st = redco_json_format(value, format_name, newest_version, &version, err);
     if (st != REDCO_OK || (st = only_known(value, err)) != REDCO_OK ||
-        (st = read_text(value, "name", choice.engine.name, sizeof choice.engine.name, err)) != REDCO_OK ||
-        (st = read_text(value, "title", file.title, sizeof file.title, err)) != REDCO_OK) {
+        (st = redco_json_label(value, "name", choice.engine.name, sizeof choice.engine.name, err)) != REDCO_OK ||
+        (st = redco_json_label(value, "title", file.title, sizeof file.title, err)) != REDCO_OK) {
         return st;
     }
     for (int t = 0; t < REDCO_TRAIT_COUNT && st == REDCO_OK; t++) {

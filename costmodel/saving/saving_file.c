@@ -29,20 +29,6 @@ static redco_status find_word(const redco_json_value *value, const char *key, co
                            redco_word_nearest(text, known));
 }
 
-static redco_status read_text(const redco_json_value *value, const char *key, char *text_out, size_t size,
-                              redco_error *err)
-{
-    const char *text = NULL;
-    const redco_status st = redco_json_string(value, key, &text, err);
-    if (st != REDCO_OK) { return st; }
-    if (text[0] == '\0' || strlen(text) >= size) {
-        return redco_json_fail(value, key, err, "has %zu bytes; 1 to %zu are possible", strlen(text), size - 1);
-    }
-    (void)snprintf(text_out, size, "%s", text);
-    redco_text_clean(text_out);
-    return REDCO_OK;
-}
-
 static redco_status read_conditions(const redco_json_value *rule, const char *key, uint32_t *bits_out, redco_error *err)
 {
     redco_json_value array;
@@ -82,8 +68,8 @@ static redco_status read_rule(const redco_json_value *value, redco_saving_rule *
     uint32_t at = 0;
     *rule = (redco_saving_rule){.per = 1};
     redco_status st = redco_json_only(value, keys, err);
-    if (st != REDCO_OK || (st = read_text(value, "name", rule->name, sizeof rule->name, err)) != REDCO_OK ||
-        (st = read_text(value, "source", rule->source, sizeof rule->source, err)) != REDCO_OK ||
+    if (st != REDCO_OK || (st = redco_json_label(value, "name", rule->name, sizeof rule->name, err)) != REDCO_OK ||
+        (st = redco_json_label(value, "source", rule->source, sizeof rule->source, err)) != REDCO_OK ||
         (st = redco_json_string(value, "tensor", &text, err)) != REDCO_OK ||
         (st = find_word(value, "tensor", text, redco_site_words, &at, err)) != REDCO_OK ||
         (st = redco_json_u32(value, "bytes", 0, MOST_BYTES, &rule->bytes, err)) != REDCO_OK) {
@@ -114,7 +100,7 @@ static redco_status read_factor(const redco_json_value *file, redco_saving_set *
         (st = redco_json_u32(&factor, "per", 1, 100, &set->per, err)) != REDCO_OK) {
         return st;
     }
-    return read_text(&factor, "source", set->factor_source, sizeof set->factor_source, err);
+    return redco_json_label(&factor, "source", set->factor_source, sizeof set->factor_source, err);
 }
 
 redco_status redco_saving_set_read(const redco_json_value *file, redco_saving_set *set_out, redco_error *err)
@@ -126,7 +112,7 @@ redco_status redco_saving_set_read(const redco_json_value *file, redco_saving_se
     size_t count = 0;
     redco_status st = redco_json_format(file, format_name, newest_version, &version, err);
     if (st != REDCO_OK || (st = redco_json_only(file, keys, err)) != REDCO_OK ||
-        (st = read_text(file, "title", set.title, sizeof set.title, err)) != REDCO_OK ||
+        (st = redco_json_label(file, "title", set.title, sizeof set.title, err)) != REDCO_OK ||
         (redco_json_has(file, "factor") && (st = read_factor(file, &set, err)) != REDCO_OK) ||
         (st = redco_json_array(file, "rules", &rules, &count, err)) != REDCO_OK) {
         return st;

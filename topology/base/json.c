@@ -186,6 +186,19 @@ redco_status redco_json_string(const redco_json_value *object, const char *key, 
     return REDCO_OK;
 }
 
+redco_status redco_json_label(const redco_json_value *object, const char *key, char *out, size_t size, redco_error *err)
+{
+    const char *text = NULL;
+    const redco_status st = redco_json_string(object, key, &text, err);
+    if (st != REDCO_OK) { return st; }
+    if (text[0] == '\0' || strlen(text) >= size) {
+        return redco_json_fail(object, key, err, "has %zu bytes; 1 to %zu are needed", strlen(text), size - 1);
+    }
+    (void)snprintf(out, size, "%s", text);
+    redco_text_clean(out);
+    return REDCO_OK;
+}
+
 redco_status redco_json_u64(const redco_json_value *object, const char *key, uint64_t min, uint64_t max, uint64_t *out,
                             redco_error *err)
 {

@@ -53,6 +53,10 @@ redco_status redco_json_array(const redco_json_value *object, const char *key, r
                               redco_error *err);
 redco_status redco_json_element(const redco_json_value *array, size_t index, redco_json_value *out, redco_error *err);
 redco_status redco_json_string(const redco_json_value *object, const char *key, const char **out, redco_error *err);
+/** A copy to be shown: characters that may not be are "?" (text.h). @param size  of @p out; longer texts and empty ones
+ *  are errors */
+redco_status redco_json_label(const redco_json_value *object, const char *key, char *out, size_t size,
+                              redco_error *err);
 redco_status redco_json_u64(const redco_json_value *object, const char *key, uint64_t min, uint64_t max, uint64_t *out,
                             redco_error *err);
 redco_status redco_json_u32(const redco_json_value *object, const char *key, uint32_t min, uint32_t max, uint32_t *out,
