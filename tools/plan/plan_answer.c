@@ -271,6 +271,10 @@ static int print_infeasible(const struct shown *shown)
         if (result->candidates == 1 && result->shortfall.leanest.assignments != NULL) { report_given(shown); }
         report_shortfall(&result->shortfall);
         report_assumed(shown->inputs);
+        const redco_candidate *const leanest = &result->shortfall.leanest;
+        if (args->memory && leanest->assignment_count > 0) {
+            plan_peak(shown->inputs, &args->question.options, leanest);
+        }
         const int rc = cli_finish(&args->cli, CLI_DONE);
         if (rc != CLI_DONE) { return rc; }
     }

@@ -510,6 +510,10 @@ static void check_together(struct plan_args *args)
                              printed_exports(args));
     } else if (args->exports_any && (args->compare || args->question.size_count > 0 || options->top > 0)) {
         (void)cli_bad_option(cli, "--export", "writes one plan: leave out --compare, --sweep and --top");
+    } else if (args->memory && (cli->json || args->kept || args->compare || args->compare_engines ||
+                                args->question.size_count > 0 || options->top > 0)) {
+        (void)cli_bad_option(cli, "--memory",
+                             "is a table of one plan: leave out --json, --kept, --compare, --sweep and --top");
     } else if (options->layerwise && args->uniform_given) {
         (void)cli_bad_option(cli, "--layerwise", "contradicts --uniform");
     } else if (options->strategy != REDCO_STRATEGY_ANY && fixed) {
