@@ -15,6 +15,8 @@ static const struct {
 };
 enum { ASSUMPTIONS = sizeof all / sizeof all[0] };
 
+static const redco_assumption of_ncclep = {"dispatcher", "ncclep", "no run with it is known: priced as DeepEP"};
+
 bool redco_assumption_at(const redco_engine *engine, uint32_t hosts_per_node, size_t index,
                          redco_assumption *assumption_out)
 {
@@ -23,6 +25,10 @@ bool redco_assumption_at(const redco_engine *engine, uint32_t hosts_per_node, si
         if ((engine->stated >> all[i].trait & 1) != 0 || (rack && hosts_per_node <= 1)) { continue; }
         if (index-- > 0) { continue; }
         *assumption_out = (redco_assumption){redco_trait_words[all[i].trait], all[i].value, all[i].why};
+        return true;
+    }
+    if (index == 0 && engine->dispatcher == REDCO_DISPATCHER_NCCLEP) {
+        *assumption_out = of_ncclep;
         return true;
     }
     return false;
