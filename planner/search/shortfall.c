@@ -134,7 +134,7 @@ static bool more_recomputation(const redcoi_inputs *inputs, const redco_search_o
     return false;
 }
 
-/* Of no use as a remedy: --dims leaves it out, or the engine does not have it. */
+/* Such a remedy is of no use: --dims leaves the dimension out, or the engine does not have it. */
 static bool is_left_out(const redco_search_options *options, uint32_t dimension)
 {
     const uint32_t has = options->allows.dimensions;
