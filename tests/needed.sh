@@ -25,5 +25,5 @@ for tool in "$tools"/redco-*; do
 done
 needs redco-exec mpi openblas jansson nettle
 needs redco-profile mpi openblas jansson nettle hwloc expat gsl gslcblas
-needs redco-plan jansson nettle hwloc expat gsl gslcblas glpk
+needs redco-plan jansson nettle hwloc expat gsl gslcblas glpk yaml-0
 [ $failures -eq 0 ] && echo 'nothing but what they had'

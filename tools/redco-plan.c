@@ -6,9 +6,13 @@
 #include "tools/plan/plan_kept.h"
 #include "tools/plan/plan_report.h"
 #include "tools/plan/run_answer.h"
+#include "tools/plan/trainer_files.h"
+#include "topology/base/preset.h"
+#include "topology/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* A given choice that the engine lacks is priced all the same, or left out where it is free; a warning says so. */
 static void warn_lacks(const struct plan_args *args, const redco_inputs *inputs)
@@ -51,6 +55,18 @@ static void warn_of_layers(const struct cli *cli, const redco_model *model)
     cli_warn(cli, text);
 }
 
+/* A model by another name than its preset's: the shape is the preset's. */
+static void warn_of_name(const struct plan_args *args)
+{
+    const char *const name = args->question.names.model;
+    const redco_preset *const preset = name != NULL ? redco_preset_model(name) : NULL;
+    char text[300];
+    if (preset == NULL || strcasecmp(preset->name, name) == 0) { return; }
+    (void)snprintf(text, sizeof text, "%.120s: the preset %.60s has its shape and is priced", name, preset->name);
+    redco_text_clean(text);
+    cli_warn(&args->cli, text);
+}
+
 static int run(struct plan_args *args)
 {
     redco_inputs inputs = {0};
@@ -65,8 +81,10 @@ static int run(struct plan_args *args)
     if (args->run.file != NULL) { return run_answer_phases(args); }
     if (args->run.words.tokens_given && run_args_frontier(args)) { return run_answer_frontier(args); }
     if (plan_pipeline_open(args, &err) != REDCO_OK || redco_question_read(&args->question, &inputs, &err) != REDCO_OK) {
+        trainer_files_place(args, &err);
         return cli_fail(&args->cli, &err);
     }
+    warn_of_name(args);
     for (size_t i = 0; redco_cluster_warning(inputs.cluster, i) != NULL; i++) {
         cli_warn(&args->cli, redco_cluster_warning(inputs.cluster, i));
     }
@@ -85,7 +103,7 @@ int main(int argc, char **argv)
 {
     struct plan_args args;
     cli_tell_crashes();
-    const int rc = plan_args_parse(argc, argv, &args);
+    const int rc = plan_args_parse(argc, argv, trainer_files_apply, &args);
     if (rc != CLI_RUN) { return rc; }
     if (args.from != NULL) { return plan_export_file(&args); }
     if (args.run.compared[0] != NULL) { return run_answer_compare(&args); }

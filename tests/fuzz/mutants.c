@@ -47,6 +47,7 @@ static const struct kind {
     {"check", {"redco-plan", "--check", "@"}},
     {"export", {"redco-plan", "--from", "@", "--export", "megatron"}},
     {"run", {"redco-plan", "--run", "@"}},
+    {"read", {"redco-plan", "--read", "@", "--gpus", "8", "--cluster", "dgx-h100", "--quiet"}},
     {"failures", {"redco-plan", "--failures", "@", "--gpus", "8", "--tokens", "1T"}},
     {"prices", {"redco-plan", "--price", "@", "--gpus", "8", "--tokens", "1T"}},
     {"grid", {"redco-plan", "--grid", "@", "--gpus", "8", "--tokens", "1T"}},

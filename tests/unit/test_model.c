@@ -357,6 +357,32 @@ static void bad_configs_name_the_key(void **state)
     }
 }
 
+/* Names in a hub, with variants that have the same shape; digits beside each other are no name of other digits. */
+static void presets_are_known_by_their_hub(void **state)
+{
+    static const char *const names[][2] = {{"meta-llama/Llama-3.1-8B", "Llama-3.1-8B"},
+                                           {"meta-llama/Meta-Llama-3-8B-Instruct", "Llama-3-8B"},
+                                           {"llama3-8b", "Llama-3-8B"},
+                                           {"Qwen/Qwen2.5-32B", "Qwen2.5-32B"},
+                                           {"/data/models/Qwen2.5-7B-Instruct", "Qwen2.5-7B"},
+                                           {"mistralai/Mistral-7B-Instruct-v0.2", "Mistral-7B"},
+                                           {"NousResearch/Llama-2-7b-chat-hf", "Llama-2-7B"},
+                                           {"deepseek-ai/DeepSeek-R1", "DeepSeek-V3"}};
+    static const char *const others[] = {"llama-1.3b", "llama-38b", "qwen/qwen", "gpt", "meta-llama/"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        redco_model *model = NULL;
+        redco_error err = {0};
+        if (redco_model_read(names[i][0], &model, &err) != REDCO_OK) { fail_msg("%s: %s", names[i][0], err.text); }
+        assert_string_equal(redco_model_name(model), names[i][1]);
+        redco_model_free(model);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        redco_model *model = NULL;
+        assert_int_equal(redco_model_read(others[i], &model, NULL), REDCO_EVALUE);
+    }
+}
+
 static void unknown_presets_list_the_nearest(void **state)
 {
     redco_model *model = NULL;
@@ -366,9 +392,6 @@ static void unknown_presets_list_the_nearest(void **state)
     assert_non_null(strstr(err.text, "nearest: "));
     assert_non_null(strstr(err.text, "llama-3-8b"));
     assert_null(strstr(err.text, "amsp-30b"));
-    redco_error_clear(&err);
-    assert_int_equal(redco_model_read("meta-llama/Llama-3.1-8B", &model, &err), REDCO_EVALUE); /* the name in a hub */
-    assert_non_null(strstr(err.text, "llama-3.1-8b"));
     redco_error_clear(&err);
     assert_int_equal(redco_model_read("zzz", &model, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "known: amsp-30b, "));
@@ -671,6 +694,7 @@ int main(void)
         cmocka_unit_test(t5_keeps_its_position_bias_in_the_embedding),
         cmocka_unit_test(dims_say_what_the_cost_model_needs),
         cmocka_unit_test(bad_configs_name_the_key),
+        cmocka_unit_test(presets_are_known_by_their_hub),
         cmocka_unit_test(unknown_presets_list_the_nearest),
         cmocka_unit_test(the_name_comes_from_the_config),
         cmocka_unit_test(layers_that_differ_in_their_window_are_classes),

@@ -252,7 +252,7 @@ static void plan(char *const *words, size_t count, struct plan_args *args, redco
     char *copy[64];
     assert_true(count < sizeof copy / sizeof copy[0]);
     memcpy(copy, words, (count + 1) * sizeof copy[0]); /* argp orders them */
-    assert_int_equal(plan_args_parse((int)count, copy, args), CLI_RUN);
+    assert_int_equal(plan_args_parse((int)count, copy, NULL, args), CLI_RUN);
     must(redco_question_read(&args->question, inputs, &err), &err, where);
     redco_inputs_use_engine(inputs, &args->question.options);
     must(redco_search_priced(inputs, &args->question.options, result_out, &err), &err, where);

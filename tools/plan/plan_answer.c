@@ -12,6 +12,7 @@
 #include "tools/plan/plan_report.h"
 #include "tools/plan/plan_tp.h"
 #include "tools/plan/run_report.h"
+#include "tools/plan/trainer_files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -50,6 +51,7 @@ struct shown {
     json_t *exports; /* reports; NULL without --json */
     bool run_known;  /* --tokens */
     redco_run_estimate run;
+    const redco_changes *changes; /**< those of a trainer's file; NULL: none is read */
 };
 
 /* The best plan's step, for a viewer. */
@@ -147,6 +149,9 @@ static json_t *one_json(const struct shown *shown)
         (void)json_object_set_new(json, "verify", verify_json(shown->answer->result));
     }
     if (shown->args->explain) { (void)json_object_set_new(json, "explain", explain_json(shown->answer)); }
+    if (shown->args->reading != NULL) {
+        (void)json_object_set_new(json, "read", trainer_files_json(shown->args, shown->changes));
+    }
     if (shown->exports != NULL) { (void)json_object_set(json, "exports", shown->exports); }
     if (shown->run_known) {
         (void)json_object_set_new(json, "run", redco_run_to_json(&shown->run, redco_plan_gpus(shown->answer->plan)));
@@ -201,6 +206,7 @@ static void print_one(const struct shown *shown)
         (void)snprintf(name, sizeof name, "%s (%s)", redco_question_name(&args->question.options),
                        redco_strategy_name(known));
     }
+    if (args->reading != NULL) { trainer_files_report(args); }
     report_header(args, shown->inputs, best);
     (void)report_table(shown->inputs, REPORT_ONE, &row, 1);
     report_layers(shown->answer->plan);
@@ -219,6 +225,7 @@ static void print_one(const struct shown *shown)
     report_engine(shown->inputs);
     report_evidence(shown->answer, shown->inputs, args->explain);
     report_solver(shown->answer->result, shown->inputs);
+    if (shown->changes != NULL) { trainer_files_changes(shown->changes, true); }
     if (shown->run_known) { run_report(&shown->run); }
     if (args->explain) {
         report_neighbours(shown->answer->neighbours, shown->answer->neighbour_count, best->prediction.step_s);
@@ -263,14 +270,19 @@ static int print_infeasible(const struct shown *shown)
     (void)report_reason(&result->shortfall, reason, sizeof reason);
     if (args->cli.json) {
         json_t *json = answer_infeasible(shown->inputs, redco_question_name(&args->question.options), reason, result);
+        if (args->reading != NULL && json != NULL) {
+            (void)json_object_set_new(json, "read", trainer_files_json(args, shown->changes));
+        }
         const int rc = cli_print_json(&args->cli, json);
         json_decref(json);
         if (rc != CLI_DONE) { return rc; }
     } else {
+        if (args->reading != NULL) { trainer_files_report(args); }
         report_header(args, shown->inputs, NULL);
         if (result->candidates == 1 && result->shortfall.leanest.assignments != NULL) { report_given(shown); }
         report_shortfall(&result->shortfall);
         report_assumed(shown->inputs);
+        if (shown->changes != NULL) { trainer_files_changes(shown->changes, false); }
         const redco_candidate *const leanest = &result->shortfall.leanest;
         if (args->memory && leanest->assignment_count > 0) {
             plan_peak(shown->inputs, &args->question.options, leanest);
@@ -400,6 +412,7 @@ int answer_plan(const struct plan_args *given, const redco_inputs *inputs)
     struct plan_args args = *given;
     redco_answer answer;
     struct shown shown = {.args = &args, .inputs = inputs, .answer = &answer};
+    redco_changes changes;
     redco_error err = {0};
     int rc = CLI_DONE;
     redco_status st = redco_answer_find(&given->question, inputs, wanted(given), &answer, &err);
@@ -407,6 +420,11 @@ int answer_plan(const struct plan_args *given, const redco_inputs *inputs)
     if (answer.rules_taken) {
         cli_warn(&args.cli, "RedCoast's rules give a faster plan than the layouts that GLPK finds best layer by layer: "
                             "they are taken (placement \"rules\")");
+    }
+    if (st == REDCO_OK && args.reading != NULL && args.question.options.top == 0) {
+        st = redco_changes_find(args.reading, &given->question, inputs,
+                                answer.plan != NULL ? &answer.result->ranked[0] : NULL, &changes, &err);
+        shown.changes = &changes;
     }
     if (st == REDCO_OK && answer.plan == NULL) {
         rc = print_infeasible(&shown);

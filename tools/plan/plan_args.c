@@ -7,6 +7,7 @@
 #include "topology/base/number.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *argp_program_version = "redco-plan " REDCO_VERSION;
@@ -219,6 +220,52 @@ static error_t read_strategy(struct plan_args *args, const char *text)
     return why;
 }
 
+/* DeepSpeed's word for it. */
+static error_t read_zero(struct plan_args *args, const char *text)
+{
+    static const char *const words[] = {"0", "1", "2", "3", NULL};
+    static const redco_strategy stages[] = {REDCO_STRATEGY_DDP, REDCO_STRATEGY_ZERO1, REDCO_STRATEGY_ZERO2,
+                                            REDCO_STRATEGY_ZERO3};
+    int word = 0;
+    const error_t why = cli_word(&args->cli, "--zero", text, words, &word);
+    args->question.options.strategy = stages[word];
+    return why;
+}
+
+/* The data-parallel degree is what tp, pp and cp leave of the GPUs: it says these, or how many GPUs there are. */
+static void apply_dp(struct plan_args *args)
+{
+    redco_parallelism *const p = &args->question.options.given;
+    uint32_t *const degrees[] = {&p->tp, &p->pp, &p->cp};
+    uint32_t *open = NULL;
+    uint64_t product = args->dp;
+    if (args->dp == 0) { return; }
+    if (p->cp == 0 || redco_degree_is_free(p->cp)) { p->cp = 1; }
+    for (size_t i = 0; i < sizeof degrees / sizeof degrees[0]; i++) {
+        const bool given = *degrees[i] > 0 && !redco_degree_is_free(*degrees[i]);
+        if (given && __builtin_mul_overflow(product, *degrees[i], &product)) { product = UINT64_MAX; }
+        if (!given && (args->question.gpus == 0 || product == args->question.gpus)) {
+            *degrees[i] = 1;
+        } else if (!given && open != NULL) {
+            (void)cli_bad_option(&args->cli, "--dp",
+                                 "%u leaves other GPUs to tensor parallelism and stages: say --tp or --pp, too",
+                                 args->dp);
+            return;
+        } else if (!given) {
+            open = degrees[i];
+        }
+    }
+    const uint64_t rest = args->question.gpus > 0 && product > 0 ? args->question.gpus / product : 1;
+    if (args->question.gpus > 0 &&
+        (rest * product != args->question.gpus || (open == NULL && rest != 1) || rest > UINT32_MAX)) {
+        (void)cli_bad_option(&args->cli, "--dp", "%u and the other degrees do not make %llu GPUs", args->dp,
+                             (unsigned long long)args->question.gpus);
+        return;
+    }
+    if (open != NULL) { *open = (uint32_t)rest; }
+    args->question.gpus = product * rest;
+}
+
 static error_t add_profile(struct plan_args *args, const char *path)
 {
     if (args->question.names.profile_count == PLAN_MOST_PROFILES) {
@@ -309,6 +356,22 @@ static error_t read_tp_placement(struct plan_args *args, const char *text)
     return why;
 }
 
+static error_t add_read(struct plan_args *args, const char *path)
+{
+    if (args->read_count == REDCO_READ_FILES) {
+        return cli_bad_option(&args->cli, "--read", "more than %d files", REDCO_READ_FILES);
+    }
+    return cli_name(&args->cli, "--read", path, &args->read[args->read_count++]);
+}
+
+static error_t read_kind(struct plan_args *args, const char *text)
+{
+    int word = 0;
+    const error_t why = cli_word(&args->cli, "--read-as", text, redco_read_kinds(), &word);
+    args->read_as = redco_read_kinds()[word];
+    return why;
+}
+
 static error_t read_gpus(struct plan_args *args, const char *text)
 {
     error_t why = 0;
@@ -377,12 +440,16 @@ static const struct row rows[] = {
     {"seq", "N", 1, "Tokens of a sequence (default 4096, or the positions that the model learns where these are fewer)", OF_OPTIONS(workload.seq_len), .most = 1 << 30},
     {"global-batch", "SEQS", 1, "Sequences of a step (default 1024)", .read = read_global_batch},
     {"precision", "WORD", 1, "bf16, fp16 or fp32 of weights and gradients in compute (default bf16); fp8, mxfp8 or nvfp4 of the products in layers, with bf16; auto, of a run, tries fp8 too", .read = read_precision},
+    {"read", "FILE", 1, "A trainer's own file (launch script, YAML, JSON, TOML) as the question: its keys are options, which others of the command line replace; may be repeated", .read = add_read},
+    {"read-as", "KIND", 1, "The trainer whose file --read names: megatron, mlperf, deepspeed, accelerate, transformers, torchtitan (default: by its keys)", .read = read_kind},
     {.group = 2, .help = "Fixed values; all else is optimised:"},
     {"dims", "LIST", 2, "Which of tp, sp, pp, cp, ep and dp may exceed 1 (default: all)", .read = read_dims},
     {"tp-placement", "rules|milp", 2, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", .read = read_tp_placement},
     {"tp-rules", "FILE", 2, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", OF_NAMES(tp_rules)},
     {"recompute", "WORD", 2, "none, half, full, or modules joined by + (core_attn+mlp), of all layers; modules: those that the engine offers; auto: layers may differ", .read = read_recompute},
     {"strategy", "NAME", 2, NULL, .read = read_strategy}, /* help: list_options() */
+    {"zero", "0|1|2|3", 2, "The stage of ZeRO: --strategy ddp, zero1, zero2 or zero3", .read = read_zero},
+    {"dp", "N", 2, "Data-parallel degree: what tp, pp and cp leave of the GPUs", AT(dp), .most = 1 << 24},
     {"fix", "p=AxB,g=AxB,os=AxB", 2, "Meshes (GPUs x nodes) of parameters, gradients, optimizer, and p2 of a second copy of the parameters; any of them", .read = read_fix},
     {"uniform", NULL, 2, "The same meshes for all layers (default)", AT(uniform_given)},
     {"layerwise", NULL, 2, "Meshes may differ from layer to layer", OF_OPTIONS(layerwise)},
@@ -457,6 +524,32 @@ static error_t read_row(struct plan_args *args, const struct row *row, const cha
     return 0;
 }
 
+static void note_given(struct plan_args *args, const char *name)
+{
+    if (args->given_count < PLAN_OPTIONS) { args->given[args->given_count++] = name; }
+}
+
+bool plan_args_given(const struct plan_args *args, const char *option)
+{
+    for (size_t i = 0; i < args->given_count; i++) {
+        if (strcmp(args->given[i], option) == 0) { return true; }
+    }
+    return false;
+}
+
+error_t plan_args_set(struct plan_args *args, const char *option, const char *value)
+{
+    args->plans = true;
+    for (int i = 0; i < REDCO_DIMENSIONS; i++) {
+        const redco_dimension *const d = &redco_dimensions[i];
+        if (d->option != NULL && strcmp(d->option, option) == 0) { return read_dimension(args, d, value); }
+    }
+    for (int i = 0; i < ROWS; i++) {
+        if (rows[i].name != NULL && strcmp(rows[i].name, option) == 0) { return read_row(args, &rows[i], value); }
+    }
+    return cli_bad_option(&args->cli, option, "is no option");
+}
+
 static error_t read_option(int key, char *text, struct argp_state *state)
 {
     struct plan_args *args = state->input;
@@ -472,11 +565,13 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     }
     if (key >= KEY_DIMENSION && key < KEY_DIMENSION + REDCO_DIMENSIONS) {
         args->plans = true;
+        note_given(args, redco_dimensions[key - KEY_DIMENSION].option);
         return read_dimension(args, &redco_dimensions[key - KEY_DIMENSION], text);
     }
     for (int i = 0; i < ROWS; i++) {
         if (rows[i].name == NULL || key != (rows[i].letter != 0 ? rows[i].letter : KEY_ROW + i)) { continue; }
         args->plans = args->plans || !rows[i].of_check;
+        note_given(args, rows[i].name);
         return read_row(args, &rows[i], text);
     }
     return cli_option(key, text, state);
@@ -548,7 +643,13 @@ static void check_together(struct plan_args *args)
     }
 }
 
-int plan_args_parse(int argc, char **argv, struct plan_args *args)
+static void start(struct plan_args *args)
+{
+    *args = (struct plan_args){.question = redco_question_default(), .run = {.words = redco_run_words_default()}};
+    list_options(args);
+}
+
+int plan_args_parse(int argc, char **argv, plan_args_reader reader, struct plan_args *args)
 {
     static const struct argp_child children[] = {{&run_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
     const struct argp argp = {
@@ -558,12 +659,26 @@ int plan_args_parse(int argc, char **argv, struct plan_args *args)
         .doc = "Finds the sharding strategy that trains fastest within memory, and proves it."
                "\vA mesh AxB is A GPUs in each of B nodes. Exit code: 0 planned, 1 nothing fits, 2 bad input, 3 a "
                "system failure."};
-    *args = (struct plan_args){.question = redco_question_default(), .run = {.words = redco_run_words_default()}};
-    list_options(args);
-    const int rc = cli_parse(&argp, argc, argv, &args->cli);
+    start(args);
+    int rc = cli_parse(&argp, argc, argv, &args->cli);
+    if (rc == CLI_RUN && args->read_count > 0) { /* the files' options first: the command line's replace them */
+        struct plan_args *const given = malloc(sizeof *given);
+        redco_error err = {.status = REDCO_OK};
+        redco_status st = given != NULL ? REDCO_OK : redco_fail(&err, REDCO_ENOMEM, "", "out of memory");
+        if (st == REDCO_OK) {
+            *given = *args;
+            start(args);
+            st = reader(given, args, &err);
+            args->cli.program = given->cli.program;
+            free(given);
+        }
+        if (st != REDCO_OK) { return cli_fail(&args->cli, &err); }
+        rc = cli_parse(&argp, argc, argv, &args->cli);
+    }
     if (rc != CLI_RUN) { return rc; }
     run_args_clusters(args);
     apply_stated(args);
+    apply_dp(args);
     if (!run_args_contradict(args)) { check_together(args); }
     apply_dims(args);
     return args->cli.err.status == REDCO_OK ? CLI_RUN : cli_fail(&args->cli, &args->cli.err);

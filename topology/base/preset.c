@@ -25,6 +25,87 @@ const redco_preset *redco_preset_find(const char *kind, const char *name)
     return NULL;
 }
 
+/* Letters and digits of a name in small letters, with a "-" between two digits alone: "Llama-3-8B" and "llama3-8b" are
+ * the same, "llama-13b" and "llama-1.3b" are not. */
+static void plain_name(const char *name, char *out, size_t size)
+{
+    size_t used = 0;
+    bool gap = false;
+    for (; *name != '\0' && used + 2 < size; name++) {
+        const unsigned char c = (unsigned char)*name;
+        if (isalnum(c) == 0 && c != '.') {
+            gap = true;
+            continue;
+        }
+        if (gap && used > 0 && isdigit(c) != 0 && isdigit((unsigned char)out[used - 1]) != 0) { out[used++] = '-'; }
+        out[used++] = (char)tolower(c);
+        gap = false;
+    }
+    out[used] = '\0';
+}
+
+static const char *base_name(const char *name)
+{
+    const char *const slash = strrchr(name, '/');
+    return slash != NULL ? slash + 1 : name;
+}
+
+/* Variants of a model that have its shape. @return whether one was cut off the end */
+static bool cut_variant(char *name)
+{
+    static const char *const variants[] = {"-instruct", "-chat", "-base", "-it",   "-hf",
+                                           "-v0.1",     "-v0.2", "-v0.3", "-2507", "-bf16"};
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        const size_t tail = strlen(variants[i]);
+        if (length > tail && strcasecmp(name + length - tail, variants[i]) == 0) {
+            name[length - tail] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+enum { MOST_NAME = 128 };
+
+static bool has_name(const redco_preset *preset, const char *plain)
+{
+    char own[MOST_NAME];
+    bool found = false;
+    size_t i = 0;
+    json_t *alias = NULL;
+    plain_name(preset->name, own, sizeof own);
+    if (strcmp(own, plain) == 0) { return true; }
+    json_t *const document = json_loadb(preset->text, preset->size, 0, NULL);
+    json_array_foreach(json_object_get(document, "_hub"), i, alias)
+    {
+        char text[MOST_NAME];
+        (void)snprintf(text, sizeof text, "%s",
+                       json_string_value(alias) != NULL ? base_name(json_string_value(alias)) : "");
+        do {
+            plain_name(text, own, sizeof own);
+            found = found || strcmp(own, plain) == 0;
+        } while (!found && cut_variant(text));
+    }
+    json_decref(document);
+    return found;
+}
+
+const redco_preset *redco_preset_model(const char *name)
+{
+    const redco_preset *const exact = redco_preset_find("models", name);
+    char text[MOST_NAME], plain[MOST_NAME];
+    if (exact != NULL || access(name, F_OK) == 0) { return exact; }
+    (void)snprintf(text, sizeof text, "%s", base_name(name));
+    do {
+        plain_name(text, plain, sizeof plain);
+        for (size_t i = 0; plain[0] != '\0' && redco_preset_at("models", i) != NULL; i++) {
+            if (has_name(redco_preset_at("models", i), plain)) { return redco_preset_at("models", i); }
+        }
+    } while (cut_variant(text));
+    return NULL;
+}
+
 const redco_preset *redco_preset_at(const char *kind, size_t index)
 {
     for (size_t i = 0; i < redcoi_preset_count; i++) {
@@ -107,7 +188,8 @@ static redco_status check_name(const char *kind, const char *what, const char *n
 redco_status redco_preset_open(const char *kind, const char *what, const char *name_or_path, redco_json **document_out,
                                redco_error *err)
 {
-    const redco_preset *preset = redco_preset_find(kind, name_or_path);
+    const redco_preset *const preset =
+        strcmp(kind, "models") == 0 ? redco_preset_model(name_or_path) : redco_preset_find(kind, name_or_path);
     if (preset != NULL) { return redco_json_parse(preset->text, preset->size, preset->name, document_out, err); }
     const redco_status st = check_name(kind, what, name_or_path, err);
     return st == REDCO_OK ? redco_json_open(name_or_path, document_out, err) : st;

@@ -23,6 +23,10 @@ typedef struct redco_preset {
 
 /** Case-insensitive look-up. @return static, or NULL if there is none */
 const redco_preset *redco_preset_find(const char *kind, const char *name);
+/** A model by its preset's name, or by its name in a hub of models ("meta-llama/Llama-3.1-8B", a preset's "_hub"), in
+ *  whatever letters, with "-Instruct" and its like or without. A file of that path goes before. @return static, or NULL
+ */
+const redco_preset *redco_preset_model(const char *name);
 /** The @p index-th preset of a kind in ascending order of name, or NULL past the last. */
 const redco_preset *redco_preset_at(const char *kind, size_t index);
 /** Names of a kind for the error text of a wrong one: "known: " and all, or where some begin like @p wrong, which may

@@ -1,0 +1,98 @@
+/* Files by their form. */
+#include "planner/read/read_settings.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+static bool ends(const char *path, const char *ending)
+{
+    const size_t length = strlen(path), tail = strlen(ending);
+    return length >= tail && strcasecmp(path + length - tail, ending) == 0;
+}
+
+/* The first line that says something, without blanks before it. */
+static redcoi_span first_line(const char *text, size_t size)
+{
+    size_t at = 0;
+    while (at < size) {
+        while (at < size && isspace((unsigned char)text[at]) != 0) { at++; }
+        const char *const end = memchr(text + at, '\n', size - at);
+        const size_t length = end != NULL ? (size_t)(end - text) - at : size - at;
+        if (length > 0 && (text[at] != '#' || (length > 1 && text[at + 1] == '!'))) {
+            return (redcoi_span){text + at, length};
+        }
+        at += length;
+    }
+    return (redcoi_span){text, 0};
+}
+
+/* "[section]", or "key = value" with blanks around the sign. */
+static bool is_toml(redcoi_span line)
+{
+    size_t at = 0;
+    if (line.text[0] == '[') { return line.size > 2 && memchr(line.text, ']', line.size) != NULL; }
+    while (at < line.size && (isalnum((unsigned char)line.text[at]) != 0 || strchr("_-.\"", line.text[at]) != NULL)) {
+        at++;
+    }
+    return at > 0 && at + 2 < line.size && line.text[at] == ' ' && line.text[at + 1] == '=';
+}
+
+/* "key:" or "- item" or "---". */
+static bool is_yaml(redcoi_span line)
+{
+    size_t at = 0;
+    if (line.size >= 2 && line.text[0] == '-' && (line.text[1] == ' ' || line.text[1] == '-')) {
+        return line.text[1] == ' ' || line.size == 3 || memchr(line.text, ':', line.size) != NULL;
+    }
+    while (at < line.size && (isalnum((unsigned char)line.text[at]) != 0 || strchr("_-./\"'", line.text[at]) != NULL)) {
+        at++;
+    }
+    return at > 0 && at < line.size && line.text[at] == ':' &&
+           (at + 1 == line.size || isspace((unsigned char)line.text[at + 1]) != 0);
+}
+
+static redcoi_form form_of(const char *path, const char *text, size_t size)
+{
+    static const struct {
+        const char *ending;
+        redcoi_form form;
+    } endings[] = {{".json", REDCOI_FORM_JSON},    {".yaml", REDCOI_FORM_YAML},   {".yml", REDCOI_FORM_YAML},
+                   {".toml", REDCOI_FORM_TOML},    {".sh", REDCOI_FORM_SHELL},    {".bash", REDCOI_FORM_SHELL},
+                   {".sbatch", REDCOI_FORM_SHELL}, {".slurm", REDCOI_FORM_SHELL}, {".py", REDCOI_FORM_PYTHON}};
+    const redcoi_span line = first_line(text, size);
+    if (line.size > 0 && line.text[0] == '{') { return REDCOI_FORM_JSON; }
+    if (line.size > 1 && line.text[0] == '#' && line.text[1] == '!') {
+        return memmem(line.text, line.size, "python", 6) != NULL ? REDCOI_FORM_PYTHON : REDCOI_FORM_SHELL;
+    }
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        if (ends(path, endings[i].ending)) { return endings[i].form; }
+    }
+    if (line.size > 0 && is_toml(line)) { return REDCOI_FORM_TOML; }
+    if (line.size > 0 && is_yaml(line)) { return REDCOI_FORM_YAML; }
+    return REDCOI_FORM_SHELL;
+}
+
+static redco_status read_form(redcoi_file_settings *settings, uint32_t index, redco_error *err)
+{
+    switch (settings->files[index].form) {
+    case REDCOI_FORM_JSON: return redcoi_json_settings(settings, index, err);
+    case REDCOI_FORM_YAML: return redcoi_yaml_settings(settings, index, err);
+    case REDCOI_FORM_TOML: return redcoi_toml_settings(settings, index, err);
+    case REDCOI_FORM_SHELL: return redcoi_shell_settings(settings, index, err);
+    case REDCOI_FORM_PYTHON:
+    case REDCOI_FORMS: break;
+    }
+    return redco_fail(err, REDCO_EVALUE, settings->files[index].path,
+                      "is Python, which is run and not read: give the launch script, YAML, JSON or TOML");
+}
+
+redco_status redcoi_read_file(redcoi_file_settings *settings, const char *path, redco_error *err)
+{
+    const uint32_t index = settings->file_count;
+    const redco_status st = redcoi_load_file(settings, path, err);
+    if (st != REDCO_OK) { return st; }
+    redcoi_file *const file = &settings->files[index];
+    file->form = form_of(path, file->text, file->size);
+    return read_form(settings, index, err);
+}

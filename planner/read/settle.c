@@ -1,0 +1,421 @@
+/* Facts of files become options: GPUs, degrees, batch, stages, shards, recomputation. */
+#include "planner/read/read_facts.h"
+
+#include "topology/base/number.h"
+#include "topology/base/preset.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Degrees that all the rest follows from. */
+struct layout {
+    uint64_t gpus, tp, pp, cp, dp;
+    bool known; /**< tp x pp x cp divides the GPUs */
+};
+
+/* "gpu:8", "gpu:a100:8" */
+static uint64_t gres(redco_reading *reading)
+{
+    const char *const value = redcoi_value(reading, ".batch-gres");
+    const char *const colon = value != NULL ? strrchr(value, ':') : NULL;
+    uint64_t number = 0;
+    return colon != NULL && redco_whole_parse(colon + 1, 1, 1 << 20, &number) ? number : 0;
+}
+
+/* A fact that needs a variable of Slurm is the batch line's. */
+static bool of_slurm(const redco_reading *reading, const char *target)
+{
+    const redcoi_fact *const fact = redcoi_said(reading, target);
+    const char *const needs = fact != NULL ? reading->settings.items[fact->setting].needs : NULL;
+    return needs != NULL && (strncmp(needs, "SLURM", 5) == 0 || strncmp(needs, "$(", 2) == 0);
+}
+
+static uint64_t first_of(redco_reading *reading, const char *const *targets)
+{
+    for (size_t i = 0; targets[i] != NULL; i++) {
+        if (redcoi_said(reading, targets[i]) == NULL ||
+            (i == 0 && of_slurm(reading, targets[i]) && targets[1] != NULL &&
+             redcoi_said(reading, targets[1]) != NULL)) {
+            continue;
+        }
+        const uint64_t number = redcoi_fact_number(reading, targets[i], 0);
+        if (number > 0) { return number; }
+    }
+    return 0;
+}
+
+static uint64_t count_gpus(redco_reading *reading, const char **target_out)
+{
+    static const char *const nodes[] = {".nodes", ".batch-nodes", ".machines", NULL};
+    static const char *const each[] = {".gpus-per-node", ".batch-gpus", ".batch-tasks", NULL};
+    *target_out = NULL;
+    if (reading->question->gpus > 0) { return reading->question->gpus; }
+    if (redcoi_given(reading, "gpus")) { return 0; } /* several numbers */
+    if (redcoi_said(reading, "gpus") != NULL) {
+        const uint64_t all = redcoi_fact_number(reading, "gpus", 0);
+        *target_out = "gpus";
+        if (all > 0) { return all; }
+    }
+    uint64_t per_node = first_of(reading, each);
+    if (per_node == 0) { per_node = gres(reading); }
+    uint64_t node_count = first_of(reading, nodes);
+    if (redcoi_is(reading, ".launch", "none")) { return 1; }
+    if (per_node > 0 && node_count == 0) {
+        redcoi_assume(reading, "one node: no key says how many");
+        node_count = 1;
+    }
+    if (per_node > 0) { return per_node * node_count; }
+    if (reading->status == REDCO_OK) {
+        reading->status = redco_fail(reading->err, REDCO_EVALUE, reading->settings.files[0].path,
+                                     "--gpus is needed: the file says %s",
+                                     node_count > 0 ? "the number of nodes, not of their GPUs" : "nothing of it");
+    }
+    return 0;
+}
+
+static uint64_t degree(redco_reading *reading, const char *target, uint32_t given)
+{
+    return given > 0 ? given : redcoi_fact_number(reading, target, 1);
+}
+
+static struct layout find_layout(redco_reading *reading)
+{
+    const redco_read_question *const q = reading->question;
+    const char *target = NULL;
+    struct layout l = {.gpus = count_gpus(reading, &target)};
+    l.tp = degree(reading, "tp", q->tp);
+    l.pp = degree(reading, "pp", q->pp);
+    l.cp = degree(reading, "cp", q->cp);
+    uint64_t ranks = 0;
+    const bool fits = !__builtin_mul_overflow(l.tp, l.pp, &ranks) && !__builtin_mul_overflow(ranks, l.cp, &ranks);
+    l.known = fits && l.gpus > 0 && ranks > 0 && l.gpus % ranks == 0;
+    l.dp = l.known ? l.gpus / ranks : 0;
+    if (l.gpus > 0 && !l.known && reading->status == REDCO_OK) {
+        const redcoi_fact *fact = redcoi_said(reading, "pp");
+        if (fact == NULL || l.pp == 1) { fact = redcoi_said(reading, "tp"); }
+        if (fact == NULL) { fact = redcoi_said(reading, "cp"); }
+        char text[200];
+        (void)snprintf(
+            text, sizeof text, "tp %llu, pp %llu and cp %llu do not divide %llu GPUs: --gpus says how many there are",
+            (unsigned long long)l.tp, (unsigned long long)l.pp, (unsigned long long)l.cp, (unsigned long long)l.gpus);
+        if (fact != NULL) {
+            (void)redcoi_fact_fail(reading, fact, text);
+        } else {
+            reading->status = redco_fail(reading->err, REDCO_EVALUE, "--gpus", "%s", text);
+        }
+    }
+    if (l.gpus > 0 && q->gpus == 0) { redcoi_set_number(reading, "gpus", l.gpus, target); }
+    redcoi_set_number(reading, "tp", l.tp, "tp");
+    redcoi_set_number(reading, "pp", l.pp, "pp");
+    redcoi_set_number(reading, "cp", l.cp, "cp");
+    return l;
+}
+
+/* Refuses a contradiction: the files say another batch than the product of its parts. */
+static void check_batch(redco_reading *reading, uint64_t global, uint64_t product)
+{
+    const redcoi_fact *const fact = redcoi_said(reading, "global-batch");
+    char text[200];
+    if (global == product || fact == NULL) { return; }
+    if (reading->question->gpus > 0) {
+        redcoi_assume(reading, "a step has %llu sequences, on whatever GPUs: micro-batches follow",
+                      (unsigned long long)global);
+        return;
+    }
+    (void)snprintf(text, sizeof text, "%llu sequences, but micro-batch, accumulation and data-parallel ranks make %llu",
+                   (unsigned long long)global, (unsigned long long)product);
+    (void)redcoi_fact_fail(reading, fact, text);
+}
+
+static void settle_batch(redco_reading *reading, const struct layout *l)
+{
+    const bool titan = redcoi_has_trainer(reading, "torchtitan");
+    uint64_t micro = reading->question->micro_batch;
+    if (micro == 0) { micro = redcoi_fact_number(reading, "micro-batch", 0); }
+    const uint64_t replica = redcoi_fact_number(reading, ".batch-of-replica", 0);
+    uint64_t accumulation = redcoi_fact_number(reading, ".accumulation", 0);
+    uint64_t global = redcoi_fact_number(reading, "global-batch", 0);
+    const bool stated = redcoi_said(reading, "global-batch") != NULL && global > 0;
+    if (titan && micro > 0 && global == 0) { global = micro * l->dp; }
+    if (titan && l->pp > 1) { micro = redcoi_fact_number(reading, ".stage-micro-batch", 1); }
+    if (redcoi_has_trainer(reading, "megatron") && accumulation == 0 && global == 0 && micro > 0) { accumulation = 1; }
+    if (replica > 0 && global == 0) { global = replica * l->dp; }
+    if (global > 0 && micro == 0 && accumulation > 0 && l->dp > 0) {
+        micro = global / (accumulation * l->dp);
+        if (micro * accumulation * l->dp != global) { check_batch(reading, global, micro * accumulation * l->dp); }
+    } else if (stated && micro > 0 && accumulation > 0 && l->dp > 0 && !titan) {
+        check_batch(reading, global, micro * accumulation * l->dp);
+    } else if (global == 0 && micro > 0 && accumulation > 0) {
+        global = micro * accumulation * l->dp;
+    }
+    if (micro > 0) { redcoi_set_number(reading, "micro-batch", micro, "micro-batch"); }
+    if (micro == 0) { redcoi_assume(reading, "the micro-batch is chosen by redco: no key says it"); }
+    if (global > 0) {
+        redcoi_set_number(reading, "global-batch", global, stated ? "global-batch" : ".accumulation");
+    } else if (!redcoi_given(reading, "global-batch")) {
+        redcoi_assume(reading, "1024 sequences a step (--global-batch): no key says how many");
+    }
+    const char *const seq = redcoi_value(reading, "seq");
+    if (seq != NULL) {
+        redcoi_set_option(reading, "seq", seq, "seq");
+    } else if (!redcoi_given(reading, "seq")) {
+        redcoi_assume(reading, "sequences of 4096 tokens, or of what the model learns positions for (--seq)");
+    }
+}
+
+/* Layers of the model: its own key, or those of the preset that it names. */
+static uint64_t layers_of(redco_reading *reading)
+{
+    const uint64_t said = redcoi_fact_number(reading, "num_hidden_layers", 0);
+    const redco_read_option *const model = redco_reading_option(reading, "model");
+    const char *const name = model != NULL ? model->value : reading->question->model;
+    const redco_preset *const preset = said == 0 && name != NULL ? redco_preset_model(name) : NULL;
+    json_t *const config = preset != NULL ? json_loadb(preset->text, preset->size, 0, NULL) : NULL;
+    const json_int_t layers = json_integer_value(json_object_get(config, "num_hidden_layers"));
+    json_decref(config);
+    return said > 0 ? said : layers > 0 ? (uint64_t)layers : 0;
+}
+
+static void settle_split(redco_reading *reading)
+{
+    char text[80] = "";
+    const char *const layout = redcoi_value(reading, "pp-layout");
+    const char *const first = redcoi_value(reading, ".first-stage"), *const last = redcoi_value(reading, ".last-stage");
+    const bool embedding = redcoi_is(reading, ".embedding-counts", "yes"),
+               loss = redcoi_is(reading, ".loss-counts", "yes");
+    if (layout != NULL) {
+        redcoi_set_option(reading, "pp-layout", layout, "pp-layout");
+        return;
+    }
+    if (first != NULL || last != NULL) {
+        (void)snprintf(text, sizeof text, "%s%.20s%s%s%.20s", first != NULL ? "first=" : "", first != NULL ? first : "",
+                       first != NULL && last != NULL ? "," : "", last != NULL ? "last=" : "", last != NULL ? last : "");
+    } else if (embedding || loss) {
+        (void)snprintf(text, sizeof text, "%s%s%s", embedding ? "embedding" : "", embedding && loss ? "," : "",
+                       loss ? "loss" : "");
+    }
+    redcoi_set_option(reading, "pp-layout", text[0] != '\0' ? text : "equal", NULL);
+}
+
+static void settle_stages(redco_reading *reading, const struct layout *l)
+{
+    uint64_t chunks = redcoi_fact_number(reading, "pp-chunks", 0);
+    const uint64_t each = redcoi_fact_number(reading, ".layers-per-chunk", 0);
+    const char *const order = redcoi_value(reading, "pp-schedule");
+    if (l->pp <= 1) { return; }
+    if (chunks == 0 && each > 0) {
+        const uint64_t layers = layers_of(reading);
+        chunks = layers / (each * l->pp);
+        if (layers == 0 || chunks == 0) {
+            (void)redcoi_fact_fail(reading, redcoi_said(reading, ".layers-per-chunk"),
+                                   "the model's layers are not known or fewer: --pp-chunks is needed");
+            return;
+        }
+    }
+    if (chunks == 0) { chunks = order != NULL && strcmp(order, "interleaved") == 0 ? 2 : 1; }
+    redcoi_set_number(reading, "pp-chunks", chunks, "pp-chunks");
+    redcoi_set_option(reading, "pp-schedule",
+                      order != NULL ? order
+                      : chunks > 1  ? "interleaved"
+                                    : "1f1b",
+                      "pp-schedule");
+    if (chunks > 1 && (order == NULL || strcmp(order, "interleaved") == 0)) {
+        redcoi_set_number(reading, "pp-group", redcoi_fact_number(reading, "pp-group", l->pp), "pp-group");
+    }
+    settle_split(reading);
+}
+
+/* Part of the data-parallel ranks as a mesh: first those of a node. */
+static void mesh_text(redco_reading *reading, const struct layout *l, uint64_t ranks, char *out, size_t size)
+{
+    const uint64_t host = redcoi_fact_number(reading, ".gpus-per-node", 8);
+    const uint64_t inner = l->tp > 0 && l->tp <= host && host % l->tp == 0 ? host / l->tp : 1;
+    const uint64_t gpus = ranks == 0 ? 1 : ranks < inner ? ranks : inner;
+    (void)snprintf(out, size, "%llux%llu", (unsigned long long)gpus, (unsigned long long)(ranks / gpus));
+}
+
+/* @param target  of the fact that says the size of a group */
+static bool group_of(redco_reading *reading, const struct layout *l, const char *target, uint64_t *ranks_out)
+{
+    const uint64_t all = l->dp * l->cp, ranks = redcoi_fact_number(reading, target, 0);
+    if (ranks == 0 || all == 0) { return false; }
+    if (all % ranks != 0) {
+        char text[120];
+        (void)snprintf(text, sizeof text, "%llu does not divide the %llu data-parallel ranks",
+                       (unsigned long long)ranks, (unsigned long long)all);
+        const redcoi_fact *const fact = redcoi_said(reading, target);
+        if (fact != NULL) { (void)redcoi_fact_fail(reading, fact, text); }
+        return false;
+    }
+    *ranks_out = ranks;
+    return ranks < all;
+}
+
+static bool shards_given(const redco_reading *reading)
+{
+    return redcoi_given(reading, "strategy") || redcoi_given(reading, "fix") || redcoi_given(reading, "zero");
+}
+
+/* The optimizer over part of the ranks, or all states over it. */
+static void fix_group(redco_reading *reading, const struct layout *l, uint64_t ranks, bool parameters, bool gradients,
+                      const char *target)
+{
+    char mesh[48], text[200];
+    mesh_text(reading, l, ranks, mesh, sizeof mesh);
+    (void)snprintf(text, sizeof text, "p=%s,g=%s,os=%s", parameters ? mesh : "1x1", gradients ? mesh : "1x1", mesh);
+    redcoi_set_option(reading, "fix", text, target);
+}
+
+static void settle_megatron_shards(redco_reading *reading, const struct layout *l)
+{
+    uint64_t ranks = 0, groups = redcoi_fact_number(reading, ".optimizer-groups", 1);
+    const bool fsdp = redcoi_is(reading, ".megatron-fsdp", "yes") || redcoi_said(reading, ".fsdp-shards") != NULL;
+    const char *const shards = redcoi_value(reading, ".fsdp-shards");
+    const char *const word = fsdp                                             ? (shards != NULL ? shards : "ddp")
+                             : redcoi_is(reading, ".optimizer-shards", "yes") ? "zero1"
+                                                                              : "ddp";
+    const uint64_t all = l->dp * l->cp;
+    if (groups > 1 && all % groups == 0 && strcmp(word, "ddp") != 0) {
+        ranks = all / groups;
+        if (redcoi_is(reading, ".outer-shards", "optim")) {
+            char inner[48], outer[48], text[200];
+            mesh_text(reading, l, ranks, inner, sizeof inner);
+            mesh_text(reading, l, all, outer, sizeof outer);
+            (void)snprintf(text, sizeof text, "p=%s,g=%s,os=%s", strcmp(word, "zero3") == 0 ? inner : "1x1", inner,
+                           outer);
+            redcoi_set_option(reading, "fix", text, ".optimizer-groups");
+            return;
+        }
+        fix_group(reading, l, ranks, strcmp(word, "zero3") == 0, strcmp(word, "zero1") != 0, ".optimizer-groups");
+        return;
+    }
+    redcoi_set_option(reading, "strategy", word, fsdp ? ".fsdp-shards" : ".optimizer-shards");
+}
+
+static void settle_shards(redco_reading *reading, const struct layout *l)
+{
+    uint64_t ranks = 0;
+    const char *const zero = redcoi_said(reading, ".zero") != NULL || redcoi_said(reading, ".fsdp") == NULL
+                                 ? redcoi_value(reading, ".zero")
+                                 : NULL;
+    const char *const fsdp = redcoi_value(reading, ".fsdp");
+    if (shards_given(reading)) { return; }
+    if (redcoi_has_trainer(reading, "torchtitan")) {
+        const uint64_t replicas = redcoi_fact_number(reading, ".dp-replicate", 1);
+        const bool kept =
+            redcoi_is(reading, ".reshard", "zero2") || (l->pp > 1 && redcoi_value(reading, ".reshard") == NULL);
+        if (replicas > 1 && l->dp % replicas == 0 && l->dp / replicas > 1) {
+            fix_group(reading, l, l->dp / replicas * l->cp, !kept, true, ".dp-replicate");
+        } else {
+            redcoi_set_option(reading, "strategy",
+                              replicas == l->dp && l->dp > 1 ? "ddp"
+                              : kept                         ? "zero2"
+                                                             : "zero3",
+                              ".dp-shard");
+        }
+    } else if (redcoi_said(reading, ".megatron-fsdp") != NULL || redcoi_said(reading, ".optimizer-shards") != NULL ||
+               redcoi_has_trainer(reading, "megatron") || redcoi_has_trainer(reading, "mlperf")) {
+        settle_megatron_shards(reading, l);
+    } else if (zero != NULL) {
+        if (group_of(reading, l, ".second-copy", &ranks)) {
+            char mesh[48], all[48], text[240];
+            mesh_text(reading, l, ranks, mesh, sizeof mesh);
+            mesh_text(reading, l, l->dp, all, sizeof all);
+            (void)snprintf(text, sizeof text, "p=%s,g=%s,os=%s,p2=%s", all, all, all, mesh);
+            redcoi_set_option(reading, "fix", text, ".second-copy");
+        } else if (group_of(reading, l, ".shard-group", &ranks)) {
+            fix_group(reading, l, ranks, true, true, ".shard-group");
+        } else {
+            redcoi_set_option(reading, "strategy", zero, ".zero");
+        }
+    } else if (fsdp != NULL && (strcmp(fsdp, "mics") == 0 || strcmp(fsdp, "hybrid-zero2") == 0)) {
+        const uint64_t host = redcoi_fact_number(reading, ".gpus-per-node", 8);
+        ranks = l->dp < host ? l->dp : host;
+        if (ranks > 0) { fix_group(reading, l, ranks, strcmp(fsdp, "mics") == 0, true, ".fsdp"); }
+    } else if (redcoi_fact_number(reading, ".dp-replicate", 1) > 1 && group_of(reading, l, ".dp-shard", &ranks)) {
+        fix_group(reading, l, ranks * l->cp, true, true, ".dp-shard");
+    } else if (fsdp != NULL) {
+        redcoi_set_option(reading, "strategy", fsdp, ".fsdp");
+    } else {
+        redcoi_set_option(reading, "strategy", redcoi_is(reading, ".launch", "fsdp") ? "zero3" : "ddp", NULL);
+    }
+}
+
+/* Modules joined by blanks or commas become a set joined by "+". */
+static void modules_text(const char *modules, char *out, size_t size)
+{
+    size_t used = 0;
+    for (const char *c = modules; *c != '\0' && used + 1 < size; c++) {
+        const bool stop = *c == ' ' || *c == ',';
+        if (stop && (used == 0 || out[used - 1] == '+')) { continue; }
+        if (strchr("[]\"'", *c) == NULL) { out[used++] = stop ? '+' : *c; }
+    }
+    while (used > 0 && out[used - 1] == '+') { used--; }
+    out[used] = '\0';
+}
+
+/* So many layers of each stage in full: all, none, or a part that options do not say. */
+static bool part_of_layers(redco_reading *reading, const struct layout *l)
+{
+    const uint64_t layers = layers_of(reading), count = redcoi_fact_number(reading, ".recompute-layers", 0);
+    const uint64_t chunks = redcoi_fact_number(reading, "pp-chunks", 1);
+    if (!redcoi_is(reading, ".recompute-method", "block") || count == 0 || layers == 0) { return false; }
+    return count * l->pp * chunks < layers;
+}
+
+/* Its YAML is TrainingArguments with keys of its own. */
+static bool of_llamafactory(const redco_reading *reading)
+{
+    for (size_t i = 0; i < reading->settings.count; i++) {
+        if (redcoi_key_matches("finetuning_type", reading->settings.items[i].key)) { return true; }
+    }
+    return false;
+}
+
+static void settle_recompute(redco_reading *reading, const struct layout *l)
+{
+    char text[120] = "";
+    const char *const kind = redcoi_value(reading, ".recompute"), *const modules =
+                                                                      redcoi_value(reading, ".recompute-modules");
+    const char *const whole = redcoi_value(reading, ".checkpointing");
+    if (kind != NULL && strcmp(kind, "selective") == 0 && modules != NULL) {
+        modules_text(modules, text, sizeof text);
+        redcoi_set_option(reading, "recompute", text, ".recompute-modules");
+    } else if (kind != NULL && strcmp(kind, "full") == 0 && part_of_layers(reading, l)) {
+        redcoi_assume(reading,
+                      "%s of the layers of each stage are recomputed in full: redco's own count of them is priced",
+                      redcoi_value(reading, ".recompute-layers"));
+        redcoi_set_option(reading, "recompute", "auto", ".recompute-layers");
+    } else if (kind != NULL) {
+        redcoi_set_option(reading, "recompute", kind, ".recompute");
+    } else if (redcoi_said(reading, ".checkpointing") == NULL && of_llamafactory(reading)) {
+        redcoi_assume(reading, "layers are recomputed: LlamaFactory does unless disable_gradient_checkpointing is set");
+        redcoi_set_option(reading, "recompute", "full", NULL);
+    } else if (whole != NULL) {
+        redcoi_set_option(reading, "recompute", whole, ".checkpointing");
+    } else if (!redcoi_given(reading, "recompute")) {
+        redcoi_assume(reading, "recomputation is chosen by redco (--recompute): no key says it");
+    }
+}
+
+void redcoi_settle(redco_reading *reading)
+{
+    const struct layout l = find_layout(reading);
+    redcoi_settle_model(reading);
+    if (reading->status != REDCO_OK) { return; }
+    settle_batch(reading, &l);
+    const char *const sp = redcoi_value(reading, "sequence-parallel");
+    if (l.tp > 1) { redcoi_set_option(reading, "sequence-parallel", sp != NULL ? sp : "off", "sequence-parallel"); }
+    const char *const cp_type = redcoi_value(reading, "cp-type");
+    if (l.cp > 1 && cp_type != NULL) { redcoi_set_option(reading, "cp-type", cp_type, "cp-type"); }
+    const bool experts = redcoi_value(reading, "num_experts") != NULL;
+    if (experts || redcoi_said(reading, "ep") != NULL) {
+        redcoi_set_number(reading, "ep", redcoi_fact_number(reading, "ep", 1), "ep");
+        redcoi_set_number(reading, "etp", redcoi_fact_number(reading, "etp", l.tp), "etp");
+    }
+    settle_stages(reading, &l);
+    settle_shards(reading, &l);
+    settle_recompute(reading, &l);
+    redcoi_settle_engine(reading);
+}

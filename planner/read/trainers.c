@@ -1,0 +1,153 @@
+#include "planner/read/trainers.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+extern const redcoi_trainer redcoi_megatron_keys, redcoi_mlperf_keys, redcoi_deepspeed_keys, redcoi_accelerate_keys,
+    redcoi_transformers_keys, redcoi_torchtitan_keys;
+
+const redcoi_trainer *const redcoi_trainers[] = {&redcoi_megatron_keys,
+                                                 &redcoi_mlperf_keys,
+                                                 &redcoi_deepspeed_keys,
+                                                 &redcoi_accelerate_keys,
+                                                 &redcoi_transformers_keys,
+                                                 &redcoi_torchtitan_keys,
+                                                 NULL};
+
+/* Without dashes in front and without a section that the table leaves out. */
+static const char *bare(const redcoi_trainer *trainer, const char *key)
+{
+    for (size_t i = 0; trainer->prefixes != NULL && trainer->prefixes[i] != NULL; i++) {
+        const size_t length = strlen(trainer->prefixes[i]);
+        if (strncmp(key, trainer->prefixes[i], length) == 0) {
+            key += length;
+            break;
+        }
+    }
+    return key + strspn(key, "-");
+}
+
+const redcoi_trainer_key *redcoi_key_of(const redcoi_trainer *trainer, const char *key)
+{
+    const char *const name = bare(trainer, key);
+    const redcoi_trainer_key *wide = NULL;
+    for (const redcoi_trainer_key *row = trainer->keys; row->key != NULL; row++) {
+        const size_t length = strlen(row->key);
+        if (!redcoi_key_matches(row->key, name)) { continue; }
+        if (row->key[length - 1] != '*') { return row; }
+        wide = wide == NULL ? row : wide;
+    }
+    return wide;
+}
+
+static bool is_yes(const char *value)
+{
+    static const char *const words[] = {"true", "yes", "on", "1", "y", "t"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcasecmp(words[i], value) == 0) { return true; }
+    }
+    return false;
+}
+
+static bool is_no(const char *value)
+{
+    static const char *const words[] = {"false", "no", "off", "0", "n", "f", "none", "null", ""};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcasecmp(words[i], value) == 0) { return true; }
+    }
+    return false;
+}
+
+/* The next pair of a list. @return behind it, NULL at the end */
+static const char *next_pair(const char *at, redcoi_span *theirs, redcoi_span *ours)
+{
+    at += strspn(at, " ");
+    if (*at == '\0') { return NULL; }
+    theirs->text = at;
+    theirs->size = strcspn(at, "= ");
+    at += theirs->size + (at[theirs->size] == '=' ? 1 : 0);
+    ours->text = at;
+    ours->size = strcspn(at, " ");
+    return at + ours->size;
+}
+
+static bool span_is(redcoi_span span, const char *text)
+{
+    return strlen(text) == span.size && strncasecmp(span.text, text, span.size) == 0;
+}
+
+bool redcoi_key_value(const redcoi_trainer_key *row, const char *value, char *out, size_t size)
+{
+    redcoi_span theirs, ours;
+    const char *at = row->values;
+    if (row->values == NULL) {
+        (void)snprintf(out, size, "%s", value);
+        return true;
+    }
+    while ((at = next_pair(at, &theirs, &ours)) != NULL) {
+        const bool any = span_is(theirs, "*");
+        const bool same = span_is(theirs, value) || (span_is(theirs, "true") && is_yes(value)) ||
+                          (span_is(theirs, "false") && is_no(value));
+        if (!any && !same) { continue; }
+        if (any && span_is(ours, "*")) {
+            (void)snprintf(out, size, "%s", value);
+        } else {
+            (void)snprintf(out, size, "%.*s", (int)ours.size, ours.text);
+        }
+        return true;
+    }
+    return false;
+}
+
+const redcoi_trainer_key *redcoi_key_for(const redcoi_trainer *trainer, const char *target)
+{
+    for (const redcoi_trainer_key *row = trainer->keys; row->key != NULL; row++) {
+        const bool sets =
+            row->means == REDCOI_MEANS_OPTION || row->means == REDCOI_MEANS_MODEL || row->means == REDCOI_MEANS_TRAIT;
+        if (sets && strcmp(row->target, target) == 0) { return row; }
+    }
+    return NULL;
+}
+
+bool redcoi_key_text(const redcoi_trainer_key *row, const char *value, char *out, size_t size)
+{
+    redcoi_span theirs, ours;
+    const char *at = row->values;
+    if (row->values == NULL) {
+        (void)snprintf(out, size, "%s", value);
+        return true;
+    }
+    while ((at = next_pair(at, &theirs, &ours)) != NULL) {
+        if (span_is(theirs, "*") && span_is(ours, "*")) {
+            (void)snprintf(out, size, "%s", value);
+            return true;
+        }
+        if (span_is(theirs, "*") || !span_is(ours, value)) { continue; }
+        (void)snprintf(out, size, "%.*s", (int)theirs.size, theirs.text);
+        return true;
+    }
+    return false;
+}
+
+const redcoi_trainer *redcoi_trainer_of(const redcoi_file_settings *settings, size_t first, size_t count)
+{
+    const redcoi_trainer *best = NULL;
+    size_t most = 0;
+    for (size_t t = 0; redcoi_trainers[t] != NULL; t++) {
+        size_t known = 0;
+        for (size_t i = first; i < first + count; i++) {
+            const redcoi_setting *const one = &settings->items[i];
+            if ((one->origin == REDCOI_OF_VARIABLE) != redcoi_trainers[t]->variables) { continue; }
+            const redcoi_trainer_key *const row = redcoi_key_of(redcoi_trainers[t], one->key);
+            known += row == NULL                           ? 0
+                     : row->means == REDCOI_MEANS_HARMLESS ? 1
+                                                           : 4; /* a key that is priced tells more */
+        }
+        if (known > most) {
+            most = known;
+            best = redcoi_trainers[t];
+        }
+    }
+    return best;
+}

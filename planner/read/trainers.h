@@ -1,0 +1,57 @@
+/** @file trainers.h  One table for each trainer: which of its keys sets which option of redco-plan, which key of a
+ * model's config.json, which trait of its engine, and which changes nothing of a step. Reading and exporting look into
+ * the same table. */
+#ifndef REDCO_READ_TRAINERS_H
+#define REDCO_READ_TRAINERS_H
+
+#include "planner/read/read_settings.h"
+
+typedef enum redcoi_means {
+    REDCOI_MEANS_OPTION,   /**< target: an option of redco-plan, or with a "." in front a fact that options follow from
+                              (settle.c) */
+    REDCOI_MEANS_MODEL,    /**< target: a key of config.json, or "." as above */
+    REDCOI_MEANS_TRAIT,    /**< target: a trait of the engine */
+    REDCOI_MEANS_ENGINE,   /**< the engine is priced as it was measured, whatever the key says; target: what it is */
+    REDCOI_MEANS_LIMIT,    /**< changes the step, and no option says so; target: what it changes */
+    REDCOI_MEANS_HARMLESS, /**< changes nothing of a step: data, logs, learning rates, checkpoints; key may end with "*"
+                            */
+    REDCOI_MEANINGS
+} redcoi_means;
+
+typedef struct redcoi_trainer_key {
+    const char *key; /**< without dashes in front; "-" and "_" are the same */
+    redcoi_means means;
+    const char *target;
+    const char *values; /**< "theirs=ours ...": "true" is any word for yes, "*" any other value; nothing behind "=": the
+                           default stays. NULL: as it is */
+} redcoi_trainer_key;
+
+/** A trainer. Tables end with a key of NULL. */
+typedef struct redcoi_trainer {
+    const char *word;   /**< a word of --read-as */
+    const char *title;  /**< for people */
+    const char *engine; /**< its steps are priced; NULL: follows from the facts */
+    const redcoi_trainer_key *keys;
+    const char *const *prefixes; /**< sections whose keys stand in the table without them; NULL-terminated or NULL */
+    const char *const
+        *defaults;  /**< "target", "value" in pairs of what holds where the file is silent; NULL-terminated */
+    bool variables; /**< a script's variables are its keys */
+} redcoi_trainer;
+
+enum { REDCOI_TRAINERS_MOST = 24 };
+/** NULL-terminated; the order decides where a file could be of two. */
+extern const redcoi_trainer *const redcoi_trainers[];
+/** Arguments of torchrun, accelerate launch, deepspeed, srun and sbatch. */
+extern const redcoi_trainer redcoi_launcher;
+
+/** The row of a key. @return NULL: the table does not have it */
+const redcoi_trainer_key *redcoi_key_of(const redcoi_trainer *trainer, const char *key);
+/** The option's value for one of the file. @return false: no value of the row's list */
+bool redcoi_key_value(const redcoi_trainer_key *row, const char *value, char *out, size_t size);
+/** The key of a trainer that sets a target, and how it writes a value of it. @return NULL: it has none for it */
+const redcoi_trainer_key *redcoi_key_for(const redcoi_trainer *trainer, const char *target);
+bool redcoi_key_text(const redcoi_trainer_key *row, const char *value, char *out, size_t size);
+/** The trainer that knows most keys of a file. @return NULL: none knows any */
+const redcoi_trainer *redcoi_trainer_of(const redcoi_file_settings *settings, size_t first, size_t count);
+
+#endif

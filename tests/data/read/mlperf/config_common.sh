@@ -1,0 +1,11 @@
+export DGXNGPU=8
+export USE_DIST_OPTIMIZER=True
+export MICRO_BATCH_SIZE=1
+: "${LOAD_MINIMAL_NUM_SAMPLES:=0}"
+if [[ "${LOAD_MINIMAL_NUM_SAMPLES}" -eq 1 ]]; then
+  export MICRO_BATCH_SIZE=9
+fi
+export FP8=True
+export OVERLAP_GRAD_REDUCE=True
+export OVERLAP_PARAM_GATHER=True
+export NCCL_MIN_NCHANNELS=4

@@ -1,0 +1,172 @@
+#include "tools/plan/trainer_files.h"
+
+#include "topology/base/text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* A model that the files state by its dimensions: models are read from files. */
+static redco_status keep_model(const json_t *config, const char **name_out, redco_error *err)
+{
+    static char path[40];
+    const int descriptor = memfd_create("model", MFD_CLOEXEC);
+    if (descriptor < 0 || json_dumpfd(config, descriptor, JSON_COMPACT) != 0) {
+        return redco_fail(err, REDCO_ESYSTEM, "--read", "cannot keep the model: %s", strerror(errno));
+    }
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    *name_out = path;
+    return REDCO_OK;
+}
+
+static bool given_option(const void *context, const char *option)
+{
+    return plan_args_given(context, option);
+}
+
+/* The place of an option's error is the line that set it. */
+static redco_status failed(const redco_read_option *option, const redco_error *why, redco_error *err)
+{
+    char place[400];
+    if (option->place == NULL) { return redco_fail(err, why->status, why->place, "%s", why->text); }
+    (void)snprintf(place, sizeof place, "%.280s: %.100s", option->place, option->key);
+    return redco_fail(err, why->status, place, "%s", why->text);
+}
+
+redco_status trainer_files_apply(const struct plan_args *given, struct plan_args *fresh, redco_error *err)
+{
+    const redco_parallelism *const p = &given->question.options.given;
+    const redco_read_option *options = NULL;
+    redco_read_question question = {.count = given->read_count,
+                                    .as = given->read_as,
+                                    .gpus = given->question.gpus,
+                                    .tp = redco_degree_is_free(p->tp) ? 0 : p->tp,
+                                    .pp = redco_degree_is_free(p->pp) ? 0 : p->pp,
+                                    .cp = redco_degree_is_free(p->cp) ? 0 : p->cp,
+                                    .micro_batch = p->micro_batch,
+                                    .model = given->question.names.model,
+                                    .given = given_option,
+                                    .context = given};
+    memcpy(question.paths, given->read, sizeof question.paths);
+    redco_status st = redco_read(&question, &fresh->reading, err);
+    if (st != REDCO_OK) { return st; }
+    const size_t count = redco_reading_options(fresh->reading, &options);
+    for (size_t i = 0; i < count; i++) {
+        if (plan_args_set(fresh, options[i].option, options[i].value) != 0) {
+            return failed(&options[i], &fresh->cli.err, err);
+        }
+    }
+    const json_t *const model = redco_reading_model(fresh->reading);
+    return model != NULL ? keep_model(model, &fresh->question.names.model, err) : REDCO_OK;
+}
+
+static void print_wrapped(const char *label, const redco_read_item *items, size_t count)
+{
+    enum { WIDEST = 110 };
+    size_t used = (size_t)printf("%s", label);
+    for (size_t i = 0; i < count; i++) {
+        const size_t length = strlen(items[i].key);
+        if (i > 0) { used += (size_t)printf(","); }
+        if (used + length + 2 > WIDEST) {
+            used = (size_t)printf("\n             ") - 1;
+        } else if (i > 0) {
+            used += (size_t)printf(" ");
+        }
+        used += (size_t)printf("%s", items[i].key);
+    }
+    (void)printf("\n");
+}
+
+/* "train.sh:12  --tensor-model-parallel-size 8: tp" */
+static void print_item(const redco_read_item *item)
+{
+    const bool key = item->key[0] != '\0';
+    (void)printf("  %s: %s%s%.80s%s%s\n", item->place, item->key, item->value[0] != '\0' ? " " : "", item->value,
+                 key && item->what[0] != '\0' ? ": " : "", item->what);
+}
+
+void trainer_files_report(const struct plan_args *args)
+{
+    const redco_reading *const reading = args->reading;
+    const redco_read_item *items = NULL;
+    const redco_read_option *options = NULL;
+    const size_t count = redco_reading_options(reading, &options);
+    (void)printf("read as %s:", redco_reading_title(reading));
+    for (size_t i = 0; i < count; i++) { (void)printf(" --%s %s", options[i].option, options[i].value); }
+    (void)printf("\n");
+    size_t lines = redco_reading_list(reading, REDCO_READ_UNDERSTOOD, &items);
+    print_wrapped("understood   ", items, lines);
+    lines = redco_reading_list(reading, REDCO_READ_HARMLESS, &items);
+    if (lines > 0) { print_wrapped("no effect    ", items, lines); }
+    lines = redco_reading_list(reading, REDCO_READ_ASSUMED, &items);
+    for (size_t i = 0; i < lines; i++) { (void)printf("assumed      %s\n", items[i].what); }
+    lines = redco_reading_list(reading, REDCO_READ_NOT_UNDERSTOOD, &items);
+    if (lines > 0) { (void)printf("not understood, %zu:\n", lines); }
+    for (size_t i = 0; i < lines; i++) { print_item(&items[i]); }
+    (void)printf("\n");
+}
+
+void trainer_files_place(const struct plan_args *args, redco_error *err)
+{
+    const char *const model = args->question.names.model;
+    const size_t length = model != NULL ? strlen(model) : 0;
+    char place[sizeof err->place];
+    if (model == NULL || args->reading == NULL || redco_reading_model(args->reading) == NULL ||
+        strncmp(err->place, model, length) != 0) {
+        return;
+    }
+    (void)snprintf(place, sizeof place, "%.250s: model%.200s", args->read[0], err->place + length);
+    (void)snprintf(err->place, sizeof err->place, "%s", place);
+}
+
+static void print_edits(const redco_change *change)
+{
+    for (uint32_t i = 0; i < change->edit_count; i++) {
+        const redco_edit *const edit = &change->edits[i];
+        const bool flag = strcmp(edit->to, "true") == 0 && edit->from[0] == '\0';
+        (void)printf("%s%s", i > 0 ? ", " : "", edit->key);
+        if (!flag) { (void)printf("%s%s \xe2\x86\x92 %s", edit->from[0] != '\0' ? " " : "", edit->from, edit->to); }
+    }
+}
+
+static void print_change(const redco_change *change, bool fits)
+{
+    if (fits) {
+        (void)printf(": %.4g s, %+.1f %% a step", change->step_s, 100.0 * (1.0 / (1.0 + change->gain_ratio) - 1.0));
+    } else {
+        (void)printf(": fits, %.4g s", change->step_s);
+    }
+    (void)printf(", %.3g GB\n", (double)change->total_bytes / 1e9);
+}
+
+void trainer_files_changes(const redco_changes *changes, bool fits)
+{
+    enum { SHOWN = 8 };
+    if (changes->count == 0) {
+        (void)printf("changes      none of a single key %s\n", fits ? "pays" : "makes it fit");
+        return;
+    }
+    (void)printf("%s", fits ? "changes that pay, each alone:\n" : "changes that make it fit, each alone:\n");
+    for (uint32_t i = 0; i < changes->count && i < SHOWN; i++) {
+        (void)printf("  ");
+        print_edits(&changes->alone[i]);
+        print_change(&changes->alone[i], fits);
+    }
+    if (changes->joined_count < 2) { return; }
+    (void)printf("together:\n  ");
+    for (uint32_t i = 0; i < changes->joined_count; i++) {
+        (void)printf("%s", i > 0 ? ", " : "");
+        print_edits(&changes->alone[changes->joined[i]]);
+    }
+    print_change(&changes->together, fits);
+}
+
+json_t *trainer_files_json(const struct plan_args *args, const redco_changes *changes)
+{
+    json_t *const json = redco_reading_json(args->reading);
+    if (json != NULL && changes != NULL) { (void)json_object_set_new(json, "changes", redco_changes_json(changes)); }
+    return json;
+}
