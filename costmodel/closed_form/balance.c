@@ -2,6 +2,7 @@
  * that hide transfers. */
 #include "costmodel/closed_form/closed_form_internal.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* Seconds of both passes of a micro-batch. */
@@ -101,6 +102,7 @@ static double bottleneck_s(const struct work *w, uint32_t blocks)
 static void fill_stage(const struct work *w, uint32_t stage, uint32_t blocks, uint32_t *split)
 {
     const redco_pipeline *const p = &w->pipeline;
+    assert(p->chunks > 0);
     for (uint32_t chunk = 0; chunk < p->chunks; chunk++) {
         const uint32_t position = redco_pipeline_position(p->kind, p->stages, stage, chunk);
         const bool inner = position > 0 && position + 1 < w->positions;

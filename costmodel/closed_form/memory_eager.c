@@ -81,6 +81,22 @@ static uint64_t block_copies(const redcoi_job *job)
            redco_share_up(edge_params(job) + block, bytes.gradient, 1);
 }
 
+/* Outputs that a script holds: those of this step are there until the next has replaced them. A layer that backward
+ * does not recompute keeps its keys and values anyway. */
+static void add_held_outputs(const redcoi_job *job, uint64_t *again, redco_layer_cost *cost)
+{
+    const redco_shape shape = redcoi_shape_of(job->costs, job->parallelism);
+    const uint64_t logits = redco_held_logits_bytes(job->costs->model, &shape);
+    if (logits == 0) { return; }
+    if (job->class->kind == REDCO_CLASS_HEAD) { cost->update_bytes += logits; }
+    if (!redco_class_is_block(job->class->kind)) { return; }
+    *again += logits;
+    if (shape.engine.held_outputs != REDCO_HELD_CACHE) { return; }
+    const uint64_t cache = redco_key_value_bytes(job->costs->model, &shape);
+    if (job->recompute == REDCO_RECOMPUTE_FULL) { cost->activation_bytes += cache; }
+    cost->update_bytes += cache;
+}
+
 /* Gradients are there when they are made, and what the update of the states needs when activations are gone. Where one
  * micro-batch is a step, none is there before (zero_grad() sets them to None), but for DDP's buckets and ZeRO's
  * buffers, which are allocated once. */
@@ -107,5 +123,6 @@ void redcoi_eager_memory(const redcoi_job *job, const redcoi_states *states, red
     } else if (redco_mesh_ranks(job->shards.gradients) > 1) {
         cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = redcoi_whole_gradient_bytes(job);
     }
+    add_held_outputs(job, &again, cost);
     cost->transient_bytes[REDCO_TRANSIENT_RECOMPUTE] = again > job->logits_bytes ? again - job->logits_bytes : 0;
 }

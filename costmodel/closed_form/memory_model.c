@@ -276,11 +276,34 @@ redco_layer_bytes redco_layer_bytes_of(const redco_model *model, uint32_t class_
     return bytes;
 }
 
+uint64_t redco_key_value_bytes(const redco_model *model, const redco_shape *shape)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const uint64_t width =
+        redco_share_up((uint64_t)dims->kv_heads * (dims->head_dim + redco_value_dim(dims)), 1, shape->tp);
+    return at_precision(times(times(tokens_of(shape), width), 2), shape->precision);
+}
+
+uint64_t redco_held_logits_bytes(const redco_model *model, const redco_shape *shape)
+{
+    if (shape->engine.held_outputs == REDCO_HELD_NONE || !redco_engine_is_eager(&shape->engine)) { return 0; }
+    return times(times(tokens_of(shape), redco_share_up(redco_model_get_dims(model)->vocab, 1, shape->tp)), 4);
+}
+
+/* Logits are made while the outputs of the step before are still there. */
+static uint64_t held_bytes(const redco_model *model, const redco_shape *shape)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const bool cache = redco_engine_is_eager(&shape->engine) && shape->engine.held_outputs == REDCO_HELD_CACHE;
+    const uint64_t layers = cache ? dims->layers : 0;
+    return redco_held_logits_bytes(model, shape) + times(layers, redco_key_value_bytes(model, shape));
+}
+
 uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
 {
     /* 16-bit logits and their gradient, 32-bit copy and its gradient; in fp32 one copy less: 12 bytes either way. */
     if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
-        return at_precision(redco_loss_bytes(model, shape), shape->precision);
+        return at_precision(redco_loss_bytes(model, shape), shape->precision) + held_bytes(model, shape);
     }
     const uint64_t vocab = redco_model_get_dims(model)->vocab;
     if (shape->engine.logits_gathered) { return times(times(tokens_of(shape), vocab), gathered_logit_bytes); }

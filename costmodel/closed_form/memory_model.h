@@ -44,6 +44,11 @@ uint64_t redco_listed_pass_bytes(const redco_degree_work *degree, const redco_sh
  *  and what the head's backward works with. */
 uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape);
 
+/** One layer's keys and values, as transformers' cache keeps them. */
+uint64_t redco_key_value_bytes(const redco_model *model, const redco_shape *shape);
+/** The logits of the outputs that a script holds; 0: it holds none. */
+uint64_t redco_held_logits_bytes(const redco_model *model, const redco_shape *shape);
+
 /** The most that a plan may use of a GPU: its physical memory less what driver and ECC take, times the share above
  *  which runs fail or slow down. */
 uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration *calibration);

@@ -75,6 +75,13 @@ typedef enum redco_graph_scope {
 
 enum { REDCO_ENGINE_NAME = 32 };
 
+/** The training script still holds outputs of the step before while the next goes forward (eager PyTorch). */
+typedef enum redco_held_outputs {
+    REDCO_HELD_NONE,
+    REDCO_HELD_LOGITS, /**< its logits, in 32 bits */
+    REDCO_HELD_CACHE   /**< and each layer's keys and values; those of this step, too */
+} redco_held_outputs;
+
 /** Every trait, resolved. All zero: module-wise gathers, flash attention, fused norms, matrices in the training
  *  precision, one model chunk a stage, RedCoast's layouts. */
 typedef struct redco_engine {
@@ -83,14 +90,15 @@ typedef struct redco_engine {
     uint32_t stated;              /**< bit per redco_trait: stated by the run, not the file's default */
     redco_attention attention;
     redco_gemm_format gemm_format;
-    bool plain_norm;      /**< norms of several kernels each */
-    bool compiled;        /**< torch.compile fuses memory-bound operators */
-    bool autocast;        /**< weights stay in 32 bits and are gathered so; torch.autocast copies operands of products,
-                               and the values that layers hand on are in 32 bits */
-    bool dropout;         /**< trains with dropout unless a model says that it has none */
-    bool fused_loss;      /**< one kernel computes the loss and its gradient in the place of the logits */
-    bool logits_gathered; /**< every tensor-parallel rank holds the logits of the whole vocabulary */
-    bool async_tp;        /**< tensor-parallel traffic is cut up and overlapped with the products beside it */
+    bool plain_norm; /**< norms of several kernels each */
+    bool compiled;   /**< torch.compile fuses memory-bound operators */
+    bool autocast;   /**< weights stay in 32 bits and are gathered so; torch.autocast copies operands of products,
+                          and the values that layers hand on are in 32 bits */
+    bool dropout;    /**< trains with dropout unless a model says that it has none */
+    redco_held_outputs held_outputs;
+    bool fused_loss;        /**< one kernel computes the loss and its gradient in the place of the logits */
+    bool logits_gathered;   /**< every tensor-parallel rank holds the logits of the whole vocabulary */
+    bool async_tp;          /**< tensor-parallel traffic is cut up and overlapped with the products beside it */
     bool partial_recompute; /**< REDCO_RECOMPUTE_FULL repeats about half of the forward products only: checkpointing per
                                  operator, or policies that keep some outputs */
     bool layer_units;       /**< parameters are gathered a layer at a time (flat FSDP units), not by module */
@@ -145,6 +153,7 @@ typedef enum redco_trait {
     REDCO_TRAIT_CP_BALANCE,            /**< files and plans may leave it out: zigzag */
     REDCO_TRAIT_AUTOCAST,              /**< likewise: false */
     REDCO_TRAIT_DROPOUT,               /**< likewise */
+    REDCO_TRAIT_HELD_OUTPUTS,          /**< likewise: none */
     REDCO_TRAIT_DISPATCHER,            /**< likewise all that follows, of mixtures of experts: alltoall */
     REDCO_TRAIT_EP_OVERLAP,            /**< none */
     REDCO_TRAIT_EXPERT_IMBALANCE,      /**< natural routing's */

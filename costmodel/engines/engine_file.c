@@ -139,6 +139,7 @@ static redco_status read_trait(const redco_json_value *file, redco_trait trait, 
                        : trait == REDCO_TRAIT_MOMENT_BYTES ? "Adam in 32 bits"
                        : trait == REDCO_TRAIT_DROPOUT      ? "none, unless the model has some"
                        : trait == REDCO_TRAIT_AUTOCAST     ? "weights and activations in the precision of training"
+                       : trait == REDCO_TRAIT_HELD_OUTPUTS ? "outputs are freed when a step ends"
                        : trait == REDCO_TRAIT_CP_BALANCE   ? "as every framework with context parallelism has it"
                        : redco_trait_of_experts(trait)     ? "not known of this engine"
                                                            : "part of the calibration's reserve");

@@ -1,5 +1,6 @@
 #include "executor/states/layout_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* Sums of all tensors stay below it, so that no product with an element's size overflows. */
@@ -218,6 +219,7 @@ static redco_status cut_slice(redco_layout *layout, uint32_t layer, redco_shard_
     const uint32_t own = own_part(s, layout->place);
     redco_status st = REDCO_OK;
     uint64_t left = slice.count;
+    assert(l->part > 0 || left == 0);
     while (left > 0 && st == REDCO_OK) {
         const uint64_t part = slice.shard_at / l->part, in_part = l->part - slice.shard_at % l->part;
         slice.count = left < in_part ? left : in_part;

@@ -186,7 +186,8 @@ static void wrong_words_are_named(void **state)
          "\"colour\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
          "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, moment_bytes, "
-         "fragmentation_percent, cp_balance, autocast, dropout, dispatcher, ep_overlap, expert_imbalance, "
+         "fragmentation_percent, cp_balance, autocast, dropout, held_outputs, dispatcher, ep_overlap, "
+         "expert_imbalance, "
          "capacity_factor, "
          "mnnvl, "
          "release"},
@@ -194,7 +195,8 @@ static void wrong_words_are_named(void **state)
          "\"memory\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
          "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, moment_bytes, "
-         "fragmentation_percent, cp_balance, autocast, dropout, dispatcher, ep_overlap, expert_imbalance, "
+         "fragmentation_percent, cp_balance, autocast, dropout, held_outputs, dispatcher, ep_overlap, "
+         "expert_imbalance, "
          "capacity_factor, "
          "mnnvl, "
          "release"},

@@ -237,6 +237,26 @@ static void eager_code_keeps_what_torch_counts(void **state)
     fixture_close(&b);
 }
 
+/* By hand, of 4096 tokens: logits 4 * 32,000 bytes a token; keys and values of 32 layers 32 * 2 * 2 * 4096. A program
+ * that frees its outputs, and software whose memory is no script's, hold none. */
+static void scripts_hold_outputs(void **state)
+{
+    struct fixture b;
+    redco_shape shape = shape_of(1, false);
+    (void)state;
+    fixture_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
+    shape.engine = (redco_engine){.memory = REDCO_MEMORY_EAGER, .software = REDCO_SOFTWARE_EAGER, .plain_norm = true};
+    const uint64_t none = redco_logits_bytes(b.model, &shape);
+    shape.engine.held_outputs = REDCO_HELD_LOGITS;
+    assert_int_equal(redco_logits_bytes(b.model, &shape) - none, 4096 * UINT64_C(128000));
+    shape.engine.held_outputs = REDCO_HELD_CACHE;
+    assert_int_equal(redco_logits_bytes(b.model, &shape) - none, 4096 * UINT64_C(652288));
+    assert_int_equal(redco_key_value_bytes(b.model, &shape), 4096 * 16384);
+    shape.engine.memory = REDCO_MEMORY_PYTORCH;
+    assert_int_equal(redco_held_logits_bytes(b.model, &shape), 0);
+    fixture_close(&b);
+}
+
 /* Recomputing the FFN of LLaMA-7B drops, of each token, gate and input (4 f = 44,032 bytes) and the last product's
  * operand (2 f = 22,016); where Transformer Engine fuses the norm into the first product, its output too (2 h = 8,192).
  * tp cuts the first two, sequence parallelism the third. With the activated gate, by Megatron's own kernels and by
@@ -570,6 +590,7 @@ int main(void)
                                        cmocka_unit_test(activations),
                                        cmocka_unit_test(tensors_that_frameworks_keep),
                                        cmocka_unit_test(eager_code_keeps_what_torch_counts),
+                                       cmocka_unit_test(scripts_hold_outputs),
                                        cmocka_unit_test(the_ffn_is_recomputed),
                                        cmocka_unit_test(chunks_in_flight),
                                        cmocka_unit_test(tensor_parallel_ranks),
