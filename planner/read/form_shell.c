@@ -284,6 +284,16 @@ static redcoi_truth command(redcoi_shell *shell, redcoi_words *words, uint32_t l
         source(shell, &words->items[1]);
         return REDCOI_TRUE;
     }
+    if (strcmp(name, "unset") == 0) {
+        for (size_t i = 1; i < words->count; i++) {
+            redcoi_words none = {.count = 0};
+            const char *const variable = redcoi_text_of(&words->items[i]);
+            if (redcoi_shell_variable(shell, variable, strlen(variable)) != NULL) {
+                redcoi_shell_assign(shell, variable, strlen(variable), &none, true, false);
+            }
+        }
+        return REDCOI_TRUE;
+    }
     const redcoi_function *const function = function_of(shell, name);
     if (function != NULL) { return call(shell, function, words); }
     record(shell, words, line);

@@ -64,6 +64,7 @@ static void check_contradictions(redco_reading *reading)
                 strcmp(b->value, "auto") == 0) {
                 continue;
             }
+            if (a->trainer->variables && b->trainer->variables) { continue; } /* a later script sets them anew */
             if (strcmp(a->target, ".file") == 0 || strcmp(a->target, ".launch") == 0) { continue; }
             const redcoi_setting *const first = &reading->settings.items[a->setting];
             const redcoi_setting *const second = &reading->settings.items[b->setting];

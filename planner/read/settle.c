@@ -59,6 +59,7 @@ static uint64_t count_gpus(redco_reading *reading, const char **target_out)
     }
     uint64_t per_node = first_of(reading, each);
     if (per_node == 0) { per_node = gres(reading); }
+    if (per_node == 0) { per_node = redcoi_fact_number(reading, ".gpus-per-node", 0); }
     uint64_t node_count = first_of(reading, nodes);
     if (redcoi_is(reading, ".launch", "none")) { return 1; }
     if (per_node > 0 && node_count == 0) {
@@ -157,7 +158,9 @@ static void settle_batch(redco_reading *reading, const struct layout *l)
         redcoi_assume(reading, "1024 sequences a step (--global-batch): no key says how many");
     }
     const char *const seq = redcoi_value(reading, "seq");
-    if (seq != NULL) {
+    if (seq == NULL && redcoi_has_trainer(reading, "mlperf")) {
+        redcoi_set_option(reading, "seq", reading->model != NULL ? "2048" : "8192", NULL); /* the benchmarks' own */
+    } else if (seq != NULL) {
         redcoi_set_option(reading, "seq", seq, "seq");
     } else if (!redcoi_given(reading, "seq")) {
         redcoi_assume(reading, "sequences of 4096 tokens, or of what the model learns positions for (--seq)");

@@ -27,7 +27,7 @@ static void settle_precision(redco_reading *reading)
     if (redcoi_is(reading, ".fp4", "yes")) {
         value = "nvfp4";
         target = ".fp4";
-    } else if (redcoi_is(reading, ".fp8", "yes")) {
+    } else if (redcoi_is(reading, ".fp8", "yes") || redcoi_is(reading, ".fp8-parameters", "yes")) {
         value = recipe != NULL ? recipe : "fp8";
         target = ".fp8";
     } else if (converters != NULL && (strstr(converters, "mx") != NULL || strstr(converters, "float8") != NULL)) {

@@ -203,6 +203,17 @@ static void settle_flavor(redco_reading *reading)
     (void)redcoi_fact_fail(reading, redcoi_said(reading, target), text);
 }
 
+/* MLPerf's model before rounds named one. */
+static void settle_gpt3(redco_reading *reading)
+{
+    reading->model = json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:f,s:f,s:f}", "model_type", "gpt2", "_name", "GPT-3-175B",
+                               "n_layer", 96, "n_embd", 12288, "n_head", 96, "n_positions", 2048, "vocab_size", 51200,
+                               "resid_pdrop", 0.0, "attn_pdrop", 0.0, "embd_pdrop", 0.0);
+    if (reading->model == NULL) { reading->status = redco_fail(reading->err, REDCO_ENOMEM, "", "out of memory"); }
+    redcoi_assume(reading,
+                  "GPT-3 175B with sequences of 2048 tokens: no MODEL_SIZE, as in rounds before 4.1 (--model, --seq)");
+}
+
 void redcoi_settle_model(redco_reading *reading)
 {
     const char *const name = redcoi_given(reading, "model") ? NULL : redcoi_value(reading, "model");
@@ -215,6 +226,8 @@ void redcoi_settle_model(redco_reading *reading)
         redcoi_set_option(reading, "model", name, "model");
     } else if (redcoi_value(reading, ".flavor") != NULL || redcoi_value(reading, ".size") != NULL) {
         settle_flavor(reading);
+    } else if (redcoi_has_trainer(reading, "mlperf")) {
+        settle_gpt3(reading);
     } else {
         redcoi_assume(reading, "llama-7b (--model): no key names a model");
     }
