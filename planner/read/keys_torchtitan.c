@@ -30,6 +30,7 @@ static const redcoi_trainer_key keys[] = {
     {"parallelism.data_parallel_replicate_degree", OPTION, ".dp-replicate", NULL},
     {"training.data_parallel_replicate_degree", OPTION, ".dp-replicate", NULL},
     {"parallelism.data_parallel_shard_degree", OPTION, ".dp-shard", NULL},
+    {"training.data_parallel_degree", OPTION, ".dp-shard", NULL},
     {"training.data_parallel_shard_degree", OPTION, ".dp-shard", NULL},
     {"parallelism.fsdp_reshard_after_forward", OPTION, ".reshard", "default= always=zero3 never=zero2"},
     {"parallelism.pipeline_parallel_schedule", OPTION, "pp-schedule", "1F1B=1f1b Interleaved1F1B=interleaved GPipe=gpipe ZBVZeroBubble=zb-h1 InterleavedZeroBubble=zb-h1 DualPipeV=dualpipev"},
@@ -64,6 +65,7 @@ static const redcoi_trainer_key keys[] = {
     {"optimizer.fused", HARMLESS, "", NULL}, {"optimizer.*", HARMLESS, "", NULL}, {"lr_scheduler.*", HARMLESS, "", NULL},
     {"training.tensor_parallel_*", HARMLESS, "", NULL},
     {"job.*", HARMLESS, "", NULL}, {"profiling.*", HARMLESS, "", NULL}, {"metrics.*", HARMLESS, "", NULL}, {"checkpoint.*", HARMLESS, "", NULL}, {"model.tokenizer_path", HARMLESS, "", NULL}, {"model.tokenizer*", HARMLESS, "", NULL}, {"model.norm_type", HARMLESS, "", NULL}, {"model.print_after_conversion", HARMLESS, "", NULL}, {"model.use_flex_attn", ENGINE, "the attention kernel", NULL}, {"model.attn_mask_type", HARMLESS, "", NULL},
+    {"training.data.*", HARMLESS, "", NULL}, {"dataset.*", HARMLESS, "", NULL}, {"activation_offload.*", LIMIT, "activations on the host", NULL},
     {"training.max_norm", HARMLESS, "", NULL}, {"training.steps", HARMLESS, "", NULL}, {"training.dataset*", HARMLESS, "", NULL}, {"training.seed", HARMLESS, "", NULL}, {"training.deterministic", HARMLESS, "", NULL}, {"training.warmup_steps", HARMLESS, "", NULL}, {"training.gc_*", HARMLESS, "", NULL}, {"training.debug_*", HARMLESS, "", NULL}, {"comm.*", HARMLESS, "", NULL}, {"debug.*", HARMLESS, "", NULL}, {"memory_estimation.*", HARMLESS, "", NULL}, {"validation.*", HARMLESS, "", NULL}, {"experimental.*", HARMLESS, "", NULL}, {"fault_tolerance.*", HARMLESS, "", NULL},
     {NULL, HARMLESS, NULL, NULL},
 };

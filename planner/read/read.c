@@ -47,6 +47,11 @@ static void take(redco_reading *reading, size_t index, uint32_t group, const red
     if (row->means == REDCOI_MEANS_ENGINE) { return; }
     if (reading->fact_count == REDCOI_MOST_FACTS) { return; }
     redcoi_fact *const fact = &reading->facts[reading->fact_count++];
+    if (strcmp(row->target, ".file") == 0 && strcmp(value, "true") == 0) { /* --deepspeed alone: its launcher's */
+        *fact = (redcoi_fact){.target = ".launch", .setting = index, .row = row, .trainer = trainer, .group = group};
+        (void)snprintf(fact->value, sizeof fact->value, "deepspeed");
+        return;
+    }
     *fact = (redcoi_fact){.target = row->target, .setting = index, .row = row, .trainer = trainer, .group = group};
     (void)snprintf(fact->value, sizeof fact->value, "%s", known ? value : text);
 }

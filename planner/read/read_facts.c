@@ -86,6 +86,13 @@ const char *redcoi_value(redco_reading *reading, const char *target)
     return fact->value;
 }
 
+const char *redcoi_known(const redco_reading *reading, const char *target)
+{
+    const redcoi_fact *const fact = redcoi_said(reading, target);
+    return fact != NULL && reading->settings.items[fact->setting].needs == NULL && fact->value[0] != '\0' ? fact->value
+                                                                                                          : NULL;
+}
+
 bool redcoi_given(const redco_reading *reading, const char *option)
 {
     return reading->question->given != NULL && reading->question->given(reading->question->context, option);

@@ -138,6 +138,12 @@ static void settle_batch(redco_reading *reading, const struct layout *l)
     uint64_t accumulation = redcoi_fact_number(reading, ".accumulation", 0);
     uint64_t global = redcoi_fact_number(reading, "global-batch", 0);
     const bool stated = redcoi_said(reading, "global-batch") != NULL && global > 0;
+    const char *const schedule = redcoi_known(reading, ".batch-schedule"), *const last = schedule != NULL
+                                                                                             ? strrchr(schedule, ':')
+                                                                                             : NULL;
+    if (last != NULL && redco_whole_parse(last + 1, 1, (uint64_t)1 << 40, &global)) {
+        redcoi_assume(reading, "the batch is that of the schedule's end, %llu", (unsigned long long)global);
+    }
     if (titan && micro > 0 && global == 0) { global = micro * l->dp; }
     if (titan && l->pp > 1) { micro = redcoi_fact_number(reading, ".stage-micro-batch", 1); }
     if (redcoi_has_trainer(reading, "megatron") && accumulation == 0 && global == 0 && micro > 0) { accumulation = 1; }

@@ -20,7 +20,7 @@ static void settle_precision(redco_reading *reading)
     const char *const mixed = redcoi_value(reading, ".mixed-precision"), *const converters =
                                                                              redcoi_value(reading, ".converters");
     const char *const recipe = redcoi_value(reading, ".fp8-recipe");
-    const bool bf16 = says_yes(reading, ".bf16"), fp16 = says_yes(reading, ".fp16");
+    const bool bf16 = says_yes(reading, ".bf16") || says_yes(reading, ".pure-bf16"), fp16 = says_yes(reading, ".fp16");
     const bool open = redcoi_is(reading, ".bf16", "auto") || redcoi_is(reading, ".fp16", "auto") ||
                       (redcoi_value(reading, ".precision") == NULL && mixed == NULL);
     const char *value = NULL, *target = NULL;
@@ -39,7 +39,7 @@ static void settle_precision(redco_reading *reading)
     } else if (mixed != NULL) {
         value = mixed;
         target = ".mixed-precision";
-    } else if (!open) {
+    } else if (!open && !(redcoi_is(reading, ".launch", "deepspeed") && !redcoi_has_trainer(reading, "deepspeed"))) {
         value = redcoi_value(reading, ".precision");
     }
     if (value != NULL) {

@@ -46,8 +46,8 @@ static uint64_t vocabulary(redco_reading *reading)
         uint64_t size;
     } known[] = {{"GPT2BPE", 50257}, {"Llama2", 32000}, {"Llama3", 128256}, {"SentencePiece", 32000}};
     const uint64_t said = redcoi_fact_number(reading, "vocab_size", 0);
-    const char *const tokenizer = redcoi_value(reading, ".tokenizer"), *const from =
-                                                                           redcoi_value(reading, ".tokenizer-model");
+    const char *const tokenizer = redcoi_known(reading, ".tokenizer"), *const from =
+                                                                           redcoi_known(reading, ".tokenizer-model");
     if (said > 0) { return said; }
     const redco_preset *const preset = from != NULL ? redco_preset_model(from) : NULL;
     json_t *const config = preset != NULL ? json_loadb(preset->text, preset->size, 0, NULL) : NULL;
@@ -138,6 +138,14 @@ static json_t *config_of(redco_reading *reading)
         return config;
     }
     (void)json_object_set_new(config, "tie_word_embeddings", json_boolean(!redcoi_is(reading, ".untied", "yes")));
+    if (json_object_get(config, "num_experts") != NULL) { /* Megatron-LM's defaults */
+        (void)json_object_set_new_nocheck(
+            config, "moe_intermediate_size",
+            json_integer((json_int_t)redcoi_fact_number(
+                reading, "moe_intermediate_size",
+                (uint64_t)json_integer_value(json_object_get(config, "intermediate_size")))));
+        set(config, "num_experts_per_tok", redcoi_fact_number(reading, "num_experts_per_tok", 2));
+    }
     if (generic) {
         (void)json_object_del(config, "max_position_embeddings");
         (void)json_object_set_new(config, "gated", json_boolean(gated));

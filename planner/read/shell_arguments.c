@@ -217,6 +217,31 @@ redco_status redcoi_shell_collect(redcoi_shell *shell, redco_error *err)
     return shell->status;
 }
 
+/* Variables that Slurm sets from a batch line. */
+static void set_by_slurm(redcoi_shell *shell, redcoi_span key, redcoi_span value, size_t at)
+{
+    static const struct {
+        const char *key, *variables[3];
+    } known[] = {{"nodes", {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}},
+                 {"N", {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}},
+                 {"gpus-per-node", {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"}},
+                 {"gres", {"SLURM_GPUS_ON_NODE"}},
+                 {"ntasks-per-node", {"SLURM_NTASKS_PER_NODE"}}};
+    const char *const colon = memrchr(value.text, ':', value.size);
+    const size_t skip = colon != NULL ? (size_t)(colon + 1 - value.text) : 0;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strlen(known[i].key) != key.size || memcmp(known[i].key, key.text, key.size) != 0) { continue; }
+        for (size_t k = 0; k < 3 && known[i].variables[k] != NULL; k++) {
+            redcoi_words words = {.count = 0};
+            redcoi_text text = {.size = 0};
+            redcoi_text_add(shell, &text, value.text + skip, value.size - skip,
+                            (int64_t)shell->file << 32 | (int64_t)(at + skip));
+            redcoi_words_add(shell, &words, &text);
+            redcoi_shell_assign(shell, known[i].variables[k], strlen(known[i].variables[k]), &words, false, false);
+        }
+    }
+}
+
 void redcoi_shell_batch_line(redcoi_shell *shell, size_t from, size_t to)
 {
     const char *const text = shell->text;
@@ -241,6 +266,7 @@ void redcoi_shell_batch_line(redcoi_shell *shell, size_t from, size_t to)
         placed.length = (uint32_t)(end - value);
         shell->status = redcoi_settings_add(shell->settings, &placed, (redcoi_span){text + key, key_end - key},
                                             (redcoi_span){text + value, end - value}, NULL, shell->err);
+        set_by_slurm(shell, (redcoi_span){text + key, key_end - key}, (redcoi_span){text + value, end - value}, value);
         from = end;
     }
 }

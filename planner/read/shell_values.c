@@ -10,6 +10,7 @@ struct sum {
     redcoi_shell *shell;
     const char *at;
     const char *needs; /* the mark of what is not known; NULL */
+    char name[64];     /* it, where it is made here */
     uint32_t depth;
     bool bad;
 };
@@ -28,7 +29,12 @@ static int64_t named(struct sum *sum)
     char *end = NULL;
     while (isalnum((unsigned char)*sum->at) != 0 || *sum->at == '_') { sum->at++; }
     const redcoi_variable *const variable = redcoi_shell_variable(sum->shell, from, (size_t)(sum->at - from));
-    if (variable == NULL || variable->words.count == 0) { return 0; }
+    if (variable == NULL) { /* an environment's, perhaps */
+        (void)snprintf(sum->name, sizeof sum->name, "\001%.*s\002", (int)(sum->at - from), from);
+        sum->needs = sum->name;
+        return 0;
+    }
+    if (variable->words.count == 0) { return 0; }
     const char *const text = redcoi_text_of(&variable->words.items[0]);
     if (strchr(text, REDCOI_UNKNOWN) != NULL) {
         sum->needs = strchr(text, REDCOI_UNKNOWN);

@@ -130,6 +130,14 @@ bool redcoi_key_text(const redcoi_trainer_key *row, const char *value, char *out
     return false;
 }
 
+/* A key that is priced tells more than one that any trainer could have. */
+static size_t weight_of(const redcoi_trainer_key *row)
+{
+    if (row == NULL) { return 0; }
+    const bool wide = row->key[strlen(row->key) - 1] == '*';
+    return row->means == REDCOI_MEANS_HARMLESS || row->means == REDCOI_MEANS_ENGINE || wide ? 1 : 4;
+}
+
 const redcoi_trainer *redcoi_trainer_of(const redcoi_file_settings *settings, size_t first, size_t count)
 {
     const redcoi_trainer *best = NULL;
@@ -140,9 +148,7 @@ const redcoi_trainer *redcoi_trainer_of(const redcoi_file_settings *settings, si
             const redcoi_setting *const one = &settings->items[i];
             if ((one->origin == REDCOI_OF_VARIABLE) != redcoi_trainers[t]->variables) { continue; }
             const redcoi_trainer_key *const row = redcoi_key_of(redcoi_trainers[t], one->key);
-            known += row == NULL                           ? 0
-                     : row->means == REDCOI_MEANS_HARMLESS ? 1
-                                                           : 4; /* a key that is priced tells more */
+            known += weight_of(row);
         }
         if (known > most) {
             most = known;
