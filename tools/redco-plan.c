@@ -75,6 +75,7 @@ static int run(struct plan_args *args)
     if ((args->out != NULL && cli_writable(args->out, &err) != REDCO_OK) ||
         (args->timeline != NULL && cli_writable(args->timeline, &err) != REDCO_OK) ||
         (args->report != NULL && cli_writable(args->report, &err) != REDCO_OK) ||
+        (args->write != NULL && cli_writable(args->write, &err) != REDCO_OK) ||
         plan_export_writable(args, &err) != REDCO_OK) {
         return cli_fail(&args->cli, &err);
     }

@@ -118,20 +118,9 @@ static redco_status ask(struct explorer *x, const struct move *const *moves, uin
     return REDCO_OK;
 }
 
-/* Fills in what the file has for an option. */
-static void edit_of(const struct explorer *x, const char *option, const char *key, const char *to, redco_edit *edit)
-{
-    const redco_read_option *const there = redco_reading_option(x->reading, option);
-    const bool same = there != NULL && there->key != NULL && redco_key_same(there->key, key);
-    (void)snprintf(edit->key, sizeof edit->key, "%s", same ? there->key : key);
-    (void)snprintf(edit->from, sizeof edit->from, "%.90s", same ? there->text : "");
-    (void)snprintf(edit->to, sizeof edit->to, "%.90s", to);
-}
-
 /* Adds a move that the file's words can say. @param targets  options or facts whose key says it; NULL-terminated */
 static redco_status try_move(struct explorer *x, const struct move *move, const char *const *targets)
 {
-    char key[REDCO_CHANGE_TEXT], value[REDCO_CHANGE_TEXT];
     if (x->count == REDCO_MOST_CHANGES) { return REDCO_OK; }
     struct tried *const tried = &x->tried[x->count];
     *tried = (struct tried){.move = *move};
@@ -139,10 +128,7 @@ static redco_status try_move(struct explorer *x, const struct move *move, const 
     for (size_t i = 0; targets[i] != NULL; i++) { said = said || redco_reading_said(x->reading, targets[i]); }
     for (size_t i = 0; targets[i] != NULL; i++) {
         if (said != redco_reading_said(x->reading, targets[i]) || (!said && i > 0)) { continue; }
-        if (!redco_reading_words(x->reading, targets[i], move->value, key, sizeof key, value, sizeof value)) {
-            continue;
-        }
-        edit_of(x, move->option, key, value, &tried->change.edits[0]);
+        if (!redco_reading_words(x->reading, targets[i], move->value, &tried->change.edits[0])) { continue; }
         tried->change.edit_count = 1;
         break;
     }
@@ -153,24 +139,21 @@ static redco_status try_move(struct explorer *x, const struct move *move, const 
     return st;
 }
 
-/* A micro-batch goes with the number of them where the file says that. */
+/* A micro-batch goes with the number of them where the file says that; where it says that alone, in its place. */
 static void edit_accumulation(const struct explorer *x, struct tried *tried, uint64_t before, uint32_t now)
 {
-    char key[REDCO_CHANGE_TEXT], value[REDCO_CHANGE_TEXT], text[32];
-    const redco_read_option *const batch = redco_reading_option(x->reading, "global-batch");
-    char *end = NULL;
-    if (batch == NULL || batch->key == NULL || tried->change.edit_count == 0) { return; }
-    if (!redco_reading_words(x->reading, ".accumulation", "1", key, sizeof key, value, sizeof value) ||
-        !redco_key_same(batch->key, key)) {
+    redco_words words;
+    char text[32], *end = NULL;
+    if (!redco_reading_said(x->reading, ".accumulation") ||
+        !redco_reading_words(x->reading, ".accumulation", "1", &words)) {
         return;
     }
-    const unsigned long long steps = strtoull(batch->text, &end, 10);
-    if (end == batch->text || (steps * before) % now != 0) { return; }
+    const unsigned long long steps = strtoull(words.from, &end, 10);
+    if (end == words.from || (steps * before) % now != 0) { return; }
     (void)snprintf(text, sizeof text, "%llu", steps * before / now);
-    redco_edit *const edit = &tried->change.edits[tried->change.edit_count++];
-    (void)snprintf(edit->key, sizeof edit->key, "%s", batch->key);
-    (void)snprintf(edit->from, sizeof edit->from, "%.90s", batch->text);
-    (void)snprintf(edit->to, sizeof edit->to, "%s", text);
+    (void)snprintf(words.to, sizeof words.to, "%s", text);
+    if (!redco_reading_said(x->reading, "micro-batch")) { tried->change.edit_count = 0; }
+    tried->change.edits[tried->change.edit_count++] = words;
 }
 
 static redco_status try_degrees(struct explorer *x)
@@ -203,7 +186,8 @@ static redco_status try_words(struct explorer *x)
     static const char *const strategies[] = {"ddp", "zero1", "zero2", "zero3"};
     static const char *const policies[] = {"none", "selective", "half", "full"};
     static const char *const shard_keys[] = {".zero", ".fsdp", ".optimizer-shards", NULL};
-    static const char *const recompute_keys[] = {".checkpointing", ".recompute", NULL};
+    static const char *const recompute_keys[] = {".checkpointing", ".recompute", NULL}, *const module_keys[] = {
+                                                                                            ".recompute-modules", NULL};
     static const char *const sequence_keys[] = {"sequence-parallel", NULL};
     const redco_search_options *const o = &x->question->options;
     redco_status st = REDCO_OK;
@@ -222,7 +206,10 @@ static redco_status try_words(struct explorer *x)
             o->recompute == set && (set != REDCO_RECOMPUTE_FULL || half == o->workload.engine.partial_recompute);
         if (same || o->recompute == REDCO_RECOMPUTE_FREE) { continue; }
         (void)snprintf(move.value, sizeof move.value, "%s", policies[i]);
-        st = try_move(x, &move, recompute_keys);
+        const bool modules =
+            strcmp(policies[i], "selective") == 0 && redco_reading_said(x->reading, ".recompute-modules");
+        if (modules) { (void)snprintf(move.value, sizeof move.value, "core_attn"); }
+        st = try_move(x, &move, modules ? module_keys : recompute_keys);
     }
     if (o->given.tp > 1 && st == REDCO_OK) {
         struct move move = {.option = "sequence-parallel"};
@@ -314,7 +301,7 @@ static json_t *change_json(const redco_change *change)
 {
     json_t *const edits = json_array();
     for (uint32_t i = 0; i < change->edit_count; i++) {
-        const redco_edit *const edit = &change->edits[i];
+        const redco_words *const edit = &change->edits[i];
         (void)json_array_append_new(edits,
                                     json_pack("{s:s,s:s,s:s}", "key", edit->key, "from", edit->from, "to", edit->to));
     }

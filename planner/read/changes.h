@@ -10,15 +10,10 @@
 extern "C" {
 #endif
 
-enum { REDCO_MOST_CHANGES = 48, REDCO_CHANGE_EDITS = 3, REDCO_CHANGE_TEXT = 100 };
-
-/** A key and its values, as the file writes them: "--micro-batch-size", "1", "2". */
-typedef struct redco_edit {
-    char key[REDCO_CHANGE_TEXT], from[REDCO_CHANGE_TEXT], to[REDCO_CHANGE_TEXT]; /**< from: "" where it is not there */
-} redco_edit;
+enum { REDCO_MOST_CHANGES = 48, REDCO_CHANGE_EDITS = 3 };
 
 typedef struct redco_change {
-    redco_edit edits[REDCO_CHANGE_EDITS];
+    redco_words edits[REDCO_CHANGE_EDITS];
     uint32_t edit_count;
     bool feasible;
     double step_s;     /**< simulated; feasible only */

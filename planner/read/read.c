@@ -179,23 +179,25 @@ static void follow_files(redco_reading *reading)
     }
 }
 
-/* The Trainer's --fsdp "full_shard auto_wrap". */
-static void follow_words(redco_reading *reading)
-{
-    const redcoi_fact *const fact = redcoi_said(reading, ".fsdp-words");
-    static const char *const words[][2] = {{"hybrid_shard_zero2", "hybrid-zero2"},
+static const char *const fsdp_ways[][2] = {{"hybrid_shard_zero2", "hybrid-zero2"},
                                            {"hybrid_shard", "mics"},
                                            {"full_shard", "zero3"},
                                            {"shard_grad_op", "zero2"},
                                            {"no_shard", "ddp"},
-                                           {"true", "zero3"}};
+                                           {"true", "zero3"},
+                                           {NULL, NULL}};
+
+/* The Trainer's --fsdp "full_shard auto_wrap". */
+static void follow_words(redco_reading *reading)
+{
+    const redcoi_fact *const fact = redcoi_said(reading, ".fsdp-words");
     if (fact == NULL || fact->value[0] == '\0' || reading->fact_count == REDCOI_MOST_FACTS) { return; }
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcasestr(fact->value, words[i][0]) == NULL) { continue; }
+    for (size_t i = 0; fsdp_ways[i][0] != NULL; i++) {
+        if (strcasestr(fact->value, fsdp_ways[i][0]) == NULL) { continue; }
         redcoi_fact *const more = &reading->facts[reading->fact_count++];
         *more = *fact;
         more->target = ".fsdp";
-        (void)snprintf(more->value, sizeof more->value, "%s", words[i][1]);
+        (void)snprintf(more->value, sizeof more->value, "%s", fsdp_ways[i][1]);
         break;
     }
     if (strstr(fact->value, "offload") != NULL) {
@@ -326,20 +328,41 @@ bool redco_reading_said(const redco_reading *reading, const char *target)
     return fact != NULL && fact->value[0] != '\0';
 }
 
-bool redco_reading_words(const redco_reading *reading, const char *option, const char *value, char *key_out,
-                         size_t key_size, char *value_out, size_t value_size)
+/* The Trainer's words for a way to shard, with those that stand beside it. */
+static bool fsdp_words(const char *value, const char *before, char *out, size_t size)
 {
+    for (size_t i = 0; fsdp_ways[i][0] != NULL; i++) {
+        if (strcmp(fsdp_ways[i][1], value) != 0 || strcmp(fsdp_ways[i][0], "true") == 0) { continue; }
+        (void)snprintf(out, size, "%s%s", fsdp_ways[i][0], strstr(before, "auto_wrap") != NULL ? " auto_wrap" : "");
+        return true;
+    }
+    return false;
+}
+
+bool redco_reading_words(const redco_reading *reading, const char *target, const char *value, redco_words *words_out)
+{
+    const redcoi_fact *const said = redcoi_said(reading, target);
+    const redcoi_setting *const setting = said != NULL ? &reading->settings.items[said->setting] : NULL;
+    if (said != NULL && strcmp(said->row->target, ".fsdp-words") == 0) {
+        redcoi_written_key(setting, words_out->key, sizeof words_out->key);
+        (void)snprintf(words_out->from, sizeof words_out->from, "%.90s", setting->value);
+        return fsdp_words(value, setting->value, words_out->to, sizeof words_out->to);
+    }
+    if (said != NULL) {
+        redcoi_written_key(setting, words_out->key, sizeof words_out->key);
+        (void)snprintf(words_out->from, sizeof words_out->from, "%.90s", setting->value);
+        return redcoi_key_text(said->row, value, words_out->to, sizeof words_out->to);
+    }
     for (uint32_t g = 0; g < reading->group_count; g++) {
         if (reading->trainers[g] == NULL) { continue; }
-        const redcoi_fact *const said = redcoi_said(reading, option);
-        const bool own = said != NULL && said->trainer == reading->trainers[g];
-        const redcoi_trainer_key *const row = own ? said->row : redcoi_key_for(reading->trainers[g], option);
-        if (row == NULL || (!own && reading->trainers[g]->engine == NULL && !of_trainer(option)) ||
-            !redcoi_key_text(row, value, value_out, value_size)) {
+        const redcoi_trainer_key *const row = redcoi_key_for(reading->trainers[g], target);
+        if (row == NULL || (reading->trainers[g]->engine == NULL && !of_trainer(target)) ||
+            !redcoi_key_text(row, value, words_out->to, sizeof words_out->to)) {
             continue;
         }
-        (void)snprintf(key_out, key_size, "%s%s", reading->arguments[g] && strchr(row->key, '.') == NULL ? "--" : "",
-                       row->key);
+        (void)snprintf(words_out->key, sizeof words_out->key, "%s%s",
+                       reading->arguments[g] && strchr(row->key, '.') == NULL ? "--" : "", row->key);
+        words_out->from[0] = '\0';
         return true;
     }
     return false;

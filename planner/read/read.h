@@ -66,10 +66,16 @@ const char *redco_reading_title(const redco_reading *reading);
 /** New reference, NULL when out of memory: planner/read/read.schema.json. */
 json_t *redco_reading_json(const redco_reading *reading);
 
-/** The words in which the files say an option's value: "--tensor-model-parallel-size 4".
- *  @return false: the trainer has no key for it */
-bool redco_reading_words(const redco_reading *reading, const char *option, const char *value, char *key_out,
-                         size_t key_size, char *value_out, size_t value_size);
+enum { REDCO_READ_WORDS = 100 };
+
+/** A key, its value and another, as a file writes them. */
+typedef struct redco_words {
+    char key[REDCO_READ_WORDS], from[REDCO_READ_WORDS], to[REDCO_READ_WORDS]; /**< from: "" where it is not there */
+} redco_words;
+
+/** The words in which the files say a value of an option, or of a fact of the tables: "--tensor-model-parallel-size",
+ * "8", "4". @return false: the trainer has no key for it */
+bool redco_reading_words(const redco_reading *reading, const char *target, const char *value, redco_words *words_out);
 /** @return NULL: the files do not set the option */
 const redco_read_option *redco_reading_option(const redco_reading *reading, const char *option);
 

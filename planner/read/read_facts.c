@@ -147,8 +147,7 @@ static char *copy(redco_reading *reading, const char *text)
     return made;
 }
 
-/* "--tp" of an argument, the key itself elsewhere. */
-static void key_text(const redcoi_setting *setting, char *out, size_t size)
+void redcoi_written_key(const redcoi_setting *setting, char *out, size_t size)
 {
     const bool dashes = setting->origin == REDCOI_OF_ARGUMENT && strchr(setting->key, '.') == NULL;
     (void)snprintf(out, size, "%s%.120s",
@@ -173,7 +172,7 @@ void redcoi_set_option(redco_reading *reading, const char *option, const char *v
     if (fact == NULL) { return; }
     const redcoi_setting *const setting = &reading->settings.items[fact->setting];
     char place[300], key[140];
-    key_text(setting, key, sizeof key);
+    redcoi_written_key(setting, key, sizeof key);
     one->place =
         copy(reading, redcoi_setting_place(&reading->settings, setting->file, setting->line, place, sizeof place));
     one->key = copy(reading, key);

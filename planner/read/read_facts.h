@@ -48,6 +48,8 @@ bool redcoi_is(redco_reading *reading, const char *target, const char *value);
 bool redcoi_given(const redco_reading *reading, const char *option);
 redco_status redcoi_fact_fail(redco_reading *reading, const redcoi_fact *fact, const char *what);
 
+/** "--tp" of an argument, the key itself elsewhere. */
+void redcoi_written_key(const redcoi_setting *setting, char *out, size_t size);
 /** Adds an option. @param target  the fact that it is, for its place; NULL: it follows from several */
 void redcoi_set_option(redco_reading *reading, const char *option, const char *value, const char *target);
 void redcoi_set_number(redco_reading *reading, const char *option, uint64_t value, const char *target);

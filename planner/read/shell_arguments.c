@@ -141,7 +141,12 @@ static size_t option(redcoi_shell *shell, const redcoi_words *words, size_t i, u
         const char *const bytes = redcoi_text_of(&words->items[next]);
         if (is_option(bytes) || is_letter(bytes) || ends_with(bytes, ".py") || strcmp(bytes, "\\") == 0) { break; }
         if (given && override_key(bytes) > 0) { break; }
-        if (given) { redcoi_text_add(shell, &value, " ", 1, REDCOI_NO_PLACE); }
+        if (given) { /* words that stand side by side in the file are one place */
+            const int64_t before = value.size > 0 ? value.from[value.size - 1] : REDCOI_NO_PLACE;
+            const redcoi_text *const next_word = &words->items[next];
+            const bool beside = before != REDCOI_NO_PLACE && next_word->size > 0 && next_word->from[0] == before + 2;
+            redcoi_text_add(shell, &value, " ", 1, beside ? before + 1 : REDCOI_NO_PLACE);
+        }
         redcoi_text_join(shell, &value, &words->items[next]);
         given = true;
     }

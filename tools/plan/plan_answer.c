@@ -427,6 +427,11 @@ int answer_plan(const struct plan_args *given, const redco_inputs *inputs)
         shown.changes = &changes;
     }
     if (st == REDCO_OK && answer.plan == NULL) {
+        if (args.write != NULL && shown.changes != NULL &&
+            trainer_files_write(&args, shown.changes, &err) != REDCO_OK) {
+            rc = cli_fail(&args.cli, &err);
+            goto out;
+        }
         rc = print_infeasible(&shown);
         goto out;
     }
@@ -438,6 +443,10 @@ int answer_plan(const struct plan_args *given, const redco_inputs *inputs)
         goto out;
     }
     rc = print_answer(&shown);
+    if (rc == CLI_DONE && args.write != NULL && shown.changes != NULL &&
+        trainer_files_write(&args, shown.changes, &err) != REDCO_OK) {
+        rc = cli_fail(&args.cli, &err);
+    }
     if (rc == CLI_DONE) { rc = cli_finish(&args.cli, answer.result->verify_failed ? CLI_NO : CLI_DONE); }
 out:
     json_decref(shown.exports);

@@ -441,6 +441,7 @@ static const struct row rows[] = {
     {"global-batch", "SEQS", 1, "Sequences of a step (default 1024)", .read = read_global_batch},
     {"precision", "WORD", 1, "bf16, fp16 or fp32 of weights and gradients in compute (default bf16); fp8, mxfp8 or nvfp4 of the products in layers, with bf16; auto, of a run, tries fp8 too", .read = read_precision},
     {"read", "FILE", 1, "A trainer's own file (launch script, YAML, JSON, TOML) as the question: its keys are options, which others of the command line replace; may be repeated", .read = add_read},
+    {"write", "FILE", 1, "With --read: write that file with the changes that pay together; nothing else in it is touched", AT(write)},
     {"read-as", "KIND", 1, "The trainer whose file --read names: megatron, mlperf, deepspeed, accelerate, transformers, torchtitan (default: by its keys)", .read = read_kind},
     {.group = 2, .help = "Fixed values; all else is optimised:"},
     {"dims", "LIST", 2, "Which of tp, sp, pp, cp, ep and dp may exceed 1 (default: all)", .read = read_dims},
@@ -600,6 +601,8 @@ static void check_together(struct plan_args *args)
     } else if (args->from != NULL && (args->plans || !args->exports_any)) {
         (void)cli_bad_option(cli, "--from",
                              "goes only with --export, --profile, --json and --quiet, and needs --export");
+    } else if (args->write != NULL && args->reading == NULL) {
+        (void)cli_bad_option(cli, "--write", "writes what --read reads: give that, too");
     } else if (printed_exports(args) > 1) {
         (void)cli_bad_option(cli, "--export", "%d kinds without a file: only one fits on standard output",
                              printed_exports(args));

@@ -1,5 +1,7 @@
 #include "tools/plan/trainer_files.h"
 
+#include "planner/read/rewrite.h"
+#include "topology/base/file.h"
 #include "topology/base/text.h"
 
 #include <errno.h>
@@ -125,7 +127,7 @@ void trainer_files_place(const struct plan_args *args, redco_error *err)
 static void print_edits(const redco_change *change)
 {
     for (uint32_t i = 0; i < change->edit_count; i++) {
-        const redco_edit *const edit = &change->edits[i];
+        const redco_words *const edit = &change->edits[i];
         const bool flag = strcmp(edit->to, "true") == 0 && edit->from[0] == '\0';
         (void)printf("%s%s", i > 0 ? ", " : "", edit->key);
         if (!flag) { (void)printf("%s%s \xe2\x86\x92 %s", edit->from[0] != '\0' ? " " : "", edit->from, edit->to); }
@@ -169,4 +171,44 @@ json_t *trainer_files_json(const struct plan_args *args, const redco_changes *ch
     json_t *const json = redco_reading_json(args->reading);
     if (json != NULL && changes != NULL) { (void)json_object_set_new(json, "changes", redco_changes_json(changes)); }
     return json;
+}
+
+/* The edits of the changes that are best together, or of the best alone. */
+static uint32_t best_edits(const redco_changes *changes, redco_words *out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < changes->joined_count; i++) {
+        const redco_change *const change = &changes->alone[changes->joined[i]];
+        for (uint32_t k = 0; k < change->edit_count; k++) { out[count++] = change->edits[k]; }
+    }
+    return count;
+}
+
+redco_status trainer_files_write(const struct plan_args *args, const redco_changes *changes, redco_error *err)
+{
+    redco_words edits[REDCO_MOST_CHANGES * REDCO_CHANGE_EDITS];
+    const char *path = NULL;
+    char *text = NULL, left_out[300], warning[500];
+    size_t size = 0;
+    const uint32_t count = best_edits(changes, edits);
+    if (count == 0) {
+        cli_warn(&args->cli, "--write: no change pays: nothing is written");
+        return REDCO_OK;
+    }
+    redco_status st =
+        redco_reading_rewrite(args->reading, edits, count, &path, &text, &size, left_out, sizeof left_out, err);
+    if (st == REDCO_OK) { st = redco_file_write(args->write, text, size, err); }
+    free(text);
+    if (st != REDCO_OK) { return st; }
+    if (strcmp(path, args->read[0]) != 0) {
+        (void)snprintf(warning, sizeof warning, "--write: it is %.200s that changes", path);
+        cli_warn(&args->cli, warning);
+    }
+    if (left_out[0] != '\0') {
+        (void)snprintf(warning, sizeof warning,
+                       "--write: change by hand, since it is not a value of its own in %.100s: %.300s", path, left_out);
+        cli_warn(&args->cli, warning);
+    }
+    if (!args->cli.json) { cli_wrote(args->write); }
+    return REDCO_OK;
 }

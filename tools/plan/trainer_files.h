@@ -19,6 +19,8 @@ void trainer_files_place(const struct plan_args *args, redco_error *err);
 
 /** For people: the changes that pay. @param fits  the file's own layout does */
 void trainer_files_changes(const redco_changes *changes, bool fits);
+/** Writes the file with the best changes, as --write asks; says so on standard output unless quiet or JSON. */
+redco_status trainer_files_write(const struct plan_args *args, const redco_changes *changes, redco_error *err);
 /** "read" of a JSON document. @param changes  NULL: not sought. New reference */
 json_t *trainer_files_json(const struct plan_args *args, const redco_changes *changes);
 
