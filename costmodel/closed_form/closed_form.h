@@ -254,14 +254,22 @@ bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism
  *  them: larger groups keep more activations and save nothing more.
  *  @param saved_s_out  seconds of a step that are saved so, at most */
 uint32_t redco_cost_hiding_group(redco_costs *costs, const redco_parallelism *parallelism, double *saved_s_out);
-/** A lower bound of a layer with parameters on that mesh and that policy, whatever its other meshes: seconds for any
- * share of the windows that are exposed, resident bytes; transient buffers and updates are left out.
- */
+/** A lower bound of a layer with parameters on that mesh, whatever its other meshes and whichever of the sets it has:
+ *  seconds for any share of the windows that are exposed, resident bytes; recomputation, what is kept for backward
+ *  (redco_cost_recomputed()), transient buffers and updates are left out. The sets are one where parameters are on
+ *  several ranks, whose gathers hide otherwise behind each set; else one at least. */
 redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
-                                        redco_mesh parameters, redco_recompute recompute);
-/** A lower bound of the resident bytes of redco_cost_layer() for any meshes. */
-uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
-                                redco_recompute recompute);
+                                        redco_mesh parameters, const redco_recompute_list *sets);
+/** A lower bound of a layer with a set, whatever its meshes. */
+typedef struct redco_recomputed {
+    double passes_s, recompute_s; /**< seconds of a step without gathers: forward and backward; beside them what is
+                                      recomputed */
+    uint64_t activation_bytes;    /**< kept for backward */
+} redco_recomputed;
+redco_recomputed redco_cost_recomputed(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                                       redco_recompute recompute);
+/** A lower bound of the resident bytes of redco_cost_layer() for any meshes, without what is kept for backward. */
+uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index);
 
 /** Checks that the schedule of a parallelism takes its stages, model chunks and micro-batches, and that each chunk has
  * a layer. @return REDCO_EVALUE and what does not fit */

@@ -10,7 +10,7 @@
 
 enum {
     REDCOI_CLASSES_MAX = 8,
-    REDCOI_TIMES_CACHED = 127, /* a prime: places are by remainder */
+    REDCOI_TIMES_CACHED = 1021, /* a prime: places are by remainder */
     REDCOI_TIMES_NEAR = 8,
     REDCOI_OWNERS_CACHED = 64,
     REDCOI_PRICES_CACHED = 4096,
@@ -363,6 +363,9 @@ redcoi_states redcoi_layer_states(const redcoi_job *job);
 /** Where a layer makes whole gradients that are not scattered, before they are taken to where they are kept; with
  *  Transformer Engine the empty gradients of a block's matrices that autograd is handed, and workspaces; else 0. */
 uint64_t redcoi_slot_bytes(const redcoi_job *job);
+/** Bytes that the stage keeps of one layer of the class from forward to backward, and of recomputation until the gradients of
+ *  weights are there, where these come late. */
+uint64_t redcoi_activation_bytes(const redcoi_job *job);
 /** Sets the memory fields. */
 void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco_layer_cost *cost);
 double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params);

@@ -88,21 +88,26 @@ redco_mesh redcoi_expert_mesh(const redco_parallel *dense, uint32_t etp, uint32_
     return mesh;
 }
 
-/* The block of experts' replicas among the ranks of a block of the dense grid. */
-static redco_mesh expert_block(redco_mesh block, redco_mesh grid, redco_mesh replicas)
+/* The block of experts' replicas among the ranks of a block of the dense grid. What is whole on each rank there is
+ * whole here: one rank is no shard. Where the dense grid has one rank, its optimizer states are on all ranks of the
+ * grid. */
+static redco_mesh expert_block(redco_mesh block, redco_mesh grid, redco_mesh replicas, bool whole)
 {
     const uint64_t ranks = redco_mesh_ranks(block) * redco_mesh_ranks(replicas) / redco_mesh_ranks(grid);
     redco_mesh mesh = {1, 1};
-    (void)redco_mesh_of_ranks(replicas, ranks > 0 ? ranks : 1, &mesh);
+    (void)redco_mesh_of_ranks(replicas, ranks > 0 && !whole ? ranks : 1, &mesh);
     return mesh;
 }
 
 void redcoi_use_expert_grid(redcoi_job *job)
 {
     const redco_mesh dense = job->grid, replicas = part_parallel(job).dp;
+    const bool one_rank = redco_mesh_ranks(dense) == 1;
     redco_mesh *const meshes[] = {&job->shards.parameters, &job->shards.gradients, &job->shards.optimizer};
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
-        *meshes[i] = expert_block(*meshes[i], dense, replicas);
+        const bool states = meshes[i] == &job->shards.optimizer;
+        *meshes[i] =
+            expert_block(*meshes[i], dense, replicas, redco_mesh_ranks(*meshes[i]) == 1 && !(one_rank && states));
     }
     job->grid = replicas;
 }

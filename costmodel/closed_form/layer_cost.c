@@ -151,16 +151,30 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_parallelism 
     return cost;
 }
 
+/* The set of a list whose recomputation takes longest: traffic hides behind it. */
+static redco_recompute longest_of(redco_costs *costs, const redcoi_times *times, const redco_recompute_list *sets)
+{
+    uint32_t longest = 0;
+    for (uint32_t i = 1; i < sets->count; i++) {
+        const double s = times->recompute_s[redcoi_recompute_set(costs, sets->sets[i])];
+        if (s > times->recompute_s[redcoi_recompute_set(costs, sets->sets[longest])]) { longest = i; }
+    }
+    return sets->sets[longest];
+}
+
 /* Those terms of layout_cost() that gradients and optimizer states on other meshes add (their reduction in every
  * micro-batch, an all-reduce for a scatter, updated parameters) are left out, and shards are even. Once a step a window
- * is max(k X, X - u C): no less traffic X makes it longer, nor does a longer pass before it, u being below 1. */
+ * is max(k X, X - u C): no less traffic X makes it longer, nor does a longer pass before it, u being below 1. Passes
+ * are as long as the longest recomputation makes them. */
 static redco_layer_cost least_cost(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
-                                   uint32_t layout, redco_mesh parameters, redco_recompute recompute)
+                                   uint32_t layout, redco_mesh parameters, const redco_recompute_list *sets)
 {
     redco_parallelism even = *parallelism;
     even.scheme = REDCO_INTRA_TENSOR;
     const redco_mesh grid = redco_costs_grid(costs, parallelism);
-    const redco_layer_config config = {{parameters, grid, grid}, recompute};
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    const redco_layer_config config = {{parameters, grid, grid},
+                                       longest_of(costs, redcoi_times_of(rank, class_index, layout), sets)};
     redcoi_job job = timed_job_of(costs, &even, class_index, layout, &config);
     const redcoi_times *const times = job.times;
     job.least = true;
@@ -173,19 +187,21 @@ static redco_layer_cost least_cost(redco_costs *costs, const redco_parallelism *
     cost.recompute_s = block ? times->recompute_s[job.set] : 0.0;
     redcoi_add_traffic(&job, &cost);
     redcoi_add_memory(&job, &states, &cost);
-    cost.compute_s = job.stage.repeat * (cost.forward_s + cost.backward_s + cost.recompute_s);
+    cost.compute_s = job.stage.repeat * (cost.forward_s + cost.backward_s);
+    cost.bare_backward_s -= cost.recompute_s;
+    cost.activation_bytes = 0;
     return cost;
 }
 
 redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
-                                        redco_mesh parameters, redco_recompute recompute)
+                                        redco_mesh parameters, const redco_recompute_list *sets)
 {
-    (void)redcoi_recompute_set(costs, recompute);
+    for (uint32_t i = 0; i < sets->count; i++) { (void)redcoi_recompute_set(costs, sets->sets[i]); }
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     const uint32_t layouts = rank->layout_count[class_index];
     redco_layer_cost sum = {.compute_s = 0.0};
     for (uint32_t i = 0; i < layouts; i++) {
-        redco_layer_cost cost = least_cost(costs, parallelism, class_index, i, parameters, recompute);
+        redco_layer_cost cost = least_cost(costs, parallelism, class_index, i, parameters, sets);
         const uint32_t at = rank->first_layout[class_index] + i;
         if (layouts > 1) {
             redcoi_cost_add(&sum, &cost, rank->members[at], rank->memory_members[at]);

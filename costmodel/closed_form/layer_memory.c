@@ -71,16 +71,19 @@ redcoi_states redcoi_layer_states(const redcoi_job *job)
 
 /* Values recomputed for the gradients of inputs stay until those of weights are made. Under DualPipe many of these
  * come last, when little else is kept. */
-static void add_late(const redcoi_job *job, redco_layer_cost *cost)
+static uint64_t with_late(const redcoi_job *job, uint64_t kept_bytes)
 {
     const uint64_t late = job->stage.late, of = job->stage.of;
     const uint64_t again = redco_share_up(job->times->recompute_bytes[job->set], late, of);
-    if (job->parallelism->schedule == REDCO_PIPELINE_ZB_H1) {
-        cost->activation_bytes += again;
-        return;
-    }
+    if (job->parallelism->schedule == REDCO_PIPELINE_ZB_H1) { return kept_bytes + again; }
     const uint64_t last = again + redco_share_up(job->times->activation_bytes[job->set], late, of);
-    if (last > cost->activation_bytes) { cost->activation_bytes = last; }
+    return last > kept_bytes ? last : kept_bytes;
+}
+
+uint64_t redcoi_activation_bytes(const redcoi_job *job)
+{
+    const uint64_t kept = redco_share_up(job->times->activation_bytes[job->set], job->stage.kept, job->stage.of);
+    return job->stage.late > 0 && job->recompute == REDCO_RECOMPUTE_FULL ? with_late(job, kept) : kept;
 }
 
 /* Products add to the kept gradients themselves; autograd is handed an empty tensor of each matrix's shape, which is
@@ -110,10 +113,9 @@ void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco
     cost->parameter_bytes = redco_share_up(states->parameter_bytes, held, of);
     cost->gradient_bytes = redco_share_up(states->gradient_bytes, held, of);
     cost->optimizer_bytes = redco_share_up(states->optimizer_bytes, held, of);
-    cost->activation_bytes = redco_share_up(job->times->activation_bytes[job->set], job->stage.kept, of);
-    if (job->stage.late > 0 && job->recompute == REDCO_RECOMPUTE_FULL) { add_late(job, cost); }
+    cost->activation_bytes = redcoi_activation_bytes(job);
     const uint32_t parts = redcoi_job_parts(job);
-    for (redco_param_part p = REDCO_PART_DENSE; p < parts; p++) {
+    for (redco_param_part p = REDCO_PART_DENSE; p < parts && !job->least; p++) {
         const redcoi_job part = redcoi_job_part(job, p);
         if (p == REDCO_PART_DENSE || redcoi_has_expert_grid(&part)) { /* else these are the same communicators */
             cost->transient_bytes[REDCO_TRANSIENT_NCCL] += redcoi_sharded_bytes(&part);

@@ -90,22 +90,42 @@ static redco_status explain(const redco_question *question, const redco_inputs *
     return st;
 }
 
+static bool is_beyond(const redco_inputs *inputs, redco_answer *answer)
+{
+    const redco_parallelism *const best = &answer->result->ranked[0].parallelism;
+    const redco_reach reach = redco_reach_of(&inputs->machine, answer->options.workload.seq_len, best);
+    (void)redco_evidence_beyond(answer->evidence, best, &reach, answer->beyond, sizeof answer->beyond);
+    return answer->beyond[0] != '\0';
+}
+
+/* A smaller space is looked at more closely: the best of it is the answer where it is faster. */
+static redco_status lead_with_inside(const redco_inputs *inputs, redco_answer *answer, redco_error *err)
+{
+    const redco_search_result *const inside = answer->inside;
+    if (inside == NULL || inside->ranked_count == 0 ||
+        !redco_answer_beaten(&answer->options, &inside->ranked[0], answer->result)) {
+        return REDCO_OK;
+    }
+    const redco_status st = redco_answer_adopt(&answer->options, &inside->ranked[0], answer->result, err);
+    if (st != REDCO_OK || is_beyond(inputs, answer)) { return st; }
+    redco_search_result_free(answer->inside);
+    answer->inside = NULL;
+    return REDCO_OK;
+}
+
 /* Tells whether measured runs stand behind the answer, and else the best for which they do. */
 static redco_status weigh(const redco_inputs *inputs, redco_answer *answer, redco_error *err)
 {
-    const redco_parallelism *const best = &answer->result->ranked[0].parallelism;
     redco_search_options inside = answer->options;
     if (inside.objective == REDCO_OBJECTIVE_COMM) { return REDCO_OK; } /* no measurement stands for T_comm */
     redco_status st = redco_evidence_read(inputs->calibration.name, &answer->evidence, err);
-    if (st != REDCO_OK || answer->evidence == NULL) { return st; }
-    const redco_reach reach = redco_reach_of(&inputs->machine, answer->options.workload.seq_len, best);
-    (void)redco_evidence_beyond(answer->evidence, best, &reach, answer->beyond, sizeof answer->beyond);
-    if (answer->beyond[0] == '\0') { return REDCO_OK; }
+    if (st != REDCO_OK || answer->evidence == NULL || !is_beyond(inputs, answer)) { return st; }
     inside.pass.within = &answer->evidence->hull;
     inside.verify = false;
     inside.pass.brief = true;
     inside.top = 1;
-    return ask_again(inputs, &inside, &answer->inside, err);
+    st = ask_again(inputs, &inside, &answer->inside, err);
+    return st == REDCO_OK ? lead_with_inside(inputs, answer, err) : st;
 }
 
 /* A question that a remedy is tried for. */
@@ -150,12 +170,13 @@ redco_status redco_answer_find(const redco_question *question, const redco_input
     answer_out->rules_taken = options.tp_placement != question->options.tp_placement;
     answer_out->options.tp_placement = options.tp_placement;
     if (st != REDCO_OK || !fits(answer_out->result)) { return st; }
-    if ((wants & REDCO_ANSWER_NEIGHBOURS) != 0) {
+    st = weigh(inputs, answer_out, err);
+    if (st == REDCO_OK && (wants & REDCO_ANSWER_NEIGHBOURS) != 0) {
         st = redco_neighbours(question, inputs, &answer_out->options, answer_out->result, answer_out->neighbours,
                               &answer_out->neighbour_count, err);
         answer_out->options.workload.engine.partial_recompute = answer_out->result->ranked[0].half;
     }
-    if (st != REDCO_OK || (st = weigh(inputs, answer_out, err)) != REDCO_OK) { return st; }
+    if (st != REDCO_OK) { return st; }
     if ((st = explain(question, inputs, wants, answer_out, err)) != REDCO_OK) { return st; }
     st = redco_assembler_create(inputs, &answer_out->options, REDCO_VERSION, &answer_out->assembler, err);
     return st == REDCO_OK ? redco_answer_plan(answer_out, 0, &answer_out->plan, err) : st;

@@ -126,8 +126,9 @@ static void give_reason(const struct offer *usual, const struct offer *best, boo
     }
 }
 
-/* One that may be about as fast as the best so far is asked in full. */
-static redco_status ask_rival(const redco_question *question, const redco_inputs *inputs, const char *name,
+/* One that may be about as fast as the best so far is asked in full.
+ * @param told  it is no more than told of, if it is faster */
+static redco_status ask_rival(const redco_question *question, const redco_inputs *inputs, const char *name, bool told,
                               struct offer *best, struct offer *offer, redco_error *err)
 {
     /* A plan that is priced as if its engine had what is asked for is no measure for one that has it. */
@@ -135,7 +136,8 @@ static redco_status ask_rival(const redco_question *question, const redco_inputs
         isinf(best->objective) || best->lacks > 0 ? 0.0 : best->objective * (1.0 + redco_limited_ratio);
     redco_status st = ask_engine(question, inputs, name, limit_s, offer, err);
     if (st != REDCO_OK) { return st; }
-    const bool close = limit_s > 0.0 && offer->objective >= best->objective * (1.0 - redco_limited_ratio);
+    const bool close = limit_s > 0.0 && offer->objective >= best->objective * (1.0 - redco_limited_ratio) &&
+                       !(told && offer->objective >= best->objective);
     if (close && !isinf(offer->objective)) { st = ask_engine(question, inputs, name, 0.0, offer, err); }
     if (st == REDCO_OK && is_better(offer, best)) { *best = *offer; }
     return st;
@@ -198,7 +200,7 @@ static redco_status compare_engines(const redco_question *question, const redco_
     if (all_count > 0) { st = ask_engine(question, inputs, preset, 0.0, &out->usual, err); }
     out->best = out->usual;
     for (uint32_t i = 0; i < out->rival_count && st == REDCO_OK; i++) {
-        st = ask_rival(question, inputs, rivals[i], &out->best, &offers[i], err);
+        st = ask_rival(question, inputs, rivals[i], false, &out->best, &offers[i], err);
     }
     if (st == REDCO_OK && !isinf(out->best.objective)) {
         st = ask_close(question, inputs, offers, out->rival_count, &out->best, err);
@@ -207,7 +209,7 @@ static redco_status compare_engines(const redco_question *question, const redco_
     out->fits = !isinf(out->best.objective);
     for (uint32_t i = 0; i < all_count && !(out->fits && question->is_variant) && st == REDCO_OK; i++) {
         if (!is_among(all[i], rivals, out->rival_count)) {
-            st = ask_rival(question, inputs, all[i], &out->other, &offer, err);
+            st = ask_rival(question, inputs, all[i], out->fits, &out->other, &offer, err);
         }
     }
     if (!out->fits && !isinf(out->other.objective)) { out->best = out->other; }

@@ -130,6 +130,7 @@ redco_status redcoi_price_candidate(redcoi_pricing *p, redco_candidate *candidat
         if (st == REDCO_OK) { redco_known_steps_keep(p->known, candidate, operators); }
     }
     p->operators += operators;
+    redcoi_shortlist_note_operators(p, candidate, operators);
     return st;
 }
 
@@ -205,7 +206,9 @@ redco_status redcoi_search_again(redcoi_pricing *p, const redco_search_options *
                                  redco_search_result **again_out, redco_error *err)
 {
     const redco_inputs *const in = p->inputs;
-    return redco_search(&in->machine, in->model, &in->calibration, in->comm, options, again_out, err);
+    redco_search_options with_costs = *options;
+    with_costs.pass.costs = p->costs;
+    return redco_search(&in->machine, in->model, &in->calibration, in->comm, &with_costs, again_out, err);
 }
 
 void redcoi_counts_add(redco_search_counts *to, const redco_search_counts *from)
@@ -407,9 +410,11 @@ static redco_status search_priced(const redco_inputs *inputs, const redco_search
                         .asked = options->top > 0 ? options->top : 1,
                         .roomier_s = (double)INFINITY};
     const uint32_t wanted = p.asked;
-    redco_status st = redco_costs_of(inputs, options, &p.costs, err);
-    if (st != REDCO_OK) { return st; }
     p.known = redco_known_steps_of(inputs, options);
+    p.costs = redco_known_steps_costs(p.known);
+    redco_status st = p.costs != NULL ? REDCO_OK : redco_costs_of(inputs, options, &p.costs, err);
+    if (st != REDCO_OK) { return st; }
+    if (p.known != NULL) { redco_known_steps_use(p.known, p.costs); }
     p.simulates = minimises_steps(options) && redco_price_simulates(p.costs);
     const redco_search_options searched = listing(&p);
     if ((st = redcoi_search_again(&p, &searched, &p.result, err)) != REDCO_OK) { goto out; }
@@ -437,7 +442,7 @@ static redco_status search_priced(const redco_inputs *inputs, const redco_search
     }
 out:
     redcoi_shortlist_free(&p);
-    redco_costs_free(p.costs);
+    if (p.known == NULL) { redco_costs_free(p.costs); }
     if (st != REDCO_OK) {
         redco_search_result_free(p.result);
         return st;

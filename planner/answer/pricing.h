@@ -33,6 +33,9 @@ typedef struct redcoi_pricing {
     bool moved;                  /**< the first is not the search's own */
     redco_error refused;         /**< why a layout could not be laid out */
     uint64_t operators;          /**< that were simulated */
+    uint64_t layer_operators[2]; /**< beyond passes of stages, the most of a layout so far: without stages, with; 0: none
+                                    was simulated */
+    uint64_t likely_operators;   /**< simulated before the first that is only doubtful; 0: none was */
     double roomier_s;            /**< the fastest that is too large, but not by more than options->roomier_ratio */
 } redcoi_pricing;
 
@@ -55,6 +58,8 @@ double redcoi_shortlist_least_s(const redcoi_pricing *p);
 /** result->roomier_s: the fastest layout with more memory, of those listed the few that are likely to be faster than
  * the answer. */
 redco_status redcoi_shortlist_roomier(redcoi_pricing *p, redco_error *err);
+/** Learns how many operators layouts like a simulated one have. */
+void redcoi_shortlist_note_operators(redcoi_pricing *p, const redco_candidate *candidate, uint64_t operators);
 void redcoi_shortlist_free(redcoi_pricing *p);
 
 /** The simulated price of a candidate, or the one that is known. @return REDCO_EVALUE if it cannot be laid out */

@@ -179,6 +179,29 @@ static redco_status add_leaner(redcoi_pricing *p, redco_search_options *leaner, 
     return st;
 }
 
+/* Where the simulator finds no micro-batch that repeats the one before: two passes of each, and what they send on. */
+static uint64_t operators_of(const redco_candidate *candidate)
+{
+    const redco_parallelism *const p = &candidate->parallelism;
+    return 5 * p->micro_batches * p->pp * redco_parallelism_chunks(p);
+}
+
+void redcoi_shortlist_note_operators(redcoi_pricing *p, const redco_candidate *candidate, uint64_t operators)
+{
+    uint64_t *const most = &p->layer_operators[candidate->parallelism.pp > 1 ? 1 : 0];
+    const uint64_t passes = operators_of(candidate), layers = operators > passes ? operators - passes : 1;
+    if (layers > *most) { *most = layers; }
+}
+
+/* Operators that the simulation of a layout takes, by those before; without stages layers are laid out for fewer
+ * micro-batches than with. */
+static uint64_t expected_operators(const redcoi_pricing *p, const redco_candidate *candidate)
+{
+    const int staged = candidate->parallelism.pp > 1 ? 1 : 0;
+    const uint64_t other = staged != 0 ? 2 * p->layer_operators[0] : p->layer_operators[1] / 2;
+    return operators_of(candidate) + (p->layer_operators[staged] > 0 ? p->layer_operators[staged] : other);
+}
+
 static bool too_much(const redcoi_pricing *p, uint32_t count, uint64_t operators)
 {
     return count > 0 && p->operators + p->operators / count > operators;
@@ -187,20 +210,20 @@ static bool too_much(const redcoi_pricing *p, uint32_t count, uint64_t operators
 /* The first layout that may be faster than the answer by more than the aim, if there are operators for all such:
  * simulating some of them would not bring the answer nearer to the others. A brief search, which does not say how near
  * it is, tries some. @return waiting_count: none */
-static uint32_t next_doubtful(const redcoi_pricing *p, uint32_t count, double least_s)
+static uint32_t next_doubtful(redcoi_pricing *p, uint32_t count, double least_s)
 {
     const struct effort *const effort = &efforts[p->options->pass.brief ? 1 : 0];
     uint32_t next = p->waiting_count, doubtful = 0;
+    if (p->likely_operators == 0) { p->likely_operators = p->operators; }
+    uint64_t all = p->operators - p->likely_operators;
     for (uint32_t i = p->waiting_count; i-- > 0;) {
         if (!(p->waiting[i].least_s < least_s) || chance_to_fit(p, &p->waiting[i].candidate) == UNLIKELY) { continue; }
         next = i;
         doubtful++;
+        all += expected_operators(p, &p->waiting[i].candidate);
     }
-    const uint64_t each = count > 0 ? p->operators / count : 0;
     if (p->options->pass.brief) { return too_much(p, count, effort->few_operators) ? p->waiting_count : next; }
-    const bool all =
-        count + doubtful <= p->asked + effort->simulated && p->operators + doubtful * each <= effort->few_operators;
-    return all ? next : p->waiting_count;
+    return count + doubtful <= p->asked + effort->simulated && all <= effort->few_operators ? next : p->waiting_count;
 }
 
 /* The first that is likely to be faster and to fit, else the first that is faster and may fit. @return waiting_count:
@@ -219,7 +242,7 @@ static uint32_t next_likely(const redcoi_pricing *p, double last_s, double near_
 
 /* Which layout to simulate next, the likeliest first: the search's own, then what is likely to be faster than the
  * answers at hand, then what may be. @return waiting_count: none */
-static uint32_t next_of(const redcoi_pricing *p, uint32_t count)
+static uint32_t next_of(redcoi_pricing *p, uint32_t count)
 {
     const struct effort *const effort = &efforts[p->options->pass.brief ? 1 : 0];
     const double limit_s = p->options->pass.limit_s > 0.0 ? p->options->pass.limit_s : (double)INFINITY;
@@ -282,13 +305,6 @@ void redcoi_shortlist_free(redcoi_pricing *p)
 {
     for (uint32_t i = 0; i < p->waiting_count; i++) { free(p->waiting[i].candidate.assignments); }
     free(p->waiting);
-}
-
-/* Where the simulator finds no micro-batch that repeats the one before: two passes of each, and what they send on. */
-static uint64_t operators_of(const redco_candidate *candidate)
-{
-    const redco_parallelism *const p = &candidate->parallelism;
-    return 5 * p->micro_batches * p->pp * redco_parallelism_chunks(p);
 }
 
 /* The fastest layout with more memory: of those listed the few that are likely to be faster than the answer. */

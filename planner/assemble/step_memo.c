@@ -22,6 +22,7 @@ struct circumstances {
 
 struct redco_known_steps {
     struct circumstances of;
+    redco_costs *costs; /* NULL: none yet */
     struct known_step *first;
     redco_step_memo *memo;
     redco_known_steps *next;
@@ -56,6 +57,7 @@ void redco_step_memo_free(redco_step_memo *memo)
             free(step);
         }
         memo->first = known->next;
+        redco_costs_free(known->costs);
         free(known);
     }
     free(memo);
@@ -90,6 +92,16 @@ redco_known_steps *redco_known_steps_of(const redco_inputs *inputs, const redco_
     made->next = memo->first;
     memo->first = made;
     return made;
+}
+
+redco_costs *redco_known_steps_costs(const redco_known_steps *known)
+{
+    return known != NULL ? known->costs : NULL;
+}
+
+void redco_known_steps_use(redco_known_steps *known, redco_costs *costs)
+{
+    known->costs = costs;
 }
 
 bool redco_known_steps_find(const redco_known_steps *known, redco_candidate *candidate, uint64_t *operators_out)

@@ -23,6 +23,10 @@ typedef struct redco_known_steps redco_known_steps;
 /** @return what is known where steps are priced with these; NULL: nothing is, and nothing can be kept. It stays until
  *  the memo of @p inputs is freed */
 redco_known_steps *redco_known_steps_of(const redco_inputs *inputs, const redco_search_options *options);
+/** The costs with which they are priced: what they keep is found again by the next search. Borrowed; set once. */
+redco_costs *redco_known_steps_costs(const redco_known_steps *known);
+/** @param costs  handed over */
+void redco_known_steps_use(redco_known_steps *known, redco_costs *costs);
 /** Puts prices into a candidate whose layout is known. @param known  NULL: none is
  *  @param operators_out  that the simulator laid out for it */
 bool redco_known_steps_find(const redco_known_steps *known, redco_candidate *candidate, uint64_t *operators_out);

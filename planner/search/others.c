@@ -90,6 +90,13 @@ static bool is_crowded_out(redcoi_others *others, const redcoi_configuration *co
     return true;
 }
 
+double redcoi_others_crowded_s(const redcoi_others *others)
+{
+    const redcoi_ranking *const doubtful = &others->doubtful;
+    const bool full = doubtful->count == doubtful->capacity && doubtful->capacity > 0;
+    return full ? doubtful->points[doubtful->count - 1].value_s : (double)INFINITY;
+}
+
 bool redcoi_others_may_fit(const redcoi_others *others, const redcoi_configuration *configuration)
 {
     const redco_search_options *const o = &others->space->options;
@@ -114,15 +121,13 @@ static redco_status list_by_stages(redcoi_others *others, const redcoi_configura
     const double thought_of = o->pass.roomier_ratio > 0.0 ? o->pass.roomier_ratio : 0.8 * above;
     /* A step of 2 to 5 % is no more than what one layer more or less recomputed changes. */
     const double ratios[] = {
-        fmax(above, thought_of), fmin(above, thought_of), 0.6 * above, 0.35 * above, 0.15 * above, 0.0};
+        fmax(above, thought_of), fmin(above, thought_of), 0.6 * above, 0.35 * above, 0.15 * above, 0.0, -0.015};
     enum { CEILINGS = sizeof ratios / sizeof ratios[0] };
     uint64_t ceilings[CEILINGS];
     redco_status st = REDCO_OK;
     bool found = true;
     size_t first = 0, last = 0, k = 0;
-    for (size_t i = 0; i < CEILINGS; i++) {
-        ceilings[i] = capacity_bytes + (uint64_t)(ratios[i] * (double)capacity_bytes);
-    }
+    for (size_t i = 0; i < CEILINGS; i++) { ceilings[i] = (uint64_t)((1.0 + ratios[i]) * (double)capacity_bytes); }
     redcoi_problem_group(problem, group, &first, &last);
     problem->budget_bytes = redcoi_space_roomy_bytes(others->space, configuration, problem, first, last);
     for (int i = 0; i < STAGE_TRIES && k < CEILINGS; i++) {
@@ -152,7 +157,7 @@ redco_status redcoi_others_list(redcoi_others *others, const redcoi_configuratio
                                 double bound_s, redcoi_point *point, bool *ranked_out, redco_error *err)
 {
     const double best_s = others->near.capacity > 0 ? others->best_s : 0.0;
-    const double limit_s = redcoi_limit_of_others(others->space, configuration, group, best_s);
+    const double limit_s = redcoi_limit_of_others(others->space, configuration, group, best_s, (double)INFINITY);
     *ranked_out = false;
     if (!(best_s > 0.0) || bound_s > limit_s || is_crowded_out(others, configuration, group, bound_s)) {
         return REDCO_OK;

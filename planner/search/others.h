@@ -17,6 +17,8 @@ typedef struct redcoi_others {
 redco_status redcoi_others_create(redcoi_space *space, redcoi_others *others_out, redco_error *err);
 void redcoi_others_free(redcoi_others *others);
 
+/** Points that are not near the best are pushed off if the simulator finds none to take less than this. */
+double redcoi_others_crowded_s(const redcoi_others *others);
 /** @return whether a configuration, its memory being bounded, has points that may be listed. */
 bool redcoi_others_may_fit(const redcoi_others *others, const redcoi_configuration *configuration);
 

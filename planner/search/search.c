@@ -46,7 +46,9 @@ static double limit_of(const struct search *s)
 
 static redcoi_limits limits_of(const struct search *s)
 {
-    return (redcoi_limits){.ranked_s = limit_of(s), .best_s = s->others.near.capacity > 0 ? s->others.best_s : 0.0};
+    return (redcoi_limits){.ranked_s = limit_of(s),
+                           .best_s = s->others.near.capacity > 0 ? s->others.best_s : 0.0,
+                           .crowded_s = redcoi_others_crowded_s(&s->others)};
 }
 
 static void rank(struct search *s, const redcoi_point *point)
@@ -125,7 +127,11 @@ static redco_status rank_all(struct search *s, redco_error *err)
         }
         if (!may_fit(s->space, configuration) && !redcoi_others_may_fit(&s->others, configuration)) { continue; }
         st = redcoi_space_price(s->space, configuration, &limits, err);
-        if (st == REDCO_OK && configuration->pareto != NULL) { st = rank_groups(s, configuration, err); }
+        if (st == REDCO_OK && configuration->pareto != NULL) {
+            st = rank_groups(s, configuration, err);
+        } else {
+            s->others.dropped_s = fmin(s->others.dropped_s, configuration->crowded_s);
+        }
     }
     return st;
 }

@@ -27,6 +27,7 @@ struct redco_search_options;
 
 /** Bookkeeping of one pass of an answer's searches. */
 typedef struct redco_search_pass {
+    redco_costs *costs;       /**< NULL, or those of this machine, model, workload and placement; borrowed */
     uint64_t margin_bytes;    /**< memory that answers leave free, by the closed form */
     const redco_hull *within; /**< NULL, or where answers lie; borrowed */
     /** 0, or how many points redco_search_result.others lists at most whose closed form is no more than look_ratio

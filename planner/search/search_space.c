@@ -45,7 +45,7 @@ void redcoi_space_free(redcoi_space *space)
     free(space->splits);
     free(space->last.triples);
     free(space->last.runs);
-    redco_costs_free(space->costs);
+    if (!space->costs_borrowed) { redco_costs_free(space->costs); }
     free(space);
 }
 
@@ -111,9 +111,15 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
             o->sequence_parallel = REDCO_OFF;
         }
     }
-    redco_status st = redco_costs_create(inputs->machine, inputs->model, &o->workload, inputs->calibration,
-                                         inputs->comm, &space->costs, err);
-    if (st == REDCO_OK) { st = redco_tp_attach(space->costs, inputs->model, o->tp_placement, o->tp_rules, err); }
+    redco_status st = REDCO_OK;
+    space->costs = o->pass.costs;
+    space->costs_borrowed = o->pass.costs != NULL;
+    o->pass.costs = NULL; /* options that are changed from here on have costs of their own */
+    if (!space->costs_borrowed) {
+        st = redco_costs_create(inputs->machine, inputs->model, &o->workload, inputs->calibration, inputs->comm,
+                                &space->costs, err);
+        if (st == REDCO_OK) { st = redco_tp_attach(space->costs, inputs->model, o->tp_placement, o->tp_rules, err); }
+    }
     if (st != REDCO_OK) { goto out; }
     space->class_count = (uint32_t)redco_model_classes(inputs->model, &space->classes);
     if (space->class_count == 0 || space->class_count > REDCOI_MAX_CLASSES) {
@@ -178,8 +184,7 @@ static double unequal_ratio(const redcoi_space *space, const redcoi_configuratio
     return fmin(1.0, 2.0 * s->pp / space->blocks);
 }
 
-/* One layer of each stage. */
-static void times_layers(redcoi_option *option, uint32_t layers)
+void redcoi_option_times(redcoi_option *option, uint32_t layers)
 {
     option->base_s *= layers;
     for (int k = 0; k < REDCOI_WINDOWS; k++) { option->kink_s[k] *= layers; }
@@ -187,7 +192,7 @@ static void times_layers(redcoi_option *option, uint32_t layers)
     option->resident_bytes = bytes <= UINT64_MAX / layers ? bytes * layers : UINT64_MAX;
 }
 
-static redcoi_option make_option(const redcoi_space *space, const redco_fixed_cost *fixed, const redco_layer_cost *cost)
+redcoi_option redcoi_option_of(const redcoi_space *space, const redco_fixed_cost *fixed, const redco_layer_cost *cost)
 {
     const uint32_t overlap = space->options.workload.overlap;
     redcoi_option option = {
@@ -211,9 +216,9 @@ static redcoi_option comm_option(const redcoi_space *space, const redcoi_option 
     return option;
 }
 
-/* Adds the layers of a class: @p cost is that of one, whatever its recomputation. */
-static void note_load(const redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed,
-                      uint32_t group, uint32_t class_index, const redco_layer_cost *cost)
+void redcoi_space_note_load(const redcoi_space *space, redcoi_configuration *configuration,
+                            const redco_fixed_cost *fixed, uint32_t group, uint32_t class_index,
+                            const redco_layer_cost *cost)
 {
     const redco_layer_class *const class = &space->classes[class_index];
     redcoi_load *const load = &configuration->loads[group];
@@ -240,21 +245,20 @@ static void price_class(redcoi_space *space, redcoi_configuration *configuration
         const redco_layer_cost cost =
             space->comm ? redco_cost_layer(space->costs, &configuration->parallelism, class_index, &config)
                         : redco_cost_layer_step(space->costs, &configuration->parallelism, class_index, &config);
-        redcoi_option option = make_option(space, fixed, &cost);
-        times_layers(&option, configuration->layers_each[class_index]);
+        redcoi_option option = redcoi_option_of(space, fixed, &cost);
+        redcoi_option_times(&option, configuration->layers_each[class_index]);
         option.class_index = class_index;
         option.group = group;
         option.recompute = sets.sets[i];
         configuration->steps->options[configuration->steps->option_count++] = option;
-        if (i == 0) { note_load(space, configuration, fixed, group, class_index, &cost); }
+        if (i == 0) { redcoi_space_note_load(space, configuration, fixed, group, class_index, &cost); }
         if (!space->comm) { continue; }
         configuration->objective->options[configuration->objective->option_count++] =
             comm_option(space, &option, configuration->layers_each[class_index], &cost);
     }
 }
 
-/* All but options. */
-static redcoi_problem empty_problem(const redcoi_space *space, const redcoi_configuration *configuration,
+redcoi_problem redcoi_space_problem(const redcoi_space *space, const redcoi_configuration *configuration,
                                     const redco_fixed_cost *fixed)
 {
     redcoi_problem problem = {.class_count = space->class_count,
@@ -272,7 +276,7 @@ static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_confi
 {
     redcoi_problem *problem = malloc(sizeof *problem);
     if (problem == NULL) { return NULL; }
-    *problem = empty_problem(space, configuration, fixed);
+    *problem = redcoi_space_problem(space, configuration, fixed);
     const size_t most = (size_t)configuration->group_count * space->class_count * REDCO_RECOMPUTE_SETS;
     problem->options = malloc(most * sizeof *problem->options);
     if (problem->options == NULL) {
@@ -330,93 +334,6 @@ static redco_status bound_groups(const redcoi_space *space, redcoi_configuration
     return REDCO_OK;
 }
 
-/* Bounds of all groups by their parameters' meshes, of which there are few: the same problem with what is least over
-   all meshes of gradients and optimizer states, of which the traffic in every micro-batch is not known then. */
-static void bound_meshes(redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed,
-                         double *least_s)
-{
-    redcoi_option options[REDCOI_MAX_CLASSES * REDCO_RECOMPUTE_SETS];
-    redcoi_problem least = empty_problem(space, configuration, fixed);
-    least.options = options;
-    for (uint32_t g = 0; g < configuration->group_count; g++) {
-        const redco_mesh mesh = configuration->groups[g].parameters;
-        const bool further = !redco_mesh_equal(configuration->groups[g].gradients, mesh);
-        uint32_t same = 0;
-        const uint32_t copy = g / configuration->triples;
-        while (!redco_mesh_equal(configuration->groups[same].parameters, mesh) ||
-               same / configuration->triples != copy) {
-            same++;
-        }
-        if (same < g) {
-            least_s[g] = least_s[same];
-            configuration->loads[g] = configuration->loads[same];
-            if (further) { configuration->loads[g].ratio = (double)INFINITY; }
-            continue;
-        }
-        configuration->loads[g] = (redcoi_load){.ratio = 0.0};
-        least.option_count = 0;
-        for (uint32_t c = 0; c < space->class_count; c++) {
-            const redco_recompute_list sets = redcoi_space_sets(space, configuration, g, c);
-            for (uint32_t i = 0; i < sets.count; i++) {
-                const redco_layer_cost cost =
-                    redco_cost_layer_least(space->costs, &configuration->parallelism, c, mesh, sets.sets[i]);
-                redcoi_option option = make_option(space, fixed, &cost);
-                times_layers(&option, configuration->layers_each[c]);
-                option.class_index = c;
-                options[least.option_count++] = option;
-                if (i == 0) { note_load(space, configuration, fixed, g, c, &cost); }
-            }
-        }
-        least.budget_bytes = redcoi_space_roomy_bytes(space, configuration, &least, 0, least.option_count);
-        least_s[g] = redcoi_bound_best(&least, 0, least.option_count).value_s;
-        if (further) { configuration->loads[g].ratio = (double)INFINITY; }
-    }
-}
-
-/* Lower bounds of the simulated step, too: computation alone, gathers alone. */
-static double alone_s(const redcoi_configuration *configuration, uint32_t group)
-{
-    const redcoi_load *const load = &configuration->loads[group];
-    return fmax(configuration->least_s + load->longer_s, load->stream_s);
-}
-
-static double closed_gap(const redcoi_configuration *configuration, uint32_t group)
-{
-    return redco_gap_of(redco_gap_kind(&configuration->parallelism, configuration->loads[group].ratio)).closed_ratio;
-}
-
-double redcoi_least_simulated_s(const redcoi_configuration *configuration, uint32_t group, double value_s)
-{
-    return fmax(alone_s(configuration, group), value_s / (1.0 + closed_gap(configuration, group)));
-}
-
-double redcoi_limit_of_others(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
-                              double best_s)
-{
-    const redco_search_options *const o = &space->options;
-    const double near_s = (1.0 + o->pass.look_ratio) * best_s, aim_s = (1.0 - o->pass.aim_ratio) * best_s;
-    if (space->comm) { return near_s; } /* which no simulation changes, nor a bound of the step */
-    if (alone_s(configuration, group) > near_s) { return 0.0; }
-    if (alone_s(configuration, group) > aim_s) { return near_s; }
-    return fmax(near_s, aim_s * (1.0 + closed_gap(configuration, group)));
-}
-
-double redcoi_limit_of(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
-                       const redcoi_limits *limits)
-{
-    return fmax(limits->ranked_s, redcoi_limit_of_others(space, configuration, group, limits->best_s));
-}
-
-/* @return whether some group is within its limit */
-static bool any_within(const redcoi_space *space, const redcoi_configuration *configuration,
-                       const redcoi_limits *limits, const double *least_s)
-{
-    for (uint32_t g = 0; g < configuration->group_count; g++) {
-        if (!(least_s[g] > redcoi_limit_of(space, configuration, g, limits))) { return true; }
-    }
-    return false;
-}
-
 static redco_status price_groups(redcoi_space *space, redcoi_configuration *configuration,
                                  const redco_fixed_cost *fixed, const double *least_s, const redcoi_limits *limits,
                                  redco_error *err)
@@ -448,9 +365,11 @@ void redcoi_space_bound_memory(redcoi_space *space, redcoi_configuration *config
         uint64_t least = UINT64_MAX;
         const redco_recompute_list sets = redcoi_space_sets(space, configuration, REDCOI_ANY_GROUP, c);
         for (uint32_t i = 0; i < sets.count; i++) {
-            const uint64_t bytes = redco_cost_least_bytes(space->costs, &configuration->parallelism, c, sets.sets[i]);
+            const uint64_t bytes =
+                redco_cost_recomputed(space->costs, &configuration->parallelism, c, sets.sets[i]).activation_bytes;
             least = bytes < least ? bytes : least;
         }
+        least += redco_cost_least_bytes(space->costs, &configuration->parallelism, c);
         const uint64_t layers = space->classes[c].layers;
         const uint64_t room = (UINT64_MAX - configuration->least_bytes) / layers;
         configuration->least_bytes = least <= room ? configuration->least_bytes + layers * least : UINT64_MAX;
@@ -496,8 +415,8 @@ redco_status redcoi_space_price(redcoi_space *space, redcoi_configuration *confi
         return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }
     if (!all) {
-        bound_meshes(space, configuration, &fixed, least_s);
-        if (!any_within(space, configuration, limits, least_s)) { goto out; }
+        redcoi_space_bound_meshes(space, configuration, &fixed, limits, least_s);
+        if (!redcoi_space_any_within(space, configuration, limits, least_s)) { goto out; }
     }
     configuration->steps = new_problem(space, configuration, &fixed);
     configuration->objective = space->comm ? new_problem(space, configuration, &fixed) : configuration->steps;

@@ -34,6 +34,7 @@ typedef struct redcoi_configuration {
     double *bounds_s;          /**< bounds on the objective, per group */
     redcoi_load *loads;        /**< per group; NULL until asked for */
     bool whole;                /**< all groups are priced; else those of which nothing is above the limit asked for */
+    double crowded_s; /**< where nothing is priced: points that are not near may take this by the simulator, no less */
 } redcoi_configuration;
 
 /** Meshes of the grid that was listed last, which configurations of other schedules have again. */
@@ -47,6 +48,7 @@ typedef struct redcoi_grid_meshes {
 
 typedef struct redcoi_space {
     redco_costs *costs;
+    bool costs_borrowed;
     const redco_layer_class *classes;
     uint32_t class_count;
     uint32_t blocks;                      /**< members of all block classes */
@@ -89,8 +91,9 @@ redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs,
 void redcoi_space_bound_memory(redcoi_space *space, redcoi_configuration *configuration);
 /** Objectives above which points are of no interest. */
 typedef struct redcoi_limits {
-    double ranked_s; /**< to the ranking */
-    double best_s;   /**< to the other points: the best so far; those near it are of interest. 0: none is */
+    double ranked_s;  /**< to the ranking */
+    double best_s;    /**< to the other points: the best so far; those near it are of interest. 0: none is */
+    double crowded_s; /**< and of those that are not near it such as the simulator may find to take less than this */
 } redcoi_limits;
 
 /** The limit for points of a group: for the ranking or the other points, whichever is higher. */
@@ -98,9 +101,30 @@ double redcoi_limit_of(const redcoi_space *space, const redcoi_configuration *co
                        const redcoi_limits *limits);
 /** The same for other points alone. */
 double redcoi_limit_of_others(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
-                              double best_s);
+                              double best_s, double crowded_s);
 /** No point of a group is faster by the simulator than this if its closed form is @p value_s. */
 double redcoi_least_simulated_s(const redcoi_configuration *configuration, uint32_t group, double value_s);
+
+/** Lower bounds of all groups by their parameters' meshes, of which there are few: the same problem with what is least
+ *  over all meshes of gradients and optimizer states, of which the traffic in every micro-batch is not known then.
+ * Fills loads. */
+void redcoi_space_bound_meshes(redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed,
+                               const redcoi_limits *limits, double *least_s);
+/** @return whether some group is within its limit; else what is crowded out alone is noted in crowded_s */
+bool redcoi_space_any_within(const redcoi_space *space, redcoi_configuration *configuration,
+                             const redcoi_limits *limits, const double *least_s);
+
+/** One layer as an option, without its class, group and set. */
+redcoi_option redcoi_option_of(const redcoi_space *space, const redco_fixed_cost *fixed, const redco_layer_cost *cost);
+/** One layer of each stage. */
+void redcoi_option_times(redcoi_option *option, uint32_t layers);
+/** All but options. */
+redcoi_problem redcoi_space_problem(const redcoi_space *space, const redcoi_configuration *configuration,
+                                    const redco_fixed_cost *fixed);
+/** Adds the layers of a class to a group's load: @p cost is that of one, whatever its recomputation. */
+void redcoi_space_note_load(const redcoi_space *space, redcoi_configuration *configuration,
+                            const redco_fixed_cost *fixed, uint32_t group, uint32_t class_index,
+                            const redco_layer_cost *cost);
 
 /** Fills steps, objective, pareto and bounds_s, these for the roomier budget; nothing when that was done. Groups that a
  * bound puts above their limit have that bound and no options; where all are, nothing is filled. NULL: all are priced.

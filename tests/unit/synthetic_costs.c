@@ -372,25 +372,38 @@ double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism
     return fixed.scale * compute_s + fixed.overhead_s;
 }
 
-uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
-                                redco_recompute recompute)
+uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index)
 {
-    const redco_layer_config all = {{parallelism->dp, parallelism->dp, parallelism->dp}, recompute};
+    const redco_layer_config all = {{parallelism->dp, parallelism->dp, parallelism->dp}, REDCO_RECOMPUTE_NONE};
     const redco_layer_cost cost = redco_cost_layer(costs, parallelism, class_index, &all);
-    return cost.parameter_bytes + cost.gradient_bytes + cost.optimizer_bytes + cost.activation_bytes;
+    return cost.parameter_bytes + cost.gradient_bytes + cost.optimizer_bytes;
 }
 
 redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
-                                        redco_mesh parameters, redco_recompute recompute)
+                                        redco_mesh parameters, const redco_recompute_list *sets)
 {
     const redco_mesh all = parallelism->dp;
+    const redco_recompute longest = sets->sets[sets->count - 1];
     const redco_layer_cost sharded =
-        redco_cost_layer(costs, parallelism, class_index, &(redco_layer_config){{parameters, all, all}, recompute});
+        redco_cost_layer(costs, parallelism, class_index, &(redco_layer_config){{parameters, all, all}, longest});
     redco_layer_cost cost = redco_cost_layer(costs, parallelism, class_index,
-                                             &(redco_layer_config){{parameters, parameters, parameters}, recompute});
+                                             &(redco_layer_config){{parameters, parameters, parameters}, longest});
+    cost.compute_s -= redco_cost_recomputed(costs, parallelism, class_index, longest).recompute_s;
     cost.optimizer_s = 0.0;
+    cost.activation_bytes = 0;
     cost.gradient_bytes = sharded.gradient_bytes;
     cost.optimizer_bytes = sharded.optimizer_bytes;
     memset(cost.transient_bytes, 0, sizeof cost.transient_bytes);
     return cost;
+}
+
+redco_recomputed redco_cost_recomputed(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                                       redco_recompute recompute)
+{
+    const redco_mesh one = {1, 1};
+    redco_layer_config config = {{one, one, one}, REDCO_RECOMPUTE_NONE};
+    const redco_layer_cost none = redco_cost_layer(costs, parallelism, class_index, &config);
+    config.recompute = recompute;
+    const redco_layer_cost cost = redco_cost_layer(costs, parallelism, class_index, &config);
+    return (redco_recomputed){none.compute_s, cost.compute_s - none.compute_s, cost.activation_bytes};
 }

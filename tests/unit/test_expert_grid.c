@@ -39,6 +39,28 @@ static void experts_are_sharded_over_their_replicas(void **state)
     fixture_close(&b);
 }
 
+/* Two tensor-parallel ranks with whole experts, so that these have twice as many replicas as the dense part: parameters
+ * that nothing shards are whole on both grids. A half of the experts is twice a quarter. */
+static void experts_with_more_replicas_are_whole(void **state)
+{
+    struct fixture b;
+    uint64_t bytes[3];
+    (void)state;
+    open_mixture(&b, "deepseek-v3", a800_machine(1));
+    redco_parallelism s = plain_setting(&b, 1);
+    s.tp = 2;
+    s.dp = (redco_mesh){4, 1};
+    s.micro_batches = 16;
+    s.etp = 1;
+    for (uint32_t i = 0; i < 3; i++) {
+        s.ep = 1U << i;
+        bytes[i] = uniform_step(&b, &s, (redco_shards){one, one, s.dp}, REDCO_RECOMPUTE_NONE).parameter_bytes;
+    }
+    assert_int_equal(bytes[0] - bytes[1], 2 * 3 * 288 / 2);
+    assert_int_equal(bytes[1] - bytes[2], 2 * 3 * 288 / 4);
+    fixture_close(&b);
+}
+
 static uint32_t index_of(const struct fixture *b, uint32_t class_index, const redco_shape *shape, redco_op_role role)
 {
     redco_operator ops[REDCO_OPERATORS_MAX];
@@ -194,7 +216,8 @@ static void impossible_grids_say_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(experts_are_sharded_over_their_replicas), cmocka_unit_test(rows_go_there_and_back),
+        cmocka_unit_test(experts_are_sharded_over_their_replicas),
+        cmocka_unit_test(experts_with_more_replicas_are_whole), cmocka_unit_test(rows_go_there_and_back),
         cmocka_unit_test(whole_experts_have_rows_of_their_own),    cmocka_unit_test(kept_results_are_of_one_grid),
         cmocka_unit_test(one_grid_has_one_set_of_communicators),   cmocka_unit_test(impossible_grids_say_why),
     };

@@ -201,20 +201,22 @@ static uint64_t resident(const redco_layer_cost *cost)
 static void bounds_of_meshes_hold(void **state)
 {
     (void)state;
-    static const char *const models[] = {"llama-13b", "t5-11b", "llama-3-8b"};
+    static const char *const models[] = {"llama-13b", "t5-11b", "llama-3-8b", "mixtral-8x7b"};
     static const uint32_t overlaps[] = {REDCO_OVERLAP_ALL, REDCO_OVERLAP_AR, REDCO_OVERLAP_AG_RS};
     uint64_t compared = 0, near = 0;
-    for (int m = 0; m < 9; m++) {
-        struct setup s = open_setup(models[m % 3], 48);
+    for (int m = 0; m < 10; m++) {
+        const char *const model = models[m < 9 ? m % 3 : 3];
+        struct setup s = open_setup(model, 48);
         redco_search_counts counts = {0};
         const redcoi_inputs inputs = {&s.machine, s.model, &s.calibration, s.comm, &counts};
         redco_search_options o = defaults();
         redcoi_space *space = NULL;
-        const bool overlapped = (overlaps[m / 3] & REDCO_OVERLAP_AR) != 0;
+        const bool overlapped = (overlaps[m / 3 % 3] & REDCO_OVERLAP_AR) != 0;
         o.workload.global_batch = 96;
         o.workload.seq_len = m % 3 == 1 ? 512 : 2048;
-        o.workload.overlap = overlaps[m / 3];
-        o.workload.engine.planned_memory = m >= 6;
+        o.workload.overlap = overlaps[m / 3 % 3];
+        if (m == 9) { o.tp_placement = REDCO_TP_PAIRED; }
+        o.workload.engine.planned_memory = m >= 6 && m < 9;
         o.workload.engine.layer_units = m >= 3 && m < 6;
         o.given.pp = REDCO_DEGREE_MEASURED;
         o.given.cp = REDCO_DEGREE_MEASURED;
@@ -229,14 +231,24 @@ static void bounds_of_meshes_hold(void **state)
                 const redco_layer_config config = {configuration->groups[k / space->class_count], r};
                 const uint32_t c = k % space->class_count;
                 const redco_layer_cost all = redco_cost_layer(space->costs, &configuration->parallelism, c, &config);
-                const redco_layer_cost least =
-                    redco_cost_layer_least(space->costs, &configuration->parallelism, c, config.shards.parameters, r);
+                /* Behind the longest of all sets where nothing is gathered, or behind its own. */
+                const redco_recompute_list offered = redcoi_space_sets(space, configuration, REDCOI_ANY_GROUP, c);
+                const redco_recompute_list alone = {{r}, 1};
+                const bool among =
+                    i % 2 == 0 && redco_mesh_ranks(config.shards.parameters) == 1 && redco_recompute_has(&offered, r);
+                redco_layer_cost least = redco_cost_layer_least(space->costs, &configuration->parallelism, c,
+                                                                config.shards.parameters, among ? &offered : &alone);
+                const redco_recomputed more = redco_cost_recomputed(space->costs, &configuration->parallelism, c, r);
+                assert_true(more.passes_s + more.recompute_s <= all.compute_s * (1.0 + 1e-12));
+                assert_true(redco_cost_least_bytes(space->costs, &configuration->parallelism, c) <= resident(&least));
+                least.compute_s += more.recompute_s;
+                least.activation_bytes = more.activation_bytes;
                 assert_true(resident(&least) <= resident(&all));
                 for (double exposed = 0.0; exposed <= 1.0; exposed += 0.25) {
                     const double all_s = seconds(&fixed, &all, overlapped, exposed);
                     const double least_s = seconds(&fixed, &least, overlapped, exposed);
                     if (least_s > all_s * (1.0 + 1e-12)) {
-                        fail_msg("%s, configuration %u, group %u, class %u: bound %g s, layer %g s", models[m % 3], i,
+                        fail_msg("%s, configuration %u, group %u, class %u: bound %g s, layer %g s", model, i,
                                  k / space->class_count, c, least_s, all_s);
                     }
                     compared++;

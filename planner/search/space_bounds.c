@@ -1,0 +1,193 @@
+/* Bounds of a configuration's groups before they are priced, and the limits up to which points are of interest. */
+#include "planner/search/search_space.h"
+
+#include <math.h>
+
+/* Lower bounds of the simulated step, too: computation alone, gathers alone. */
+static double alone_s(const redcoi_configuration *configuration, uint32_t group)
+{
+    const redcoi_load *const load = &configuration->loads[group];
+    return fmax(configuration->least_s + load->longer_s, load->stream_s);
+}
+
+static double closed_gap(const redcoi_configuration *configuration, uint32_t group)
+{
+    return redco_gap_of(redco_gap_kind(&configuration->parallelism, configuration->loads[group].ratio)).closed_ratio;
+}
+
+double redcoi_least_simulated_s(const redcoi_configuration *configuration, uint32_t group, double value_s)
+{
+    return fmax(alone_s(configuration, group), value_s / (1.0 + closed_gap(configuration, group)));
+}
+
+double redcoi_limit_of_others(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
+                              double best_s, double crowded_s)
+{
+    const redco_search_options *const o = &space->options;
+    const double near_s = (1.0 + o->pass.look_ratio) * best_s;
+    const double aim_s = fmin(crowded_s, (1.0 - o->pass.aim_ratio) * best_s);
+    if (space->comm) { return near_s; } /* which no simulation changes, nor a bound of the step */
+    if (alone_s(configuration, group) > near_s) { return 0.0; }
+    if (alone_s(configuration, group) > aim_s) { return near_s; }
+    return fmax(near_s, aim_s * (1.0 + closed_gap(configuration, group)));
+}
+
+double redcoi_limit_of(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
+                       const redcoi_limits *limits)
+{
+    return fmax(limits->ranked_s,
+                redcoi_limit_of_others(space, configuration, group, limits->best_s, limits->crowded_s));
+}
+
+/* A configuration's bounds by the meshes of parameters. */
+struct mesh_bounds {
+    redcoi_space *space;
+    redcoi_configuration *configuration;
+    const redco_fixed_cost *fixed;
+    redco_recompute_list sets[REDCOI_MAX_CLASSES];                         /* all groups together */
+    redco_recomputed recomputed[REDCOI_MAX_CLASSES][REDCO_RECOMPUTE_SETS]; /* by these */
+    redcoi_option options[REDCOI_MAX_CLASSES][REDCO_RECOMPUTE_SETS];       /* with one mesh, likewise */
+};
+
+/* The least that a class costs with parameters on a mesh and each of some sets. */
+static void bound_class(struct mesh_bounds *b, uint32_t group, uint32_t class_index, const redco_recompute_list *sets,
+                        bool loads)
+{
+    redcoi_space *const space = b->space;
+    const redco_parallelism *const p = &b->configuration->parallelism;
+    const redco_mesh mesh = b->configuration->groups[group].parameters;
+    const redco_layer_cost least = redco_cost_layer_least(space->costs, p, class_index, mesh, sets);
+    if (loads) { redcoi_space_note_load(space, b->configuration, b->fixed, group, class_index, &least); }
+    for (uint32_t i = 0; i < sets->count; i++) {
+        const uint32_t at = redco_recompute_find(&b->sets[class_index], sets->sets[i]);
+        const redco_recomputed *const recomputed = &b->recomputed[class_index][at];
+        redco_layer_cost cost = least;
+        cost.compute_s += recomputed->recompute_s;
+        cost.activation_bytes = recomputed->activation_bytes;
+        redcoi_option *const option = &b->options[class_index][at];
+        *option = redcoi_option_of(space, b->fixed, &cost);
+        redcoi_option_times(option, b->configuration->layers_each[class_index]);
+        option->class_index = class_index;
+    }
+}
+
+/* The bound of a group by the options of its sets. */
+static double bound_group(const struct mesh_bounds *b, uint32_t group)
+{
+    redcoi_option options[REDCOI_MAX_CLASSES * REDCO_RECOMPUTE_SETS];
+    redcoi_problem least = redcoi_space_problem(b->space, b->configuration, b->fixed);
+    least.options = options;
+    for (uint32_t c = 0; c < b->space->class_count; c++) {
+        const redco_recompute_list sets = redcoi_space_sets(b->space, b->configuration, group, c);
+        for (uint32_t i = 0; i < sets.count; i++) {
+            options[least.option_count++] = b->options[c][redco_recompute_find(&b->sets[c], sets.sets[i])];
+        }
+    }
+    least.budget_bytes = redcoi_space_roomy_bytes(b->space, b->configuration, &least, 0, least.option_count);
+    return redcoi_bound_best(&least, 0, least.option_count).value_s;
+}
+
+/* Bounds without traffic, each state on all ranks, whatever the meshes of gradients and optimizer states. Gathers of
+ * parameters may go on beside other traffic that computation waits for: where there are any, these are no bounds.
+ * @return whether no group is within its limit, whatever its traffic */
+static bool bound_computation(struct mesh_bounds *b, const redcoi_limits *limits, double *least_s)
+{
+    redcoi_configuration *const configuration = b->configuration;
+    const redco_parallelism *const p = &configuration->parallelism;
+    redco_costs *const costs = b->space->costs;
+    bool gathers = false;
+    for (uint32_t c = 0; c < b->space->class_count; c++) {
+        const uint64_t states_bytes = redco_cost_least_bytes(costs, p, c);
+        for (uint32_t i = 0; i < b->sets[c].count; i++) {
+            const redco_recomputed recomputed = redco_cost_recomputed(costs, p, c, b->sets[c].sets[i]);
+            redcoi_option *const option = &b->options[c][i];
+            b->recomputed[c][i] = recomputed;
+            *option = (redcoi_option){.class_index = c,
+                                      .base_s = b->fixed->scale * (recomputed.passes_s + recomputed.recompute_s),
+                                      .resident_bytes = states_bytes + recomputed.activation_bytes};
+            redcoi_option_times(option, configuration->layers_each[c]);
+        }
+    }
+    for (uint32_t t = 0; t < configuration->triples; t++) {
+        gathers = gathers || redco_mesh_ranks(configuration->groups[t].parameters) > 1;
+    }
+    for (uint32_t g = 0; g < configuration->group_count && !gathers; g++) {
+        configuration->loads[g] = (redcoi_load){.ratio = (double)INFINITY};
+        least_s[g] = g % configuration->triples == 0 ? bound_group(b, g) : least_s[g - 1];
+        if (!(least_s[g] > redcoi_limit_of(b->space, configuration, g, limits))) { return false; }
+    }
+    return !gathers;
+}
+
+/* Bounds by one mesh: with the reduction of gradients behind the longest recomputation of any group, and, where that
+ * may be within the limit, behind its own. */
+static void bound_copies(struct mesh_bounds *b, uint32_t triple, const redcoi_limits *limits, double *least_s)
+{
+    redcoi_configuration *const configuration = b->configuration;
+    const uint32_t triples = configuration->triples;
+    const bool gathers = redco_mesh_ranks(configuration->groups[triple].parameters) > 1;
+    bool within[REDCO_RECOMPUTE_SETS + 1];
+    configuration->loads[triple] = (redcoi_load){.ratio = 0.0};
+    for (uint32_t c = 0; c < b->space->class_count && !gathers; c++) { bound_class(b, triple, c, &b->sets[c], true); }
+    const redcoi_load load = configuration->loads[triple];
+    for (uint32_t g = triple, copy = 0; g < configuration->group_count; g += triples, copy++) {
+        configuration->loads[g] = load;
+        least_s[g] = gathers ? 0.0 : bound_group(b, g);
+        within[copy] = !(least_s[g] > redcoi_limit_of(b->space, configuration, g, limits));
+    }
+    for (uint32_t g = triple, copy = 0; g < configuration->group_count; g += triples, copy++) {
+        if (!within[copy]) { continue; }
+        configuration->loads[g] = (redcoi_load){.ratio = 0.0};
+        for (uint32_t c = 0; c < b->space->class_count; c++) {
+            const redco_recompute_list sets = redcoi_space_sets(b->space, configuration, g, c);
+            for (uint32_t i = 0; i < sets.count; i++) {
+                const redco_recompute_list one = {{sets.sets[i]}, 1};
+                bound_class(b, g, c, &one, i == 0);
+            }
+        }
+        least_s[g] = bound_group(b, g);
+    }
+}
+
+void redcoi_space_bound_meshes(redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed,
+                               const redcoi_limits *limits, double *least_s)
+{
+    struct mesh_bounds b = {.space = space, .configuration = configuration, .fixed = fixed};
+    const uint32_t triples = configuration->triples;
+    for (uint32_t c = 0; c < space->class_count; c++) {
+        b.sets[c] = redcoi_space_sets(space, configuration, REDCOI_ANY_GROUP, c);
+    }
+    if (bound_computation(&b, limits, least_s)) { return; }
+    for (uint32_t t = 0; t < triples; t++) {
+        uint32_t same = 0;
+        while (!redco_mesh_equal(configuration->groups[same].parameters, configuration->groups[t].parameters)) {
+            same++;
+        }
+        if (same == t) { bound_copies(&b, t, limits, least_s); }
+        for (uint32_t g = t; same < t && g < configuration->group_count; g += triples) {
+            least_s[g] = least_s[g - t + same];
+            configuration->loads[g] = configuration->loads[g - t + same];
+        }
+    }
+    for (uint32_t g = 0; g < configuration->group_count; g++) {
+        const redco_shards *const shards = &configuration->groups[g];
+        if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
+            configuration->loads[g].ratio = (double)INFINITY;
+        }
+    }
+}
+
+bool redcoi_space_any_within(const redcoi_space *space, redcoi_configuration *configuration,
+                             const redcoi_limits *limits, const double *least_s)
+{
+    redcoi_limits all = *limits;
+    all.crowded_s = (double)INFINITY;
+    configuration->crowded_s = (double)INFINITY;
+    for (uint32_t g = 0; g < configuration->group_count; g++) {
+        if (!(least_s[g] > redcoi_limit_of(space, configuration, g, limits))) { return true; }
+        if (least_s[g] > redcoi_limit_of(space, configuration, g, &all)) { continue; }
+        const double least_simulated_s = redcoi_least_simulated_s(configuration, g, least_s[g]);
+        configuration->crowded_s = fmin(configuration->crowded_s, least_simulated_s);
+    }
+    return false;
+}
