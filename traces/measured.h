@@ -249,8 +249,9 @@ const char *redco_measured_engine(const redco_measured_run *run);
  *  @param group_out  room for @p count numbers: groups are numbered from 0 in order of their first row */
 redco_status redco_measured_groups(const redco_measured_run *const *runs, size_t count, size_t *group_out,
                                    redco_error *err);
-/** Smaller groups, in which nothing but the layout differs: also equal sequence length, batch, framework, software
- *  class, precision, attention kernel, fused norm, compilation and CUDA graphs. */
+/** Smaller groups, in which nothing but the layout differs: also equal sequence length, batch, framework and its
+ *  release, software class, precision and its recipe, attention kernel, fused norm, compilation, CUDA graphs and routing
+ *  of mixtures. */
 redco_status redco_measured_tasks(const redco_measured_run *const *runs, size_t count, size_t *group_out,
                                   redco_error *err);
 

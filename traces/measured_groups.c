@@ -15,6 +15,12 @@ static int compare_numbers(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
+/* Tables without the column have no word. */
+static int compare_words(const char *a, const char *b)
+{
+    return strcmp(a != NULL ? a : "", b != NULL ? b : "");
+}
+
 /* A group leaves the layout to choose. */
 static int compare_tasks(const redco_measured_run *a, const redco_measured_run *b)
 {
@@ -22,7 +28,14 @@ static int compare_tasks(const redco_measured_run *a, const redco_measured_run *
                              a->attention, a->fused_norm,   a->compiled, a->cuda_graphs};
     const uint64_t right[] = {b->seq_len,   b->global_batch, b->layers,   b->software,   b->precision,
                               b->attention, b->fused_norm,   b->compiled, b->cuda_graphs};
-    int order = strcmp(a->framework, b->framework);
+    const char *const words[][2] = {{a->framework, b->framework},
+                                    {a->release, b->release},
+                                    {a->routing, b->routing},
+                                    {a->precision_recipe, b->precision_recipe}};
+    int order = 0;
+    for (size_t i = 0; i < sizeof words / sizeof words[0] && order == 0; i++) {
+        order = compare_words(words[i][0], words[i][1]);
+    }
     for (size_t i = 0; i < sizeof left / sizeof left[0] && order == 0; i++) {
         order = compare_numbers(left[i], right[i]);
     }

@@ -104,6 +104,7 @@ void html_head(FILE *out, const struct plan_args *args, const redco_inputs *inpu
 {
     char a[SHORT];
     char b[SHORT];
+    char parameters[2 * SHORT];
     const redco_machine *machine = &inputs->machine;
     const redco_workload *workload = &args->question.options.workload;
     const char *const model = redco_model_name(inputs->model);
@@ -114,8 +115,7 @@ void html_head(FILE *out, const struct plan_args *args, const redco_inputs *inpu
                    args->compare || args->compare_engines || args->question.size_count > 0 ? "s" : "");
     html_begin(out, title, heading);
     (void)fputs("<p class=faint>", out);
-    html_element(out, "<span>", "%s parameters. ",
-                 format_large((double)redco_model_params(inputs->model), a, sizeof a));
+    html_element(out, "<span>", "%s. ", report_parameters(inputs->model, parameters, sizeof parameters));
     if (args->question.size_count > 0) {
         html_element(out, "<span>", "Nodes of %u %s", machine->whole_node_gpus, machine->gpu.name);
     } else {

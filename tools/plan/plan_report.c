@@ -123,12 +123,26 @@ static void network_text(const redco_machine *machine, char *buffer, size_t size
     }
 }
 
+const char *report_parameters(const redco_model *model, char *buffer, size_t size)
+{
+    char all[SHORT], met[SHORT];
+    const uint64_t params = redco_model_params(model), active = redco_model_active_params(model);
+    (void)format_large((double)params, all, sizeof all);
+    if (redco_model_get_dims(model)->experts > 0) {
+        (void)snprintf(buffer, size, "%s parameters, %s active", all, format_large((double)active, met, sizeof met));
+    } else {
+        (void)snprintf(buffer, size, "%s parameters", all);
+    }
+    return buffer;
+}
+
 void report_header(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *one)
 {
     char large[SHORT];
     char sequences[SHORT];
     const redco_workload *workload = &args->question.options.workload;
     const redco_machine *machine = &inputs->machine;
+    char parameters[2 * SHORT];
     char model[4 * SHORT];
     char network[2 * SHORT];
     char where[6 * SHORT];
@@ -136,8 +150,8 @@ void report_header(const struct plan_args *args, const redco_inputs *inputs, con
     char gpus[SHORT];
     const char *cluster = redco_cluster_name(inputs->cluster);
     network_text(machine, network, sizeof network);
-    (void)snprintf(model, sizeof model, "%s, %s parameters", redco_model_name(inputs->model),
-                   format_large((double)redco_model_params(inputs->model), large, sizeof large));
+    (void)snprintf(model, sizeof model, "%s, %s", redco_model_name(inputs->model),
+                   report_parameters(inputs->model, parameters, sizeof parameters));
     if (args->question.size_count == 0) {
         (void)format_gpus(machine->nodes, machine->gpus_per_node, machine->whole_node_gpus, gpus, sizeof gpus);
         (void)snprintf(where, sizeof where, "%s, %s %s", cluster, gpus, machine->gpu.name);

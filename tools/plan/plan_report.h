@@ -22,6 +22,8 @@ struct report_row {
     const char *beyond; /**< where it lies outside of what was measured; NULL or "": inside, or not known */
 };
 
+/** "671 B parameters, 37.6 B active": of mixtures those that a token meets, too. @return buffer */
+const char *report_parameters(const redco_model *model, char *buffer, size_t size);
 /** Model, cluster, workload; what all rows share. @param one  the only strategy shown, or NULL */
 void report_header(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *one);
 enum report_kind {

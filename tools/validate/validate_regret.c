@@ -49,13 +49,27 @@ static bool same_mesh(redco_mesh a, redco_mesh b)
     return a.gpus == b.gpus && a.nodes == b.nodes;
 }
 
+static bool same_word(const char *a, const char *b)
+{
+    return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
+}
+
+/* Mixtures: where experts are, how rows get there, and what hides it. */
+static bool same_experts(const redco_measured_run *a, const redco_measured_run *b)
+{
+    return a->ep == b->ep && a->etp == b->etp && a->ep_overlap == b->ep_overlap &&
+           same_word(a->dispatcher, b->dispatcher) && same_word(a->cuda_graph, b->cuda_graph) &&
+           same_word(a->pp_layout, b->pp_layout) && same_word(a->offload, b->offload);
+}
+
 static bool same_layout(const redco_measured_run *a, const redco_measured_run *b)
 {
     const uint64_t left[] = {a->tp,          a->pp,        a->virtual_pp, a->cp, a->sequence_parallel,
                              a->micro_batch, a->recompute, a->scheme};
     const uint64_t right[] = {b->tp,          b->pp,        b->virtual_pp, b->cp, b->sequence_parallel,
                               b->micro_batch, b->recompute, b->scheme};
-    return memcmp(left, right, sizeof left) == 0 && same_mesh(a->shards.parameters, b->shards.parameters) &&
+    return memcmp(left, right, sizeof left) == 0 && same_experts(a, b) &&
+           same_mesh(a->shards.parameters, b->shards.parameters) &&
            same_mesh(a->shards.gradients, b->shards.gradients) && same_mesh(a->shards.optimizer, b->shards.optimizer) &&
            same_mesh(a->p_secondary, b->p_secondary) && a->overlap == b->overlap;
 }
