@@ -423,21 +423,32 @@ def help(ask, question, random):  # noqa: A001 (the word of the answer)
 
 
 @relation
-def remedy(ask, question, _):
-    """What an answer that does not fit names, fits."""
+def remedy(ask, question, random):
+    """What an answer that does not fit names, fits, and takes the time that is said."""
     a = ask.any(question)
-    if a.code != 1:
+    if a.code != 1 or not a.doc.get("remedies"):
         return None
-    change = a.doc.get("cheapest_change") or ""
-    for pattern, option in ((r"([\d,]+) GPUs?(?: \(.*?\))? instead of", "--gpus"),
-                            (r"tensor parallelism over ([\d,]+) GPUs", "--tp"), (r"([\d,]+) pipeline stages", "--pp"),
-                            (r"context parallelism over ([\d,]+) GPUs", "--cp"),
+    one = random.choice(a.doc["remedies"])
+    change, changed = one["change"], None
+    if re.search(r", | and ", change):
+        return None
+    for pattern, option in ((r"([\d,]+) GPUs? \(.*?\) instead of", "--gpus"),
+                            (r"tensor parallelism of ([\d,]+)", "--tp"), (r"([\d,]+) pipeline stages", "--pp"),
+                            (r"context parallelism of ([\d,]+)", "--cp"), (r"full (recomputation)", "--recompute"),
                             (r"a micro-batch of ([\d,]+)", "--micro-batch")):
         found = re.match(pattern, change)
-        if found and ", but " not in change:
-            b = ask.any(question.having((option, found[1].replace(",", ""))))
-            return "" if b.code == 0 else f"{change}: exit {b.code}: {b.error}"
-    return "" if change == "full recomputation would fit" and ask(question.having(("--recompute", "full"))) else None
+        if found:
+            value = "full" if option == "--recompute" else found[1].replace(",", "")
+            changed = question.having((option, value))
+    if change.startswith("other sharding (without --strategy)"):
+        changed = question.without("--strategy")
+    if changed is None:
+        return None
+    b = ask.any(changed)
+    if b.code != 0:
+        return f"{change}: exit {b.code}: {b.error}"
+    return "" if step(b.doc) <= 1.05 * one["step_s"] else \
+        f"{change}: {one['step_s']:.4g} s is said, {step(b.doc):.4g} s is so"
 
 
 @relation

@@ -135,7 +135,8 @@ struct asked {
 };
 
 /* A remedy is asked as its user will ask it. Where the cluster has not so many nodes, the sentence says so. */
-static bool would_fit(void *context, const redco_machine *machine, const redco_search_options *options)
+static bool would_fit(void *context, const redco_machine *machine, const redco_search_options *options,
+                      redco_remedy *remedy)
 {
     const struct asked *const asked = context;
     redco_search_options changed = *options;
@@ -152,6 +153,10 @@ static bool would_fit(void *context, const redco_machine *machine, const redco_s
         return false;
     }
     const bool any = found->ranked_count > 0;
+    if (any) {
+        remedy->total_bytes = found->ranked[0].prediction.total_bytes;
+        remedy->step_s = found->ranked[0].prediction.step_s;
+    }
     redco_search_result_free(found);
     return any;
 }

@@ -111,16 +111,40 @@ uint32_t redco_search_schedule(const redco_search_options *options);
 const char *redco_search_leaves_out(const redco_machine *machine, const redco_search_options *options,
                                     const redco_parallelism *parallelism);
 
+enum { REDCO_REMEDIES = 12, REDCO_REMEDY_PARTS = 8 };
+
+/** A quantity of the question that is changed, and its words: WHAT REST, where a tool may name its option between. */
+typedef struct redco_remedy_part {
+    const char *quantity;             /**< "tp", "recompute", ...: static; NULL: none of the options */
+    char value[REDCO_RECOMPUTE_TEXT]; /**< to what; "": what was fixed is left free */
+    char what[128], rest[80];
+} redco_remedy_part;
+
+/** A remedy was tried and fits. */
+typedef struct redco_remedy {
+    redco_remedy_part parts[REDCO_REMEDY_PARTS];
+    uint32_t part_count;
+    char aside[120];      /**< ", but the cluster has 16 nodes" */
+    bool more_gpus;       /**< it takes more of them */
+    uint64_t total_bytes; /**< the best plan takes so much then; 0: it is not known */
+    double step_s;        /**< likewise */
+} redco_remedy;
+
+/** "a micro-batch of 1 (--micro-batch 1) instead of 4".
+ *  @param option_of  the option that sets a quantity; NULL: none is named
+ *  @param sentence  ends it with "would fit" */
+const char *redco_remedy_text(const redco_remedy *remedy, const char *(*option_of)(const char *quantity), bool sentence,
+                              char *buffer, size_t size);
+
 /** Why nothing fits, or null values when something does. */
 typedef struct redco_shortfall {
     uint64_t short_bytes;      /**< the leanest strategy needs this much more */
     redco_candidate leanest;   /**< that strategy */
     const char *largest;       /**< "parameters", "gradients", "optimizer", "activations", "transient": static */
-    char cheapest_change[256]; /**< one sentence: the least change that would fit */
-    size_t change_at;          /**< where in it a tool may name its option */
-    const char
-        *change_quantity; /**< that is changed: "tp", "recompute", ...: static; NULL: no quantity of the options */
-    char change_value[REDCO_RECOMPUTE_TEXT]; /**< to what; "": what was fixed is left free */
+    char cheapest_change[512]; /**< one sentence: the first remedy, or that there is none */
+    redco_remedy remedies[REDCO_REMEDIES]; /**< each fits alone, or all parts of the only one together; the fastest
+                                              first, more GPUs last */
+    uint32_t remedy_count;
 } redco_shortfall;
 
 /** The work of a search, that of naming what would fit included. A configuration is a point of the space without

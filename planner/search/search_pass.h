@@ -24,6 +24,7 @@ typedef struct redco_search_allows {
 } redco_search_allows;
 
 struct redco_search_options;
+struct redco_remedy;
 
 /** Bookkeeping of one pass of an answer's searches. */
 typedef struct redco_search_pass {
@@ -43,8 +44,10 @@ typedef struct redco_search_pass {
     /** Answers further above the first than this share are not ranked; 0: all that fit */
     double spread_ratio;
     /** Where nothing fits: whether a changed question has a plan, as its user will find; NULL: the closed form says so.
-     *  @param machine  of the change */
-    bool (*would_fit)(void *context, const redco_machine *machine, const struct redco_search_options *options);
+     *  @param machine  of the change
+     *  @param remedy  takes what the plan takes */
+    bool (*would_fit)(void *context, const redco_machine *machine, const struct redco_search_options *options,
+                      struct redco_remedy *remedy);
     void *would_fit_context;
     bool no_remedies; /**< nothing is said of what would fit */
     double limit_s;   /**< limit on the objective: slower answers are of no interest; 0: none is too slow */

@@ -154,6 +154,8 @@ redco_status redcoi_space_least_memory(redcoi_space *space, bool enough, int64_t
 
 /** Which part of the memory is the largest, by its name in a plan. @return static */
 const char *redcoi_largest_component(const redco_prediction *prediction);
+/** Tries what would fit: sets remedies and cheapest_change of @p out. */
+void redcoi_remedies_find(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out);
 /** Fills result->shortfall for a space of which nothing fits. */
 redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inputs, redco_shortfall *shortfall_out,
                                    redco_error *err);

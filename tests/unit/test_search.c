@@ -438,8 +438,12 @@ static void shortfall_names_what_would_fit(void **state)
     const redco_shortfall *f = &r->shortfall;
     assert_int_equal(f->leanest.prediction.total_bytes - f->leanest.prediction.capacity_bytes, f->short_bytes);
     assert_string_equal(f->largest, "optimizer");
-    assert_string_equal(f->change_quantity, "tp");
-    const uint32_t named = (uint32_t)strtoul(f->change_value, NULL, 10);
+    /* Other sharding and tensor parallelism would; in the order of trial, where no step is known. */
+    assert_int_equal(f->remedies[0].part_count, 1);
+    assert_string_equal(f->remedies[0].parts[0].quantity, "strategy");
+    uint32_t by = 0;
+    while (strcmp(f->remedies[by].parts[0].quantity, "tp") != 0) { assert_true(++by < f->remedy_count); }
+    const uint32_t named = (uint32_t)strtoul(f->remedies[by].parts[0].value, NULL, 10);
     redco_search_result_free(r);
     /* The sentence is true: what it names fits, and the next smaller does not. */
     for (o.given.tp = named; o.given.tp >= named / 2; o.given.tp /= 2) {
@@ -475,7 +479,11 @@ static void shortfall_names_what_would_fit(void **state)
     o.recompute = REDCO_RECOMPUTE_NONE;
     r = search(&s, &o);
     assert_int_equal(r->ranked_count, 0);
-    assert_non_null(strstr(r->shortfall.cheapest_change, "full recomputation"));
+    bool recomputes = false;
+    for (uint32_t i = 0; i < r->shortfall.remedy_count; i++) {
+        recomputes |= strstr(r->shortfall.remedies[i].parts[0].what, "full recomputation") != NULL;
+    }
+    assert_true(recomputes);
     assert_string_equal(r->shortfall.largest, "activations");
     redco_search_result_free(r);
     synthetic_free(&s);

@@ -405,8 +405,11 @@ static void given_tensor_parallelism_may_leave_links(void **state)
     redco_search_result *result = search(&s);
     assert_int_equal(result->ranked_count, 0);
     assert_int_equal(result->shortfall.leanest.parallelism.tp, 2);
-    assert_string_equal(result->shortfall.cheapest_change,
-                        "tensor parallelism over 4 GPUs instead of 2, beyond the GPUs that links join, would fit");
+    assert_string_equal(result->shortfall.cheapest_change, "other sharding would fit");
+    char text[200];
+    assert_true(result->shortfall.remedy_count > 1);
+    assert_string_equal(redco_remedy_text(&result->shortfall.remedies[1], NULL, true, text, sizeof text),
+                        "tensor parallelism of 4 instead of 2, beyond the GPUs that links join, would fit");
     redco_search_result_free(result);
     close_setup(&s);
 }

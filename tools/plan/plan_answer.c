@@ -33,8 +33,16 @@ json_t *answer_infeasible(const redco_inputs *inputs, const char *strategy, cons
     (void)json_object_set_new(json, "uncertain_bytes",
                               json_integer((json_int_t)shortfall->leanest.prediction.uncertain_bytes));
     (void)json_object_set_new(json, "largest", json_string(shortfall->largest));
-    char change[320];
+    char change[REMEDY_TEXT];
     (void)json_object_set_new(json, "cheapest_change", json_string(report_change(shortfall, change, sizeof change)));
+    json_t *const remedies = json_array();
+    for (uint32_t i = 0; i < shortfall->remedy_count; i++) {
+        const redco_remedy *const remedy = &shortfall->remedies[i];
+        (void)redco_remedy_text(remedy, cli_option_of, false, change, sizeof change);
+        (void)json_array_append_new(remedies, json_pack("{s:s,s:I,s:f}", "change", change, "total_bytes",
+                                                        (json_int_t)remedy->total_bytes, "step_s", remedy->step_s));
+    }
+    (void)json_object_set_new(json, "remedies", remedies);
     if (result->candidates == 1) {
         json_t *const predicted = redco_plan_predicted_json(inputs, &shortfall->leanest);
         if (predicted != NULL) { (void)json_object_update_missing(json, predicted); }
@@ -266,7 +274,7 @@ static int print_infeasible(const struct shown *shown)
     const redco_search_result *result = shown->answer->result;
     redco_error err = {0};
     char reason[400];
-    char change[320];
+    char change[REMEDY_TEXT];
     (void)report_reason(&result->shortfall, reason, sizeof reason);
     if (args->cli.json) {
         json_t *json = answer_infeasible(shown->inputs, redco_question_name(&args->question.options), reason, result);

@@ -9,6 +9,8 @@
 #include "planner/search/strategy.h"
 #include "tools/plan/plan_args.h"
 
+enum { REMEDY_TEXT = 800 }; /* report_change() writes so much */
+
 /** One row of the table of strategies. */
 struct report_row {
     const char *name;

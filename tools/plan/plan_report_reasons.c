@@ -247,22 +247,26 @@ void report_shortfall(const redco_shortfall *shortfall)
                  format_gigabytes((double)leanest->prediction.capacity_bytes, g, sizeof g),
                  format_gigabytes((double)shortfall->short_bytes, os, sizeof os));
     if (shortfall->cheapest_change[0] != '\0') {
-        char change[4 * SHORT];
+        char change[REMEDY_TEXT];
         (void)printf("%-10s%s\n", "cheapest", report_change(shortfall, change, sizeof change));
+    }
+    for (uint32_t i = 0; i < shortfall->remedy_count; i++) {
+        const redco_remedy *const remedy = &shortfall->remedies[i];
+        char text[REMEDY_TEXT];
+        if (remedy->step_s == 0.0) { continue; }
+        (void)printf("%-10s%6s GB  %8s  %s\n", i == 0 ? "tried" : "",
+                     format_gigabytes((double)remedy->total_bytes, p, sizeof p),
+                     format_time(remedy->step_s, remedy->step_s, g, sizeof g),
+                     redco_remedy_text(remedy, cli_option_of, false, text, sizeof text));
     }
 }
 
 const char *report_change(const redco_shortfall *shortfall, char *buffer, size_t size)
 {
-    const bool freed = shortfall->change_value[0] == '\0';
-    const int before = (int)shortfall->change_at;
-    if (shortfall->change_quantity == NULL) {
-        (void)snprintf(buffer, size, "%s", shortfall->cheapest_change);
-    } else {
-        (void)snprintf(buffer, size, "%.*s (%s%s%s%s)%s", before, shortfall->cheapest_change, freed ? "without " : "",
-                       cli_option_of(shortfall->change_quantity), freed ? "" : " ", shortfall->change_value,
-                       shortfall->cheapest_change + before);
+    if (shortfall->remedy_count > 0) {
+        return redco_remedy_text(&shortfall->remedies[0], cli_option_of, true, buffer, size);
     }
+    (void)snprintf(buffer, size, "%s", shortfall->cheapest_change);
     return buffer;
 }
 
