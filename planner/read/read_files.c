@@ -2,6 +2,7 @@
 #include "planner/read/read_settings.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -61,7 +62,8 @@ static redcoi_form form_of(const char *path, const char *text, size_t size)
                    {".toml", REDCOI_FORM_TOML},    {".sh", REDCOI_FORM_SHELL},    {".bash", REDCOI_FORM_SHELL},
                    {".sbatch", REDCOI_FORM_SHELL}, {".slurm", REDCOI_FORM_SHELL}, {".py", REDCOI_FORM_PYTHON}};
     const redcoi_span line = first_line(text, size);
-    if (line.size > 0 && line.text[0] == '{') { return REDCOI_FORM_JSON; }
+    const bool yaml = ends(path, ".yaml") || ends(path, ".yml"); /* whose flow looks like JSON */
+    if (line.size > 0 && line.text[0] == '{' && !yaml) { return REDCOI_FORM_JSON; }
     if (line.size > 1 && line.text[0] == '#' && line.text[1] == '!') {
         return memmem(line.text, line.size, "python", 6) != NULL ? REDCOI_FORM_PYTHON : REDCOI_FORM_SHELL;
     }
@@ -87,6 +89,39 @@ static redco_status read_form(redcoi_file_settings *settings, uint32_t index, re
                       "is Python, which is run and not read: give the launch script, YAML, JSON or TOML");
 }
 
+/* "${a.b}" is another key's value, as OmegaConf reads it; what no key has is the environment's. */
+static redco_status resolve(redcoi_file_settings *settings, size_t first, redco_error *err)
+{
+    for (size_t i = first; i < settings->count; i++) {
+        redcoi_setting *const one = &settings->items[i];
+        const size_t size = strlen(one->value);
+        if (size < 4 || one->origin != REDCOI_OF_KEY || strncmp(one->value, "${", 2) != 0 ||
+            strchr(one->value, '}') == NULL) {
+            continue;
+        }
+        char *const name = strndup(one->value + 2, strcspn(one->value + 2, "}"));
+        char *text = NULL;
+        const bool whole = one->value[size - 1] == '}' && strchr(one->value, '}') == one->value + size - 1;
+        for (size_t k = first; name != NULL && whole && k < settings->count; k++) {
+            const redcoi_setting *const other = &settings->items[k];
+            if (k != i && strcmp(other->key, name) == 0 && strncmp(other->value, "${", 2) != 0) {
+                text = strdup(other->value);
+            }
+        }
+        if (text != NULL) {
+            free(one->value);
+            one->value = text;
+            one->at = REDCOI_NO_PLACE;
+        } else if (one->needs == NULL && name != NULL) {
+            one->needs = strdup(name);
+        }
+        const bool lost = name == NULL || (text == NULL && one->needs == NULL);
+        free(name);
+        if (lost) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    }
+    return REDCO_OK;
+}
+
 redco_status redcoi_read_file(redcoi_file_settings *settings, const char *path, redco_error *err)
 {
     const uint32_t index = settings->file_count;
@@ -94,5 +129,7 @@ redco_status redcoi_read_file(redcoi_file_settings *settings, const char *path, 
     if (st != REDCO_OK) { return st; }
     redcoi_file *const file = &settings->files[index];
     file->form = form_of(path, file->text, file->size);
-    return read_form(settings, index, err);
+    const size_t first = settings->count;
+    const redco_status read = read_form(settings, index, err);
+    return read == REDCO_OK ? resolve(settings, first, err) : read;
 }

@@ -130,6 +130,8 @@ static json_t *config_of(redco_reading *reading)
         }
     }
     set(config, "vocab_size", vocabulary(reading));
+    const uint64_t ratio = redcoi_fact_number(reading, ".expansion", 0);
+    if (ratio > 0) { set(config, "intermediate_size", ratio * redcoi_fact_number(reading, "hidden_size", 0)); }
     if (json_object_get(config, "intermediate_size") == NULL) {
         set(config, "intermediate_size", inner_width(redcoi_fact_number(reading, "hidden_size", 0), gated));
     }

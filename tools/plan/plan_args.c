@@ -442,7 +442,7 @@ static const struct row rows[] = {
     {"precision", "WORD", 1, "bf16, fp16 or fp32 of weights and gradients in compute (default bf16); fp8, mxfp8 or nvfp4 of the products in layers, with bf16; auto, of a run, tries fp8 too", .read = read_precision},
     {"read", "FILE", 1, "A trainer's own file (launch script, YAML, JSON, TOML) as the question: its keys are options, which others of the command line replace; may be repeated", .read = add_read},
     {"write", "FILE", 1, "With --read: write that file with the changes that pay together; nothing else in it is touched", AT(write)},
-    {"read-as", "KIND", 1, "The trainer whose file --read names: megatron, mlperf, deepspeed, accelerate, transformers, torchtitan (default: by its keys)", .read = read_kind},
+    {"read-as", "KIND", 1, "The trainer whose file --read names, a word of planner/read/KEYS.md: megatron, deepspeed, nemo, ... (default: by its keys)", .read = read_kind},
     {.group = 2, .help = "Fixed values; all else is optimised:"},
     {"dims", "LIST", 2, "Which of tp, sp, pp, cp, ep and dp may exceed 1 (default: all)", .read = read_dims},
     {"tp-placement", "rules|milp", 2, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", .read = read_tp_placement},
