@@ -133,7 +133,8 @@ static size_t weight_of(const redcoi_trainer_key *row)
 {
     if (row == NULL) { return 0; }
     const bool wide = row->key[strlen(row->key) - 1] == '*';
-    return row->means == REDCOI_MEANS_HARMLESS || row->means == REDCOI_MEANS_ENGINE || wide ? 1 : 4;
+    if (wide) { return 0; }
+    return row->means == REDCOI_MEANS_HARMLESS || row->means == REDCOI_MEANS_ENGINE ? 1 : 4;
 }
 
 const redcoi_trainer *redcoi_trainer_of(const redcoi_file_settings *settings, size_t first, size_t count)
