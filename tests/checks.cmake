@@ -55,3 +55,6 @@ add_test(NAME house.consistency.full
 set_tests_properties(house.consistency.full PROPERTIES LABELS house)
 set_tests_properties(house.ceilings house.relations house.field house.row-commands house.famous house.famous.full house.readme house.pages house.full-disk house.slurm house.man-pages house.completion house.constants house.question house.golden-runner house.folders house.circles house.names house.type-names house.named-files house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas house.schemas.full house.recipes
                      PROPERTIES LABELS house SKIP_RETURN_CODE 77)
+add_test(NAME house.read-exports COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/read_exports.py --tools ${CMAKE_BINARY_DIR}/tools)
+add_test(NAME house.read-exports.full COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/read_exports.py --tools ${CMAKE_BINARY_DIR}/tools --plans 200)
+set_tests_properties(house.read-exports house.read-exports.full PROPERTIES LABELS house)

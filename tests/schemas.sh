@@ -145,6 +145,11 @@ export_as --model gpt2-xl --seq 1024
 export_as --model llama-30b --tp 2 --pp 4 --pp-chunks 3 --sequence-parallel --recompute full
 export_as --gpus 24 --global-batch 1032 --tp 4 --pp 3 --recompute full
 export_as --gpus 8 --cluster p3dn --precision fp16 --model gpt2 --seq 1024 --tp 2
+for file in megatron.sh ds_zero2.json accelerate_hybrid.yaml torchtitan.toml; do
+    "$tools/redco-plan" --read tests/data/read/$file --gpus 16 --cluster dgx-h100 --quiet --json |
+        python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)["read"]))' >"$scratch/$file-read.json"
+done
+check planner/read/read.schema.json "$scratch"/*-read.json
 check planner/export/export.schema.json "$scratch"/*-report.json
 for framework in megatron megatron-bridge torchtitan deepspeed fsdp internevo; do
     check planner/export/$framework.schema.json "$scratch/$framework"-[0-9]*-config.json

@@ -22,7 +22,7 @@ static const redcoi_trainer_key keys[] = {
     {"offload_params", LIMIT, "parameters on the host", YES},
     {"cpu_offload", LIMIT, "parameters on the host", YES},
     {"version", ENGINE, "FSDP 1 or 2: the same layout", NULL},
-    {"fsdp_config", HARMLESS, "", NULL},
+    {"config", HARMLESS, "", NULL},
     {"auto_wrap_policy", ENGINE, "a unit is a layer", "TRANSFORMER_BASED_WRAP= *="},
     {"transformer_layer_cls_to_wrap", ENGINE, "a unit is a layer", NULL},
     {"min_num_params", ENGINE, "a unit is a layer", NULL},

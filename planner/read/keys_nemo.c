@@ -81,7 +81,7 @@ static const redcoi_trainer_key keys[] = {
     {"model.rotary_percentage", MODEL, ".rotary-percent", NULL}, {"model.tokenizer.type", MODEL, ".tokenizer", NULL}, {"model.tokenizer.*", HARMLESS, "", NULL},
     {"model.cpu_offloading*", LIMIT, "activations on the host", YES}, {"optimizer.optimizer_cpu_offload", LIMIT, "states of the optimizer on the host", YES}, {"optimizer.exp_avg_dtype", TRAIT, "moment_bytes", "torch.float32= torch.bfloat16=2 torch.float16=2"}, {"optimizer.optimizer", LIMIT, "the optimizer: priced as Adam", "adam= *=*"},
     {"model.peft.*", LIMIT, "adapters: priced as if all parameters were trained", NULL}, {"peft*", LIMIT, "adapters: priced as if all parameters were trained", NULL}, {"model.fsdp", LIMIT, "PyTorch's FSDP in NeMo", YES}, {"model.rampup_batch_size", LIMIT, "the batch grows: priced at its end", "null= *=*"},
-    {"model.*", ENGINE, "as the engine has it", NULL}, {"mixed_precision.*", ENGINE, "as the engine has it", NULL}, {"comm_overlap.*", ENGINE, "as the engine has it", NULL}, {"ddp.*", ENGINE, "as the engine has it", NULL},
+    {"model.*", ENGINE, "as the engine has it", NULL}, {"mixed_precision.*", ENGINE, "as the engine has it", NULL}, {"comm_overlap.*", ENGINE, "as the engine has it", NULL}, {"ddp.bucket_size", ENGINE, "the engine's buckets", NULL}, {"ddp.*", ENGINE, "as the engine has it", NULL},
     {"model.data.*", HARMLESS, "", NULL}, {"model.optim.*", HARMLESS, "", NULL}, {"trainer.*", HARMLESS, "", NULL}, {"exp_manager.*", HARMLESS, "", NULL}, {"run.*", HARMLESS, "", NULL}, {"train.*", HARMLESS, "", NULL}, {"dataset.*", HARMLESS, "", NULL}, {"optimizer.*", HARMLESS, "", NULL}, {"scheduler.*", HARMLESS, "", NULL}, {"checkpoint.*", HARMLESS, "", NULL}, {"logger.*", HARMLESS, "", NULL}, {"tokenizer.*", HARMLESS, "", NULL}, {"rng.*", HARMLESS, "", NULL}, {"dist.*", HARMLESS, "", NULL}, {"profiling.*", HARMLESS, "", NULL}, {"validation.*", HARMLESS, "", NULL}, {"hydra.*", HARMLESS, "", NULL}, {"defaults*", HARMLESS, "", NULL}, {"name", HARMLESS, "", NULL}, {"restore_from_path", HARMLESS, "", NULL}, {"rerun_state_machine.*", HARMLESS, "", NULL}, {"cluster*", HARMLESS, "", NULL},
     {NULL, HARMLESS, NULL, NULL},
 };
@@ -91,5 +91,9 @@ static const char *const prefixes[] = {"cfg.", "config.", "training.", NULL};
 static const char *const defaults[] = {"tp",   "1",          "pp",   "1",        "cp",  "1", ".recompute",
                                        "none", ".precision", "fp32", ".dropout", "0.1", NULL};
 
-const redcoi_trainer redcoi_nemo_keys = {
-    .word = "nemo", .title = "NeMo", .engine = "nemo", .keys = keys, .prefixes = prefixes, .defaults = defaults};
+const redcoi_trainer redcoi_nemo_keys = {.word = "nemo",
+                                         .title = "NeMo, Megatron-Bridge",
+                                         .engine = "nemo",
+                                         .keys = keys,
+                                         .prefixes = prefixes,
+                                         .defaults = defaults};

@@ -17,6 +17,15 @@ static const redcoi_trainer_key keys[] = {
     {"model.hf_assets_path", HARMLESS, "", NULL},
     {"training.local_batch_size", OPTION, "micro-batch", NULL},
     {"training.batch_size", OPTION, "micro-batch", NULL},
+    {"training.num_tokens_per_microbatch_per_dp_rank", OPTION, ".tokens-of-micro-batch", NULL},
+    {"training.num_tokens_per_train_step", OPTION, ".tokens-of-step", NULL},
+    {"training.max_context_length", OPTION, "seq", NULL},
+    {"training.disable_cuda_graphs", ENGINE, "launches as measured", NULL},
+    {"parallelism.num_pp_microbatches", ENGINE, "follows from the batch", NULL},
+    {"parallelism.module_fqns_per_model_part", OPTION, ".parts", NULL},
+    {"parallelism.enable_sequence_parallel", OPTION, "sequence-parallel", "true=on false=off"},
+    {"compile.enable_async_tensor_parallel", OPTION, ".overlap-tp", YES},
+    {"activation_checkpoint", OPTION, ".checkpointing", "None=none FullAC.Config=full FullAC=full SelectiveAC.Config=half SelectiveAC=half"},
     {"training.global_batch_size", OPTION, "global-batch", "-1= *=*"},
     {"training.seq_len", OPTION, "seq", NULL},
     {"parallelism.tensor_parallel_degree", OPTION, "tp", NULL},
@@ -93,5 +102,11 @@ static const char *const defaults[] = {"tp",
                                        "2048",
                                        NULL};
 
-const redcoi_trainer redcoi_torchtitan_keys = {
-    .word = "torchtitan", .title = "torchtitan", .engine = "torchtitan", .keys = keys, .defaults = defaults};
+static const char *const prefixes[] = {"config.", "cfg.", NULL};
+
+const redcoi_trainer redcoi_torchtitan_keys = {.word = "torchtitan",
+                                               .title = "torchtitan",
+                                               .engine = "torchtitan",
+                                               .keys = keys,
+                                               .prefixes = prefixes,
+                                               .defaults = defaults};

@@ -27,7 +27,9 @@ static void take(redco_reading *reading, size_t index, uint32_t group, const red
         return;
     }
     const bool nothing = !setting->given && setting->origin != REDCOI_OF_ARGUMENT; /* null */
-    const bool known = nothing ? (value[0] = '\0', true) : redcoi_key_value(row, text, value, sizeof value);
+    const bool none = nothing && row->values != NULL && strstr(row->values, "None=") != NULL;
+    const bool known =
+        nothing && !none ? (value[0] = '\0', true) : redcoi_key_value(row, none ? "None" : text, value, sizeof value);
     if (!known && setting->needs == NULL && shards(row->target)) {
         reading->status =
             redcoi_setting_fail(&reading->settings, setting, reading->err,

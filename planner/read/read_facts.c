@@ -93,6 +93,13 @@ const char *redcoi_known(const redco_reading *reading, const char *target)
                                                                                                           : NULL;
 }
 
+const char *redcoi_whole_text(const redco_reading *reading, const char *target)
+{
+    const redcoi_fact *const fact = redcoi_said(reading, target);
+    const redcoi_setting *const setting = fact != NULL ? &reading->settings.items[fact->setting] : NULL;
+    return setting != NULL && setting->given && setting->needs == NULL ? setting->value : NULL;
+}
+
 bool redcoi_given(const redco_reading *reading, const char *option)
 {
     return reading->question->given != NULL && reading->question->given(reading->question->context, option);

@@ -39,6 +39,8 @@ struct redco_reading {
 const char *redcoi_value(redco_reading *reading, const char *target);
 /** The same of what the files say and a run need not: NULL also where a variable is not set. */
 const char *redcoi_known(const redco_reading *reading, const char *target);
+/** The text that stands in the file, which may be longer than a fact's. NULL: none, or null. */
+const char *redcoi_whole_text(const redco_reading *reading, const char *target);
 /** The same of what the files say alone. */
 const redcoi_fact *redcoi_said(const redco_reading *reading, const char *target);
 /** A whole number from 1; @p other where none is said. Fails at another text. */

@@ -144,8 +144,16 @@ static void settle_batch(redco_reading *reading, const struct layout *l)
     if (last != NULL && redco_whole_parse(last + 1, 1, (uint64_t)1 << 40, &global)) {
         redcoi_assume(reading, "the batch is that of the schedule's end, %llu", (unsigned long long)global);
     }
+    const uint64_t length = redcoi_fact_number(reading, "seq", 0);
+    if (length > 0 &&
+        redcoi_said(reading, ".tokens-of-micro-batch") != NULL) { /* torchtitan counts tokens since 0.2.2 */
+        micro = redcoi_fact_number(reading, ".tokens-of-micro-batch", 0) / length;
+        global = redcoi_fact_number(reading, ".tokens-of-step", 0) / length;
+    }
     if (titan && micro > 0 && global == 0) { global = micro * l->dp; }
-    if (titan && l->pp > 1) { micro = redcoi_fact_number(reading, ".stage-micro-batch", 1); }
+    if (titan && l->pp > 1 && redcoi_said(reading, ".tokens-of-micro-batch") == NULL) {
+        micro = redcoi_fact_number(reading, ".stage-micro-batch", 1);
+    }
     if (redcoi_has_trainer(reading, "megatron") && accumulation == 0 && global == 0 && micro > 0) { accumulation = 1; }
     if (replica > 0 && global == 0) { global = replica * l->dp; }
     if (global > 0 && micro == 0 && accumulation > 0 && l->dp > 0) {
@@ -186,15 +194,33 @@ static uint64_t layers_of(redco_reading *reading)
     return said > 0 ? said : layers > 0 ? (uint64_t)layers : 0;
 }
 
+/* Lists of modules, one for each position: their blocks as a list. @return the number of lists */
+static uint64_t blocks_of_parts(const char *parts, char *out, size_t size)
+{
+    uint64_t count = 0;
+    size_t used = 0;
+    for (const char *part = strchr(parts, '['); part != NULL && used < size; part = strchr(part + 1, '[')) {
+        const char *const stop = strchrnul(part, ']');
+        uint64_t blocks = 0;
+        for (const char *c = part; (c = strstr(c, "layers.")) != NULL && c < stop; c++) { blocks++; }
+        used += (size_t)snprintf(out + used, size - used, "%s%llu", count > 0 ? "," : "", (unsigned long long)blocks);
+        count++;
+    }
+    return count;
+}
+
 static void settle_split(redco_reading *reading)
 {
-    char text[80] = "";
+    char text[80] = "", blocks[600];
+    const char *const parts = redcoi_whole_text(reading, ".parts");
     const char *const layout = redcoi_value(reading, "pp-layout");
     const char *const first = redcoi_value(reading, ".first-stage"), *const last = redcoi_value(reading, ".last-stage");
     const bool embedding = redcoi_is(reading, ".embedding-counts", "yes"),
                loss = redcoi_is(reading, ".loss-counts", "yes");
-    if (layout != NULL) {
-        redcoi_set_option(reading, "pp-layout", layout, "pp-layout");
+    if (layout != NULL || parts != NULL) {
+        if (parts != NULL) { (void)blocks_of_parts(parts, blocks, sizeof blocks); }
+        redcoi_set_option(reading, "pp-layout", parts != NULL ? blocks : layout,
+                          parts != NULL ? ".parts" : "pp-layout");
         return;
     }
     if (first != NULL || last != NULL) {
@@ -205,6 +231,15 @@ static void settle_split(redco_reading *reading)
                        loss ? "loss" : "");
     }
     redcoi_set_option(reading, "pp-layout", text[0] != '\0' ? text : "equal", NULL);
+}
+
+/* Positions of "Et*7|t*8|t*8|t*7L"; 0: it is no such text. */
+static uint64_t chunks_of_layout(const char *layout)
+{
+    uint64_t count = 1;
+    if (layout == NULL || strchr(layout, '|') == NULL) { return 0; }
+    for (; *layout != '\0'; layout++) { count += *layout == '|' ? 1 : 0; }
+    return count;
 }
 
 static void settle_stages(redco_reading *reading, const struct layout *l)
@@ -222,6 +257,10 @@ static void settle_stages(redco_reading *reading, const struct layout *l)
             return;
         }
     }
+    const char *const parts = redcoi_whole_text(reading, ".parts");
+    char blocks[600];
+    if (parts != NULL) { chunks = blocks_of_parts(parts, blocks, sizeof blocks) / l->pp; }
+    if (chunks == 0) { chunks = chunks_of_layout(redcoi_whole_text(reading, "pp-layout")) / l->pp; }
     if (chunks == 0) { chunks = order != NULL && strcmp(order, "interleaved") == 0 ? 2 : 1; }
     redcoi_set_number(reading, "pp-chunks", chunks, "pp-chunks");
     redcoi_set_option(reading, "pp-schedule",
@@ -279,7 +318,9 @@ static void fix_group(redco_reading *reading, const struct layout *l, uint64_t r
 static void settle_megatron_shards(redco_reading *reading, const struct layout *l)
 {
     uint64_t ranks = 0, groups = redcoi_fact_number(reading, ".optimizer-groups", 1);
-    const bool fsdp = redcoi_is(reading, ".megatron-fsdp", "yes") || redcoi_said(reading, ".fsdp-shards") != NULL;
+    const bool own = redcoi_is(reading, ".megatron-fsdp", "yes");
+    const bool fsdp =
+        own || (redcoi_said(reading, ".megatron-fsdp") == NULL && redcoi_value(reading, ".fsdp-shards") != NULL);
     const char *const shards = redcoi_value(reading, ".fsdp-shards");
     const char *const word = fsdp                                             ? (shards != NULL ? shards : "ddp")
                              : redcoi_is(reading, ".optimizer-shards", "yes") ? "zero1"
@@ -302,6 +343,24 @@ static void settle_megatron_shards(redco_reading *reading, const struct layout *
     redcoi_set_option(reading, "strategy", word, fsdp ? ".fsdp-shards" : ".optimizer-shards");
 }
 
+/* Whole tensors are dealt to owners among zero1's ranks; weights are cut over their own. */
+static void settle_internevo_shards(redco_reading *reading, const struct layout *l)
+{
+    const uint64_t weights = redcoi_fact_number(reading, ".weight-group", 1);
+    const uint64_t owners =
+        redcoi_fact_number(reading, ".zero1-group", weights > 0 && l->dp > weights ? l->dp / weights : 1);
+    char p[48], os[48], text[200];
+    if (redcoi_is(reading, ".zero1-fsdp", "yes")) {
+        redcoi_set_option(reading, "strategy", "zero3", ".zero1-fsdp");
+        return;
+    }
+    mesh_text(reading, l, weights, p, sizeof p);
+    mesh_text(reading, l, weights * owners, os, sizeof os); /* some more ranks than weights have */
+    (void)snprintf(text, sizeof text, "p=%s,g=%s,os=%s", p, p, os);
+    redcoi_set_option(reading, "fix", text, ".zero1-group");
+    redcoi_set_option(reading, "scheme", "inter-tensor", NULL);
+}
+
 static void settle_shards(redco_reading *reading, const struct layout *l)
 {
     uint64_t ranks = 0;
@@ -310,16 +369,18 @@ static void settle_shards(redco_reading *reading, const struct layout *l)
                                  : NULL;
     const char *const fsdp = redcoi_value(reading, ".fsdp");
     if (shards_given(reading)) { return; }
-    if (redcoi_has_trainer(reading, "torchtitan")) {
+    if (redcoi_has_trainer(reading, "internevo")) {
+        settle_internevo_shards(reading, l);
+    } else if (redcoi_has_trainer(reading, "torchtitan")) {
         const uint64_t replicas = redcoi_fact_number(reading, ".dp-replicate", 1);
         const bool kept =
             redcoi_is(reading, ".reshard", "zero2") || (l->pp > 1 && redcoi_value(reading, ".reshard") == NULL);
         if (replicas > 1 && l->dp % replicas == 0 && l->dp / replicas > 1) {
-            fix_group(reading, l, l->dp / replicas * l->cp, !kept, true, ".dp-replicate");
+            fix_group(reading, l, l->dp / replicas * l->cp, !kept, !kept || l->pp <= 1, ".dp-replicate");
         } else {
             redcoi_set_option(reading, "strategy",
                               replicas == l->dp && l->dp > 1 ? "ddp"
-                              : kept                         ? "zero2"
+                              : kept                         ? (l->pp > 1 ? "zero1" : "zero2")
                                                              : "zero3",
                               ".dp-shard");
         }

@@ -130,6 +130,12 @@ static json_t *config_of(redco_reading *reading)
         }
     }
     set(config, "vocab_size", vocabulary(reading));
+    const char *const mlp = redcoi_value(reading, ".mlp-ratio");
+    double mlp_ratio = 0.0;
+    if (mlp != NULL && redco_real_parse(mlp, 0.1, 100.0, &mlp_ratio)) {
+        set(config, "intermediate_size",
+            (uint64_t)(mlp_ratio * (double)redcoi_fact_number(reading, "hidden_size", 0) + 0.5));
+    }
     const uint64_t ratio = redcoi_fact_number(reading, ".expansion", 0);
     if (ratio > 0) { set(config, "intermediate_size", ratio * redcoi_fact_number(reading, "hidden_size", 0)); }
     if (json_object_get(config, "intermediate_size") == NULL) {

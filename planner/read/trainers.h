@@ -4,7 +4,7 @@
 #ifndef REDCO_READ_TRAINERS_H
 #define REDCO_READ_TRAINERS_H
 
-#include "planner/read/read_settings.h"
+#include "planner/read/forms/read_settings.h"
 
 typedef enum redcoi_means {
     REDCOI_MEANS_OPTION,   /**< target: an option of redco-plan, or with a "." in front a fact that options follow from

@@ -3,7 +3,7 @@
 #ifndef REDCO_TESTS_TRAINER_FORM_H
 #define REDCO_TESTS_TRAINER_FORM_H
 
-#include "planner/read/read_settings.h"
+#include "planner/read/forms/read_settings.h"
 
 #include <stdlib.h>
 #include <string.h>

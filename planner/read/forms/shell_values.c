@@ -1,5 +1,5 @@
 /* Arithmetic and tests of a shell script. */
-#include "planner/read/shell.h"
+#include "planner/read/forms/shell.h"
 
 #include <ctype.h>
 #include <stdio.h>

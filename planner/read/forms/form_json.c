@@ -1,5 +1,5 @@
 /* JSON: jansson says whether it is, and this walks over what it accepted, since jansson keeps no places. */
-#include "planner/read/read_settings.h"
+#include "planner/read/forms/read_settings.h"
 
 #include "topology/base/json.h"
 

@@ -4,7 +4,7 @@
 #ifndef REDCO_READ_SHELL_H
 #define REDCO_READ_SHELL_H
 
-#include "planner/read/read_settings.h"
+#include "planner/read/forms/read_settings.h"
 
 /** Marks in texts: UNKNOWN name END stands for a variable that the script does not set, or for a command's output;
  *  FOLDER for the folder in which the script lies. */

@@ -1,5 +1,5 @@
 /* YAML: libyaml reads it; aliases are what they stand for. */
-#include "planner/read/read_settings.h"
+#include "planner/read/forms/read_settings.h"
 
 #include <stdio.h>
 #include <string.h>

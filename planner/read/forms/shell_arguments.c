@@ -1,5 +1,5 @@
 /* The command of a script that trains: its arguments become settings, and so do variables and #SBATCH lines. */
-#include "planner/read/shell.h"
+#include "planner/read/forms/shell.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Words of a shell script: quotes, variables with their defaults, arithmetic, arrays. */
-#include "planner/read/shell.h"
+#include "planner/read/forms/shell.h"
 
 #include <ctype.h>
 #include <stdio.h>

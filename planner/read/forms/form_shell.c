@@ -1,6 +1,6 @@
 /* A launch script: statements in their order, branches by their tests, functions where they are called. No command
  * runs. */
-#include "planner/read/shell.h"
+#include "planner/read/forms/shell.h"
 
 #include <ctype.h>
 #include <fnmatch.h>

@@ -94,6 +94,7 @@ uint32_t redcoi_line_of(const char *text, size_t at);
 redco_status redcoi_json_settings(redcoi_file_settings *settings, uint32_t index, redco_error *err);
 redco_status redcoi_yaml_settings(redcoi_file_settings *settings, uint32_t index, redco_error *err);
 redco_status redcoi_toml_settings(redcoi_file_settings *settings, uint32_t index, redco_error *err);
+redco_status redcoi_python_settings(redcoi_file_settings *settings, uint32_t index, redco_error *err);
 redco_status redcoi_shell_settings(redcoi_file_settings *settings, uint32_t index, redco_error *err);
 
 /** Reads a file's text into the list; its settings are another call's. */

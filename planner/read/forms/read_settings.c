@@ -1,4 +1,4 @@
-#include "planner/read/read_settings.h"
+#include "planner/read/forms/read_settings.h"
 
 #include "topology/base/file.h"
 #include "topology/base/text.h"

@@ -1,6 +1,6 @@
 /* The part of TOML that trainers' files use: tables and lists of tables, plain, quoted and dotted keys; strings of all
    four kinds, numbers, booleans, lists over several lines, inline tables; comments. Dates are texts. */
-#include "planner/read/read_settings.h"
+#include "planner/read/forms/read_settings.h"
 
 #include <ctype.h>
 #include <stdio.h>

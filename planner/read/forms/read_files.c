@@ -1,5 +1,5 @@
 /* Files by their form. */
-#include "planner/read/read_settings.h"
+#include "planner/read/forms/read_settings.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static redcoi_form form_of(const char *path, const char *text, size_t size)
                    {".toml", REDCOI_FORM_TOML},    {".sh", REDCOI_FORM_SHELL},    {".bash", REDCOI_FORM_SHELL},
                    {".sbatch", REDCOI_FORM_SHELL}, {".slurm", REDCOI_FORM_SHELL}, {".py", REDCOI_FORM_PYTHON}};
     const redcoi_span line = first_line(text, size);
-    const bool yaml = ends(path, ".yaml") || ends(path, ".yml"); /* whose flow looks like JSON */
+    const bool yaml = ends(path, ".yaml") || ends(path, ".yml"); /* its flow looks like JSON */
     if (line.size > 0 && line.text[0] == '{' && !yaml) { return REDCOI_FORM_JSON; }
     if (line.size > 1 && line.text[0] == '#' && line.text[1] == '!') {
         return memmem(line.text, line.size, "python", 6) != NULL ? REDCOI_FORM_PYTHON : REDCOI_FORM_SHELL;
@@ -82,11 +82,10 @@ static redco_status read_form(redcoi_file_settings *settings, uint32_t index, re
     case REDCOI_FORM_YAML: return redcoi_yaml_settings(settings, index, err);
     case REDCOI_FORM_TOML: return redcoi_toml_settings(settings, index, err);
     case REDCOI_FORM_SHELL: return redcoi_shell_settings(settings, index, err);
-    case REDCOI_FORM_PYTHON:
+    case REDCOI_FORM_PYTHON: return redcoi_python_settings(settings, index, err);
     case REDCOI_FORMS: break;
     }
-    return redco_fail(err, REDCO_EVALUE, settings->files[index].path,
-                      "is Python, which is run and not read: give the launch script, YAML, JSON or TOML");
+    return REDCO_OK;
 }
 
 /* "${a.b}" is another key's value, as OmegaConf reads it; what no key has is the environment's. */

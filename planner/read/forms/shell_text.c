@@ -1,4 +1,4 @@
-#include "planner/read/shell.h"
+#include "planner/read/forms/shell.h"
 
 #include <stdlib.h>
 #include <string.h>
