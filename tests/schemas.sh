@@ -55,6 +55,8 @@ refuse topology/discovery/cluster.schema.json $cluster 's/"gpus": 8/"gpus": 0/'
 refuse topology/discovery/cluster.schema.json $cluster 's/"200 Gb\/s"/"200"/'
 check costmodel/engines/calibration.schema.json costmodel/presets/calibrations/*.json
 refuse costmodel/engines/calibration.schema.json costmodel/presets/calibrations/a100-eager.json '/kernel_s/d'
+check costmodel/engines/bands.schema.json costmodel/presets/bands/*.json
+refuse costmodel/engines/bands.schema.json costmodel/presets/bands/dense.json 's/"source": {/"sources": {/'
 check costmodel/saving/saving.schema.json costmodel/presets/saving/*.json
 refuse costmodel/saving/saving.schema.json costmodel/presets/saving/te.json 's/"norm[.]output"/"norm.outputs"/'
 refuse costmodel/saving/saving.schema.json costmodel/presets/saving/te.json 's/"bytes": 2/"bytes": -2/'

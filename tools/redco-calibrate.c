@@ -20,7 +20,10 @@ enum {
     KEY_SEED,
     KEY_EACH,
     KEY_EXPERTS,
-    KEY_WITHOUT
+    KEY_WITHOUT,
+    KEY_BANDS,
+    KEY_MEAN,
+    KEY_PRODUCT
 };
 
 static const struct argp_option options[] = {
@@ -50,6 +53,16 @@ static const struct argp_option options[] = {
      0},
     {"without", KEY_WITHOUT, "NAME", 0,
      "With --experts: fit again without the effect of that constant, or of each in turn (all)", 0},
+    {"bands", KEY_BANDS, NULL, 0,
+     "Fit the bands of predictions: what a source, an engine, a GPU, a class of software, an architecture and a size "
+     "that no fit saw are off by, each left out in turn",
+     0},
+    {"mean", KEY_MEAN, "SET,SET...", 0,
+     "In place of a fit: the mean of these sets, as of a class of GPU and software that nobody measured", 0},
+    {"product", KEY_PRODUCT, "SET,SET,SET", 0,
+     "In place of a fit: the constants of the second set, with rates of products and attention as much better or worse "
+     "as the first has them than the third: a pair of GPU and software that nobody measured",
+     0},
     {"seed", KEY_SEED, "N", 0, "Seed of the random halves and draws (default 1)", 0},
     CLI_OPTIONS,
     {0},
@@ -89,14 +102,27 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         a->each = (enum calibrate_each)(word + 1);
         return error;
     case KEY_EXPERTS: a->experts = true; return 0;
+    case KEY_MEAN: a->mean = text; return 0;
+    case KEY_PRODUCT: a->product = text; return 0;
+    case KEY_BANDS: a->bands = true; return 0;
     case KEY_WITHOUT: a->without = text; return 0;
     case ARGP_KEY_END:
         if (a->without != NULL && !a->experts) { return cli_bad_option(&a->cli, "--without", "is of --experts"); }
         if (!a->experts && (a->each == CALIBRATE_HALF || a->each == CALIBRATE_MODELS)) {
             return cli_bad_option(&a->cli, "--each", "half and model are of --experts");
         }
+        if (a->mean != NULL || a->product != NULL) {
+            return a->file_count > 0 || (a->mean != NULL && a->product != NULL)
+                       ? cli_bad_option(&a->cli, a->mean != NULL ? "--mean" : "--product", "is of sets alone")
+                       : 0;
+        }
         if (a->file_count == 0) {
             return cli_bad_option(&a->cli, "--measured", "is missing; see redco-calibrate --help");
+        }
+        if (a->bands && (a->anchor > 0 || a->each != CALIBRATE_ONE || a->without != NULL)) {
+            return cli_bad_option(&a->cli, "--bands",
+                                  "leaves out what it needs itself: not with --anchor, --each or "
+                                  "--without");
         }
         if (a->output != NULL && (a->each != CALIBRATE_ONE || a->anchor > 0)) {
             return cli_bad_option(&a->cli, "--output", "writes one set: not with --each or --anchor");

@@ -1,6 +1,7 @@
 /* redco-validate: predictions against measurements. */
 #include "tools/validate/validate.h"
 
+#include "costmodel/evaluation/left_groups.h"
 #include "topology/base/number.h"
 #include "topology/base/units.h"
 
@@ -25,7 +26,8 @@ enum {
     KEY_MAX_ERROR,
     KEY_MAX_MEMORY_ERROR,
     KEY_FAMOUS,
-    KEY_REGRET
+    KEY_REGRET,
+    KEY_LEAVE
 };
 
 enum { DEFAULT_TOP = 10, MOST_TOP = 1000000, MOST_ROW = 1000000, MOST_RANKS = 65536 };
@@ -45,6 +47,10 @@ static const struct argp_option options[] = {
     {"regret", KEY_REGRET, "CSV...", 0,
      "Of each group of measured runs that differ in their layout only, compare the layout that redco ranks first with "
      "the fastest one measured",
+     0},
+    {"leave", KEY_LEAVE, "WHAT", 0,
+     "With --measured: the error and the coverage of the band where each source, gpu, engine or model is unknown: "
+     "constants and band are fitted without it",
      0},
     {"plot", KEY_PLOT, "FILE", 0,
      "Draw predicted against measured, with --famous also the gain of each advice, with --profiles bandwidth over "
@@ -171,6 +177,14 @@ static error_t check_together(struct validate_arguments *arguments)
                               : arguments->famous && arguments->profiles ? "--famous"
                                                                          : "--regret");
     }
+    if (arguments->leave >= 0 && !arguments->measured) { return cli_bad_option(cli, "--leave", "is for --measured"); }
+    if (arguments->leave >= 0 && (arguments->calibration != NULL || arguments->plot != NULL || arguments->row > 0)) {
+        return cli_bad_option(cli,
+                              arguments->calibration != NULL ? "--calibration"
+                              : arguments->plot != NULL      ? "--plot"
+                                                             : "--row",
+                              "does not go with --leave, which fits constants of its own");
+    }
     if (arguments->calibration != NULL && !tables) {
         return cli_bad_option(cli, "--calibration", "is for --measured, --famous and --regret");
     }
@@ -209,6 +223,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         arguments->famous = true;
         arguments->files[arguments->file_count++] = text;
         return 0;
+    case KEY_LEAVE: return cli_word(cli, "--leave", text, redco_leave_words, &arguments->leave);
     case KEY_REGRET:
         arguments->regret = true;
         arguments->files[arguments->file_count++] = text;
@@ -232,7 +247,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 static const struct argp argp = {
     .options = options,
     .parser = parse_option,
-    .args_doc = "PLAN TRACE...\n--measured CSV...\n--measured CSV --row N --command DIR\n--famous CSV...\n"
+    .args_doc = "PLAN TRACE...\n--measured CSV...\n--measured CSV... --leave WHAT\n--measured CSV --row N --command "
+                "DIR\n--famous CSV...\n"
                 "--regret CSV...\n--profiles FILE...",
     .doc = "Compares predictions with measurements and prints the error: of a plan's step with traces of redco-exec "
            "--timeline, of published runs, of collectives.\v"
@@ -244,6 +260,7 @@ static const struct argp argp = {
 int main(int argc, char **argv)
 {
     struct validate_arguments arguments = {.files = calloc((size_t)argc + 1, sizeof *arguments.files),
+                                           .leave = -1,
                                            .max_error_ratio = (double)NAN,
                                            .max_memory_error_ratio = (double)NAN};
     if (arguments.files == NULL) { return CLI_SYSTEM; }
@@ -258,6 +275,7 @@ int main(int argc, char **argv)
         code = arguments.command != NULL ? validate_command(&arguments)
                : arguments.famous        ? validate_famous(&arguments)
                : arguments.regret        ? validate_regret(&arguments)
+               : arguments.leave >= 0    ? validate_leave(&arguments)
                : arguments.measured      ? validate_measured(&arguments)
                : arguments.profiles      ? validate_profiles(&arguments)
                                          : validate_trace(&arguments);

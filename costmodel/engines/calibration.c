@@ -79,8 +79,9 @@ enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
 
 static redco_status only_known(const redco_json_value *value, redco_error *err)
 {
-    const char *keys[FIELD_COUNT + 8] = {"format", "version", "name", "basis", "fitted_rows", "engine", "keeps_gate"};
-    for (size_t i = 0; i < FIELD_COUNT; i++) { keys[7 + i] = fields[i].key; }
+    const char *keys[FIELD_COUNT + 9] = {"format",      "version", "name",       "basis",
+                                         "fitted_rows", "engine",  "keeps_gate", "band"};
+    for (size_t i = 0; i < FIELD_COUNT; i++) { keys[8 + i] = fields[i].key; }
     return redco_json_only(value, keys, err);
 }
 
@@ -116,6 +117,9 @@ redco_status redco_calibration_from_json(const redco_json_value *value, redco_ca
         (st = redco_json_bool(value, "keeps_gate", &read.keeps_gate, err)) != REDCO_OK) {
         return st;
     }
+    if (redco_json_has(value, "band") && (st = redco_band_from_json(value, "band", &read.band, err)) != REDCO_OK) {
+        return st;
+    }
     read.processors = strcmp(read.name, processors) == 0 || strcmp(read.name, emulated) == 0;
     *calibration_out = read;
     return REDCO_OK;
@@ -136,6 +140,11 @@ json_t *redco_calibration_describe(const redco_calibration *calibration)
         json_decref(object);
         return NULL;
     }
+    if (calibration->band.high_68 > 0.0 &&
+        json_object_set_new(object, "band", redco_band_describe(&calibration->band)) != 0) {
+        json_decref(object);
+        return NULL;
+    }
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         double number = 0.0;
         memcpy(&number, (const char *)calibration + fields[i].offset, sizeof number);
@@ -147,17 +156,26 @@ json_t *redco_calibration_describe(const redco_calibration *calibration)
     return object;
 }
 
-/* Sets by class of software and GPU: the first row that fits. Blackwell has been measured under Transformer Engine
- * only; processors are a class of their own. */
+/* Sets by class of software and GPU: the first row that fits. No run is fitted of eager software on Blackwell, nor of
+ * AMD's (fit-presets.sh says what their sets are made of); processors are a class of their own. */
 static const struct {
     const char *arch, *name; /* NULL: any; beginning of the GPU's name */
     redco_software software; /* REDCO_SOFTWARE_UNKNOWN: any */
     const char *set;
 } sets[] = {
-    {"emulated", NULL, REDCO_SOFTWARE_UNKNOWN, "emulated"}, {"Blackwell", NULL, REDCO_SOFTWARE_UNKNOWN, "blackwell-te"},
-    {"Hopper", "H200", REDCO_SOFTWARE_TE_XLA, "h200-te"},   {"Hopper", "H200", REDCO_SOFTWARE_UNKNOWN, "h200-eager"},
-    {"Hopper", NULL, REDCO_SOFTWARE_TE_XLA, "h100-te"},     {"Hopper", NULL, REDCO_SOFTWARE_UNKNOWN, "h100-eager"},
-    {NULL, NULL, REDCO_SOFTWARE_MEGATRON, "a100-megatron"}, {NULL, NULL, REDCO_SOFTWARE_UNKNOWN, "a100-eager"},
+    {"emulated", NULL, REDCO_SOFTWARE_UNKNOWN, "emulated"},
+    {"Blackwell", NULL, REDCO_SOFTWARE_EAGER, "blackwell-eager"},
+    {"Blackwell", NULL, REDCO_SOFTWARE_UNKNOWN, "blackwell-te"},
+    {"CDNA3", NULL, REDCO_SOFTWARE_UNKNOWN, "cdna3-eager"},
+    {"CDNA2", NULL, REDCO_SOFTWARE_UNKNOWN, "unseen-eager"},
+    {"CDNA4", NULL, REDCO_SOFTWARE_TE_XLA, "unseen-te"},
+    {"CDNA4", NULL, REDCO_SOFTWARE_UNKNOWN, "unseen-eager"},
+    {"Hopper", "H200", REDCO_SOFTWARE_TE_XLA, "h200-te"},
+    {"Hopper", "H200", REDCO_SOFTWARE_UNKNOWN, "h200-eager"},
+    {"Hopper", NULL, REDCO_SOFTWARE_TE_XLA, "h100-te"},
+    {"Hopper", NULL, REDCO_SOFTWARE_UNKNOWN, "h100-eager"},
+    {NULL, NULL, REDCO_SOFTWARE_MEGATRON, "a100-megatron"},
+    {NULL, NULL, REDCO_SOFTWARE_UNKNOWN, "a100-eager"},
 };
 
 static bool begins(const char *text, const char *start)

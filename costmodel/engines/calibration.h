@@ -4,6 +4,7 @@
 #ifndef REDCO_CALIBRATION_H
 #define REDCO_CALIBRATION_H
 
+#include "costmodel/engines/bands.h"
 #include "costmodel/engines/engine.h"
 #include "costmodel/engines/expert_constants.h"
 #include "topology/base/json.h"
@@ -20,7 +21,8 @@ typedef struct redco_calibration {
     double mape_ratio;            /**< in-sample error of the fit; 0 when fitted_rows is 0 */
     double cross_validated_ratio; /**< mean error on the half of the rows that was not fitted, twice; 0 = not known */
     double left_out_ratio;        /**< mean error on a model that was left out of the fit; 0 = not known */
-    double band_ratio;            /**< half-width of the confidence band on tokens/s; 0 = none is claimed */
+    double band_ratio;            /**< half-width of the 68 % band on tokens/s; 0 = none is claimed */
+    redco_band band;              /**< the band of the question that the set is used for; all 0 in sets as they ship */
     double gemm_efficiency;       /**< e_g, share of peak of a large GEMM */
     double gemm_k0;               /**< inner dimension at which a GEMM loses half of that */
     double kernel_s;              /**< tau, per GEMM */

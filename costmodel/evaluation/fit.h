@@ -20,6 +20,10 @@ typedef struct redco_fit_options {
     const char *fixed; /**< with it: the constant that stays as it is in the prior, by its key in files; NULL: none */
 } redco_fit_options;
 
+/** The options by which a set of so many runs is fitted: fewer than eight say less than the set that they start from.
+ */
+redco_fit_options redco_fit_options_for(size_t rows);
+
 /** @param rows      indices of rows of @p evaluations that are not skipped and have a throughput
  *  @param measured  tokens/s/GPU of each, > 0
  *  @param prior     its constants are the centre of the priors; constants that are 0 in it stay 0
@@ -35,6 +39,19 @@ redco_status redco_fit(redco_evaluations *evaluations, const size_t *rows, const
 redco_status redco_fit_validate(redco_evaluations *evaluations, const size_t *rows, const double *measured,
                                 size_t count, const size_t *groups, const redco_calibration *prior,
                                 const redco_fit_options *options, double *predicted_out, redco_error *err);
+
+/** The geometric mean of each constant that is fitted: what those of a class that nobody measured are taken to be.
+ *  A constant that one of the sets has as 0 is that of the first. @param count  at least 1 */
+redco_calibration redco_fit_mean(const redco_calibration *sets, size_t count);
+
+/** The constants of a pair of GPU and software without runs: the software's constants elsewhere, and of the GPU's
+ * own (products, attention) those that it has under other software, as much better or worse as the first software is
+ * than the other where both were measured.
+ *  @param gpu       of this GPU under other software
+ *  @param software  of this software on another GPU
+ *  @param both      of that other software on that other GPU */
+redco_calibration redco_fit_product(const redco_calibration *gpu, const redco_calibration *software,
+                                    const redco_calibration *both);
 
 /** Splits @p count rows into @p folds parts of equal size, shuffled by @p seed. */
 void redco_fit_folds(size_t count, uint32_t folds, uint64_t seed, size_t *groups_out);

@@ -44,7 +44,7 @@ void redco_assembler_free(redco_assembler *assembler)
     free(assembler);
 }
 
-double redco_band(const redco_calibration *calibration, const redco_prediction *prediction)
+double redco_band_tokens(const redco_calibration *calibration, const redco_prediction *prediction)
 {
     return prediction->tokens_per_s_per_gpu * calibration->band_ratio;
 }
@@ -54,7 +54,8 @@ redco_plan_predicted redcoi_predicted(const redco_prediction *p, const redco_cal
     return (redco_plan_predicted){
         .step_s = p->step_s,
         .tokens_per_s_per_gpu = p->tokens_per_s_per_gpu,
-        .tokens_per_s_per_gpu_band = redco_band(calibration, p),
+        .tokens_per_s_per_gpu_band = redco_band_tokens(calibration, p),
+        .band = calibration->band,
         .mfu = p->mfu,
         .model_flops_per_token = p->model_flops_per_token,
         .compute_s = p->compute_s,
@@ -270,6 +271,7 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
     plan->parallelism.ep = mixture ? redco_parallelism_ep(&candidate->parallelism) : 1;
     plan->parallelism.etp = mixture ? redco_parallelism_etp(&candidate->parallelism) : 1;
     plan->predicted = redcoi_predicted(&candidate->prediction, &assembler->inputs->calibration);
+    (void)snprintf(plan->predicted.unseen, sizeof plan->predicted.unseen, "%s", assembler->inputs->unseen);
     plan->closed_form = redcoi_closed_form(&candidate->closed_form);
     (void)snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", assembler->inputs->engine_reason);
     /* AMSP minimises T_comm, whatever the user's objective. */

@@ -76,7 +76,7 @@ redco_status redco_plan_case_overlap(redco_plan_case *reopened, uint32_t overlap
 void redco_plan_case_free(redco_plan_case *reopened);
 
 /** The half-width of the confidence band on tokens/s/GPU; 0 when the calibration claims none. */
-double redco_band(const redco_calibration *calibration, const redco_prediction *prediction);
+double redco_band_tokens(const redco_calibration *calibration, const redco_prediction *prediction);
 
 #ifdef __cplusplus
 }

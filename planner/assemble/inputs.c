@@ -137,7 +137,39 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
     return read_engine(engine.name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
 }
 
-/* A band says how far fitted runs of dense models are off. */
+/* A user's own set has the band of the runs that it was fitted to, as wide as a normal error's; the shipped ones that
+ * of a source that no fit saw, or wider. redco-exec's and literature's claim none. */
+static redco_status read_band(const redco_input_names *names, redco_inputs *inputs, redco_error *err)
+{
+    static const double normal_90_over_68 = 1.654;
+    redco_calibration *const c = &inputs->calibration;
+    const bool named = names->calibration != NULL;
+    const bool own = named && redco_preset_find("calibrations", names->calibration) == NULL;
+    redco_bands bands;
+    inputs->unseen[0] = '\0';
+    if (c->band.high_68 > 0.0 || (named && !(c->band_ratio > 0.0)) || inputs->choice.engine.planned_memory ||
+        redco_gpu_is_host(&inputs->machine.gpu)) {
+        return REDCO_OK;
+    }
+    if (own) {
+        const double wide = fmin(0.95, normal_90_over_68 * c->band_ratio);
+        c->band = (redco_band){1.0 - c->band_ratio, 1.0 + c->band_ratio, 1.0 - wide, 1.0 + wide};
+        return REDCO_OK;
+    }
+    const bool mixture = redco_model_get_dims(inputs->model)->experts > 0;
+    const redco_status st = redco_bands_read(mixture ? "mixtures" : "dense", &bands, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_band_question question = {.engine = inputs->choice.engine.name,
+                                          .gpu = inputs->machine.gpu.name,
+                                          .architecture = inputs->machine.gpu.arch,
+                                          .software = inputs->choice.engine.software};
+    const unsigned unseen = redco_bands_unseen(&bands, &question);
+    c->band = redco_bands_at(&bands, unseen);
+    c->band_ratio = redco_band_half_ratio(&c->band);
+    (void)redco_band_say(unseen, &question, inputs->unseen, sizeof inputs->unseen);
+    return REDCO_OK;
+}
+
 static redco_status read_experts(redco_inputs *inputs, redco_error *err)
 {
     redco_expert_constants *const experts = &inputs->calibration.experts;
@@ -146,7 +178,7 @@ static redco_status read_experts(redco_inputs *inputs, redco_error *err)
     if (st != REDCO_OK) { return st; }
     (void)snprintf(inputs->experts_warning, sizeof inputs->experts_warning,
                    "%.120s: constants of experts are fitted to %u runs of mixtures on %s GPUs, from which they are "
-                   "%.1f %% off, and %.1f %% where the source of a run is left out; the band is that of dense models",
+                   "%.1f %% off, and %.1f %% where the source of a run is left out",
                    redco_model_name(inputs->model), experts->fitted_rows, experts->name, 100.0 * experts->mape_ratio,
                    100.0 * experts->left_out_ratio);
     return REDCO_OK;
@@ -179,7 +211,8 @@ static redco_status read_engine_and_calibration(const redco_input_names *names, 
         (void)snprintf(inputs->engine_reason + used, sizeof inputs->engine_reason - used,
                        "; not calibrated here: no run of it on %s is known", inputs->machine.gpu.name);
     }
-    return read_experts(inputs, err);
+    st = read_band(names, inputs, err);
+    return st == REDCO_OK ? read_experts(inputs, err) : st;
 }
 
 redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, redco_inputs *inputs_out,

@@ -44,7 +44,8 @@ typedef struct redco_inputs {
     bool engine_of_cluster;     /**< the cluster's file names it */
     bool engine_limits;         /**< plans keep to what the engine has; else it is priced as if it had everything */
     char engine_reason[256];    /**< why that one, for people */
-    char experts_warning[384];  /**< error of times of this mixture of experts; "" = it is none */
+    char unseen[160]; /**< the part of engine and GPU that no run that constants are fitted to has; "": nothing */
+    char experts_warning[384]; /**< error of times of this mixture of experts; "" = it is none */
     redco_comm *comm;
     redco_user_rules *tp_rules; /**< NULL: RedCoast's alone */
     bool borrowed;              /**< cluster, model and rules are those of other inputs, which stay until then */

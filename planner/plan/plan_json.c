@@ -144,6 +144,16 @@ static json_t *placement_json(const redco_plan *plan)
     return NULL;
 }
 
+/* Tokens/s/GPU. */
+static json_t *band_json(const redco_plan_predicted *predicted)
+{
+    const double tokens = predicted->tokens_per_s_per_gpu;
+    const redco_band *const band = &predicted->band;
+    return json_pack("{s:[f,f],s:[f,f],s:o}", "68", tokens * band->low_68, tokens * band->high_68, "90",
+                     tokens * band->low_90, tokens * band->high_90, "unseen",
+                     predicted->unseen[0] != '\0' ? json_string(predicted->unseen) : json_null());
+}
+
 static json_t *predicted_json(const redco_plan_predicted *predicted)
 {
     size_t count = 0;
@@ -176,6 +186,7 @@ static json_t *predicted_json(const redco_plan_predicted *predicted)
         if (field->offset == offsetof(redco_plan_predicted, tokens_per_s_per_gpu)) {
             const double band = predicted->tokens_per_s_per_gpu_band;
             (void)json_object_set_new(json, "tokens_per_s_per_gpu_band", band > 0.0 ? json_real(band) : json_null());
+            if (predicted->band.high_68 > 0.0) { (void)json_object_set_new(json, "band", band_json(predicted)); }
         }
     }
     (void)json_object_set_new(json, "memory_verdict", json_string(memory_verdict(predicted)));

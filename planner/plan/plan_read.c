@@ -395,6 +395,43 @@ static redco_status read_field(const redco_json_value *predicted, const redco_pl
     return st;
 }
 
+/* Ends of a band in tokens/s/GPU, as shares of the prediction. */
+static redco_status read_ends(const redco_json_value *band, const char *share, double tokens, double *low_out,
+                              double *high_out, redco_error *err)
+{
+    redco_json_value ends;
+    size_t count = 0;
+    redco_status st = redco_json_array(band, share, &ends, &count, err);
+    if (st != REDCO_OK) { return st; }
+    const double low = count == 2 ? json_number_value(json_array_get(ends.json, 0)) : 0.0;
+    const double high = count == 2 ? json_number_value(json_array_get(ends.json, 1)) : 0.0;
+    if (!(low > 0.0 && low <= tokens && high >= tokens && high <= most_number)) {
+        return redco_json_fail(band, share, err, "is not two ends about tokens_per_s_per_gpu");
+    }
+    *low_out = low / tokens;
+    *high_out = high / tokens;
+    return REDCO_OK;
+}
+
+static redco_status read_band(const redco_json_value *predicted, redco_plan_predicted *out, redco_error *err)
+{
+    redco_json_value band;
+    const char *unseen = NULL;
+    if (!redco_json_has(predicted, "band")) { return REDCO_OK; }
+    redco_status st = redco_json_object(predicted, "band", &band, err);
+    if (st == REDCO_OK) {
+        st = read_ends(&band, "68", out->tokens_per_s_per_gpu, &out->band.low_68, &out->band.high_68, err);
+    }
+    if (st == REDCO_OK) {
+        st = read_ends(&band, "90", out->tokens_per_s_per_gpu, &out->band.low_90, &out->band.high_90, err);
+    }
+    if (st == REDCO_OK && redco_json_has(&band, "unseen")) {
+        st = redco_json_string(&band, "unseen", &unseen, err);
+        if (st == REDCO_OK) { (void)snprintf(out->unseen, sizeof out->unseen, "%s", unseen); }
+    }
+    return st;
+}
+
 static redco_status read_predicted(const redco_json_value *root, redco_plan *plan, redco_error *err)
 {
     size_t count = 0;
@@ -408,7 +445,7 @@ static redco_status read_predicted(const redco_json_value *root, redco_plan *pla
         st = redco_json_number(&predicted, "tokens_per_s_per_gpu_band", 0.0, most_number,
                                &plan->predicted.tokens_per_s_per_gpu_band, err);
     }
-    return st;
+    return st == REDCO_OK ? read_band(&predicted, &plan->predicted, err) : st;
 }
 
 static redco_status read_closed_form(const redco_json_value *root, redco_plan_closed_form *out, redco_error *err)

@@ -48,7 +48,8 @@ redco_run_terms redco_run_terms_default(void);
 /** The step of a plan, as far as a run needs it. */
 typedef struct redco_run_step {
     double step_s;
-    double band_ratio; /**< half-width of the band */
+    double band_ratio;                      /**< half-width of the band of tokens/s */
+    double band_low_ratio, band_high_ratio; /**< its ends, shares of the predicted; 0: 1 less and more band_ratio */
     redco_run_evidence evidence;
     char source[192];
     double compute_s; /**< a rank's compute, which a slow one stretches */
@@ -69,7 +70,7 @@ typedef struct redco_run_figure {
     redco_run_evidence evidence;
 } redco_run_figure;
 
-enum { REDCO_RUN_CAUSES = 5, REDCO_RUN_MOST_ASSUMED = 16 };
+enum { REDCO_RUN_CAUSES = 6, REDCO_RUN_MOST_ASSUMED = 16 };
 
 /** The change of the days by one cause alone. */
 typedef struct redco_run_cause {

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void redco_pareto(const double *x, const double *y, uint32_t count, bool *front_out)
 {
@@ -51,6 +52,10 @@ static redco_status price_row(const redco_frontier_question *asked, const redco_
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     row->feasible = true;
     row->parallelism = answer->best->parallelism;
+    row->band_low_ratio = step.band_low_ratio > 0.0 ? step.band_low_ratio : 1.0 - step.band_ratio;
+    row->band_high_ratio = step.band_high_ratio > 0.0 ? step.band_high_ratio : 1.0 + step.band_ratio;
+    (void)snprintf(row->unseen, sizeof row->unseen, "%s", answer->inputs->unseen);
+    (void)snprintf(row->engine, sizeof row->engine, "%s", answer->inputs->choice.engine.name);
     row->mfu = answer->best->prediction.mfu;
     row->keeps = (!(asked->deadline_s > 0.0) || row->run.days.value * 86400.0 <= asked->deadline_s) &&
                  (!(asked->budget > 0.0) || row->run.money.value <= asked->budget);
@@ -144,6 +149,34 @@ static double energy_of(const redco_frontier *f, const redco_frontier_row *row)
     return row->run.mwh.known ? row->run.mwh.value : (double)INFINITY;
 }
 
+/* The best of those whose band reaches below the worse end of the leader's. What a run adds to its steps is much the
+ * same everywhere, and rows of the same GPU have most of the error of the step in common: their order stands. */
+static int rival_of(const redco_frontier *f, int leads,
+                    double (*of)(const redco_frontier *, const redco_frontier_row *))
+{
+    int rival = -1;
+    for (uint32_t i = 0; i < f->count && leads >= 0; i++) {
+        const redco_frontier_row *const row = &f->rows[i], *const leader = &f->rows[leads];
+        const bool other = strcmp(row->gpu, leader->gpu) != 0;
+        if (!row->feasible || !row->keeps || !other) { continue; }
+        if (!(of(f, row) / row->band_high_ratio < of(f, leader) / leader->band_low_ratio)) { continue; }
+        if (rival < 0 || of(f, row) < of(f, &f->rows[rival])) { rival = (int)i; }
+    }
+    return rival;
+}
+
+const char *redco_frontier_decider(const redco_frontier *f, int leads, int rival, char *buffer, size_t size)
+{
+    const redco_frontier_row *const a = &f->rows[leads], *const b = &f->rows[rival];
+    const double wide_a = a->band_high_ratio - a->band_low_ratio, wide_b = b->band_high_ratio - b->band_low_ratio;
+    const redco_frontier_row *const row = wide_b > wide_a ? b : a;
+    const redco_parallelism *const s = &row->parallelism;
+    (void)snprintf(
+        buffer, size, "a measured run of %.60s by %.40s on %.40s (tp %u, pp %u, micro-batch %u) would decide%s%s",
+        f->model, row->engine, row->gpu, s->tp, s->pp, s->micro_batch, row->unseen[0] != '\0' ? ": " : "", row->unseen);
+    return buffer;
+}
+
 /* Among batches and precisions on the same GPUs. */
 static void mark_best_here(redco_frontier *f)
 {
@@ -219,6 +252,12 @@ redco_status redco_frontier_find(const redco_frontier_question *asked, redco_fro
     f->chosen = asked->goal == REDCO_GOAL_TIME    ? f->fastest
                 : asked->goal == REDCO_GOAL_MONEY ? f->cheapest
                                                   : f->leanest;
+    f->cheapest_rival = rival_of(f, f->cheapest, redco_frontier_cost);
+    f->fastest_rival = rival_of(f, f->fastest, days_of);
+    f->leanest_rival = rival_of(f, f->leanest, energy_of);
+    f->chosen_rival = asked->goal == REDCO_GOAL_TIME    ? f->fastest_rival
+                      : asked->goal == REDCO_GOAL_MONEY ? f->cheapest_rival
+                                                        : f->leanest_rival;
     *frontier_out = f;
     f = NULL;
 out:
@@ -233,9 +272,30 @@ void redco_frontier_free(redco_frontier *frontier)
     free(frontier);
 }
 
-static json_t *index_json(int index)
+/* Null where the choice is not decided. */
+static json_t *index_json(int index, int rival)
 {
-    return index < 0 ? json_null() : json_integer(index);
+    return index < 0 || rival >= 0 ? json_null() : json_integer(index);
+}
+
+static json_t *undecided_json(const redco_frontier *f)
+{
+    const struct {
+        const char *what;
+        int leads, rival;
+    } choices[] = {{"fastest", f->fastest, f->fastest_rival},
+                   {"cheapest", f->cheapest, f->cheapest_rival},
+                   {"least_energy", f->leanest, f->leanest_rival}};
+    json_t *const list = json_array();
+    char text[400];
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        if (choices[i].leads < 0 || choices[i].rival < 0) { continue; }
+        (void)json_array_append_new(
+            list, json_pack("{s:s,s:i,s:i,s:s}", "what", choices[i].what, "leads", choices[i].leads, "rival",
+                            choices[i].rival, "decided_by",
+                            redco_frontier_decider(f, choices[i].leads, choices[i].rival, text, sizeof text)));
+    }
+    return list;
 }
 
 static json_t *row_json(const redco_frontier_row *row)
@@ -265,10 +325,11 @@ json_t *redco_frontier_to_json(const redco_frontier *f)
 {
     json_t *const rows = json_array();
     for (uint32_t i = 0; i < f->count; i++) { (void)json_array_append_new(rows, row_json(&f->rows[i])); }
-    return json_pack("{s:s,s:i,s:s,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-frontier", "version", 1,
+    return json_pack("{s:s,s:i,s:s,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-frontier", "version", 1,
                      "model", f->model, "priced", f->priced, "currency", f->currency, "deadline_days",
                      f->deadline_s > 0.0 ? json_real(f->deadline_s / 86400.0) : json_null(), "budget",
-                     f->budget > 0.0 ? json_real(f->budget) : json_null(), "chosen", index_json(f->chosen), "cheapest",
-                     index_json(f->cheapest), "fastest", index_json(f->fastest), "least_energy", index_json(f->leanest),
-                     "rows", rows);
+                     f->budget > 0.0 ? json_real(f->budget) : json_null(), "chosen",
+                     index_json(f->chosen, f->chosen_rival), "cheapest", index_json(f->cheapest, f->cheapest_rival),
+                     "fastest", index_json(f->fastest, f->fastest_rival), "least_energy",
+                     index_json(f->leanest, f->leanest_rival), "undecided", undecided_json(f), "rows", rows);
 }

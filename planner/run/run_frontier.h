@@ -36,6 +36,9 @@ typedef struct redco_frontier_row {
     redco_parallelism parallelism;
     double mfu;
     redco_run_estimate run;
+    double band_low_ratio, band_high_ratio; /**< ends of the band of its step, on tokens/s */
+    char unseen[160];                       /**< the part of engine and GPU that no fitted run has; "": nothing */
+    char engine[REDCO_ENGINE_NAME];
     bool keeps;        /**< deadline and budget */
     bool keeps_surely; /**< with the worse end of the band, too */
     bool best_here;    /**< no batch or precision on the same GPUs of the cluster beats it in days and cost */
@@ -47,8 +50,10 @@ typedef struct redco_frontier {
     uint32_t count;
     int cheapest, fastest, leanest; /**< among those that keep deadline and budget; -1: none */
     int chosen;                     /**< by the goal */
-    double deadline_s, budget;      /**< as asked */
-    bool priced;                    /**< money is known of all that fit; else GPU-hours count as money */
+    /** Rows of other GPUs that may be better than these: their bands overlap. -1: none, it is decided. */
+    int cheapest_rival, fastest_rival, leanest_rival, chosen_rival;
+    double deadline_s, budget; /**< as asked */
+    bool priced;               /**< money is known of all that fit; else GPU-hours count as money */
     char currency[16];
     char model[96];
 } redco_frontier;
@@ -59,6 +64,8 @@ void redco_frontier_free(redco_frontier *frontier);
 /** {"format": "redco-frontier", ...} (planner/run/frontier.schema.json): a new reference, NULL when out of memory. */
 json_t *redco_frontier_to_json(const redco_frontier *frontier);
 
+/** Says which measured run would decide between two rows: of the one whose band is wider. @return @p buffer */
+const char *redco_frontier_decider(const redco_frontier *frontier, int leads, int rival, char *buffer, size_t size);
 /** @return the cost of a row: money, or GPU-hours */
 double redco_frontier_cost(const redco_frontier *frontier, const redco_frontier_row *row);
 

@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Steps beyond the measured layouts: famous runs, most of which are, have a mean error of 15.8 %. Since 1; source:
- * redco-validate --famous traces/data/famous/runs.csv. */
+/* Steps that no band is claimed of: famous runs have a mean error of 15.8 %. Since 1; source: redco-validate --famous
+ * traces/data/famous/runs.csv. */
 static const double unknown_band = 0.15;
 /* Steps on GPUs of one node from measured operators. Since 1; source: the worst of the rows of traces/data/gpu, 4.3 %.
  */
@@ -53,15 +53,26 @@ static void fill_band(const redco_inputs *inputs, uint32_t seq_len, const redco_
         (void)snprintf(step->source, sizeof step->source, "%s%.40s",
                        profiled ? "measured operators, " : "calibration not fitted to runs: ", calibration->name);
     }
+    redco_band band = calibration->band;
     if (!(step->band_ratio > 0.0)) {
         step->band_ratio = profiled && inputs->machine.nodes == 1 ? measured_band : unknown_band;
-    } else if (step->band_ratio < unknown_band &&
-               beyond(inputs, seq_len, parallelism, how_far, sizeof how_far)[0] != '\0') {
-        step->band_ratio = unknown_band;
+    } else if (beyond(inputs, seq_len, parallelism, how_far, sizeof how_far)[0] != '\0') {
+        redco_bands bands;
+        redco_error unread;
+        if (redco_bands_read("dense", &bands, &unread) == REDCO_OK) {
+            band = redco_bands_beyond(&bands, &band);
+            step->band_ratio = redco_band_half_ratio(&band);
+        }
         step->evidence = REDCO_ASSUMED;
         (void)snprintf(step->source, sizeof step->source, "calibration %.40s, beyond it: %.80s", calibration->name,
                        how_far);
+    } else if (inputs->unseen[0] != '\0') {
+        step->evidence = REDCO_ASSUMED;
+        (void)snprintf(step->source, sizeof step->source, "calibration %.40s, %.100s", calibration->name,
+                       inputs->unseen);
     }
+    step->band_low_ratio = band.low_68;
+    step->band_high_ratio = band.high_68;
 }
 
 redco_run_step redco_run_step_of(const redco_inputs *inputs, const redco_search_options *options,

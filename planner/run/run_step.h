@@ -12,9 +12,8 @@ extern "C" {
 
 /** @param options    that were searched
  *  @param candidate  priced
- *  The band is the calibration's; 15 % where it claims none (5 % on one node whose operators were
- *  measured), and at least that where the plan uses parallelism that the
- *  engine lacks whose runs it was fitted to. */
+ *  The band is the question's (redco_calibration.band), wider for a layout beyond the measured ones; 15 % where none is
+ *  claimed (5 % on one node whose operators were measured). */
 redco_run_step redco_run_step_of(const redco_inputs *inputs, const redco_search_options *options,
                                  const redco_candidate *candidate);
 

@@ -353,9 +353,9 @@ static void default_set_follows_the_architecture(void **state)
     (void)state;
     static const char *const rows[][2] = {{"Ampere", "a100-eager"},
                                           {"Volta", "a100-eager"},
-                                          {"CDNA3", "a100-eager"},
+                                          {"CDNA3", "cdna3-eager"},
                                           {"Hopper", "h100-eager"},
-                                          {"Blackwell", "blackwell-te"}};
+                                          {"Blackwell", "blackwell-eager"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         redco_machine machine = a800_machine(1);
         redco_calibration read;

@@ -360,10 +360,10 @@ static const struct {
     {"A40", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
     {"A800-PCIe-80GB", "a100-eager", "a100-megatron", "a100-eager", "a800-amsp"},
     {"A800-SXM4-80GB", "a100-eager", "a100-megatron", "a100-eager", "a800-amsp"},
-    {"B200-SXM-180GB", "blackwell-te", "blackwell-te", "blackwell-te", "blackwell-te"},
-    {"B300-SXM-270GB", "blackwell-te", "blackwell-te", "blackwell-te", "blackwell-te"},
-    {"GB200-per-GPU", "blackwell-te", "blackwell-te", "blackwell-te", "blackwell-te"},
-    {"GB300-per-GPU", "blackwell-te", "blackwell-te", "blackwell-te", "blackwell-te"},
+    {"B200-SXM-180GB", "blackwell-eager", "blackwell-te", "blackwell-te", "blackwell-eager"},
+    {"B300-SXM-270GB", "blackwell-eager", "blackwell-te", "blackwell-te", "blackwell-eager"},
+    {"GB200-per-GPU", "blackwell-eager", "blackwell-te", "blackwell-te", "blackwell-eager"},
+    {"GB300-per-GPU", "blackwell-eager", "blackwell-te", "blackwell-te", "blackwell-eager"},
     {"GH200-144GB", "h100-eager", "h100-eager", "h100-te", "h100-eager"},
     {"GH200-96GB", "h100-eager", "h100-eager", "h100-te", "h100-eager"},
     {"GTX-1080-Ti", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
@@ -376,13 +376,13 @@ static const struct {
     {"L4", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
     {"L40", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
     {"L40S", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
-    {"MI210", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
-    {"MI250X", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
-    {"MI250X-GCD", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
-    {"MI300X", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
-    {"MI325X", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
-    {"MI350X", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
-    {"MI355X", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
+    {"MI210", "unseen-eager", "unseen-eager", "unseen-eager", "unseen-eager"},
+    {"MI250X", "unseen-eager", "unseen-eager", "unseen-eager", "unseen-eager"},
+    {"MI250X-GCD", "unseen-eager", "unseen-eager", "unseen-eager", "unseen-eager"},
+    {"MI300X", "cdna3-eager", "cdna3-eager", "cdna3-eager", "cdna3-eager"},
+    {"MI325X", "cdna3-eager", "cdna3-eager", "cdna3-eager", "cdna3-eager"},
+    {"MI350X", "unseen-eager", "unseen-eager", "unseen-te", "unseen-eager"},
+    {"MI355X", "unseen-eager", "unseen-eager", "unseen-te", "unseen-eager"},
     {"MI50-32GB", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
     {"P100-PCIe-16GB", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
     {"P100-SXM2-16GB", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
@@ -442,7 +442,7 @@ static void engines_have_their_calibrations(void **state)
             const redco_engine_file file = read_preset(redco_preset_at("engines", i)->name);
             assert_string_equal(redco_calibration_of_engine(&file, &file.engine, &gpu), wanted_set(g, &file));
         }
-        assert_string_equal(redco_calibration_set(&gpu, REDCO_SOFTWARE_UNKNOWN), sets[g].eager);
+        assert_string_equal(redco_calibration_set(&gpu, REDCO_SOFTWARE_EAGER), sets[g].eager);
         assert_string_equal(redco_calibration_set(&gpu, REDCO_SOFTWARE_EAGER), sets[g].eager);
         assert_string_equal(redco_calibration_set(&gpu, REDCO_SOFTWARE_MEGATRON), sets[g].megatron);
         assert_string_equal(redco_calibration_set(&gpu, REDCO_SOFTWARE_TE_XLA), sets[g].te_xla);

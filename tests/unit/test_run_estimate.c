@@ -79,7 +79,7 @@ static void a_run_by_hand(void **state)
     assert_true(e.steps == 250000.0 && e.inflation == 1.0 && !e.played);
     close_to(e.days.value, 500000.0 / 86400.0, 1e-9);
     close_to(e.days.low, 500000.0 / 1.1 / 86400.0, 1e-9);
-    close_to(e.days.high, 500000.0 / 0.9 / 86400.0, 1e-9);
+    close_to(e.days.high, 500000.0 / 0.9 * 1.25 / 86400.0, 1e-9); /* and work beside the steps */
     close_to(e.gpu_hours.value, 64.0 * 500000.0 / 3600.0, 1e-9);
     close_to(e.money.value, 3.0 * 64.0 * 500000.0 / 3600.0, 1e-9);
     close_to(e.mwh.value, 64.0 * 700.0 * 1.5 * 500000.0 / 3.6e9, 1e-9);
@@ -308,7 +308,8 @@ static void llama_405b_is_inside(void **state)
     assert_int_equal(redco_phases_count(phases), 4);
     close_to(total.tokens, 15.6e12, 0.01);
     assert_true(total.gpu_hours.low < 30.84e6 && total.gpu_hours.high > 30.84e6);
-    assert_true(total.days.high <= 1.25 * total.days.value && total.days.low >= 0.75 * total.days.value);
+    /* Steps, and a quarter more for what is done beside them. */
+    assert_true(total.days.high <= 1.25 * 1.25 * total.days.value && total.days.low >= 0.75 * total.days.value);
     assert_true(total.ettr.high > 0.9);
     redco_phases_free(phases);
 }

@@ -98,3 +98,9 @@ bool measured_has_speed(const struct measured_files *files, size_t index)
     return redco_evaluations_skip(files->evaluations, index) == NULL && (run->use & REDCO_USE_SPEED) != 0 &&
            run->tokens_per_s_per_gpu > 0.0;
 }
+
+bool measured_may_fit(const struct measured_files *files, size_t index)
+{
+    const redco_measured_run *const run = files->runs[index];
+    return measured_has_speed(files, index) && run->experts == 0 && (run->use & REDCO_USE_HELD_OUT) == 0;
+}

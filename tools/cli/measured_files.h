@@ -23,5 +23,7 @@ void measured_files_free(struct measured_files *files);
 redco_status measured_check_gpus(const char *path, const redco_measured_run *rows, size_t count, redco_error *err);
 /** Says whether row @p index has a throughput to compare with, and is not skipped. */
 bool measured_has_speed(const struct measured_files *files, size_t index);
+/** Says whether constants of dense models may be fitted to it: it has a throughput, no experts, and is not held out. */
+bool measured_may_fit(const struct measured_files *files, size_t index);
 
 #endif

@@ -22,7 +22,7 @@ static redco_status add_rows(const struct plan_html_list *list, struct plot_plan
         if (row->candidate != NULL) {
             const redco_inputs *const inputs = inputs_of(list, row);
             plan = html_plan(list->args, inputs, row->candidate, row->name, row->gpus);
-            plan.band = redco_band(&inputs->calibration, &row->candidate->prediction);
+            plan.band = redco_band_tokens(&inputs->calibration, &row->candidate->prediction);
         }
         plan.chosen = row->marked;
         plan.short_bytes = (double)row->short_bytes;

@@ -225,6 +225,37 @@ static redco_status find_taken(const struct plan_args *args, const redco_inputs 
     return st;
 }
 
+static const redco_band *band_of(const redco_answer_row *row, const redco_inputs *inputs)
+{
+    return &(row->inputs != NULL ? row->inputs : inputs)->calibration.band;
+}
+
+/* The engine, other than the fastest, whose band reaches above the worse end of that one's. NULL: the order stands. */
+static const redco_answer_row *rival_of(const redco_answer_list *answers, const redco_inputs *inputs)
+{
+    const redco_answer_row *const first = &answers->rows[0];
+    for (uint32_t i = 1; i < answers->count && first->best != NULL; i++) {
+        const redco_answer_row *const row = &answers->rows[i];
+        const double most = redco_answer_tokens(row) * band_of(row, inputs)->high_68;
+        const bool other = strcmp(row->name, first->name) != 0 && row->best != NULL;
+        if (other && most > redco_answer_tokens(first) * band_of(first, inputs)->low_68) { return row; }
+    }
+    return NULL;
+}
+
+/* No winner where the bands of two engines overlap: what would decide is a run of the one that is less known. */
+static void print_undecided(const redco_inputs *inputs, const redco_answer_row *first, const redco_answer_row *rival)
+{
+    const redco_band *const a = band_of(first, inputs), *const b = band_of(rival, inputs);
+    const bool of_first = redco_band_half_ratio(a) >= redco_band_half_ratio(b);
+    const redco_answer_row *const row = of_first ? first : rival;
+    (void)printf(
+        "not decided: the bands of %s and %s overlap; a measured run of %s by %s on %s (tp %u, micro-batch %u) "
+        "would decide\n",
+        first->name, rival->name, redco_model_name(inputs->model), row->name, inputs->machine.gpu.name,
+        row->best->parallelism.tp, row->best->parallelism.micro_batch);
+}
+
 int answer_engines(const struct plan_args *args, const redco_inputs *inputs)
 {
     struct list list = {.args = args,
@@ -240,12 +271,14 @@ int answer_engines(const struct plan_args *args, const redco_inputs *inputs)
     int rc = begin(&list, st, &err);
     if (rc == CLI_RUN) {
         const char *const name = taken.engine.engine.name;
+        const redco_answer_row *const rival = rival_of(list.answers, inputs);
         for (uint32_t i = 0; i < list.answers->count; i++) {
-            list.rows[i].marked = strcmp(list.rows[i].name, name) == 0;
+            list.rows[i].marked = rival == NULL && strcmp(list.rows[i].name, name) == 0;
         }
         rc = args->cli.json ? print_json(&list, false) : print_table(&list);
         if (rc == CLI_DONE && !args->cli.json) {
-            (void)printf("* %s is %s: %s\n", name,
+            if (rival != NULL) { print_undecided(inputs, &list.answers->rows[0], rival); }
+            (void)printf("%s%s is %s: %s\n", rival == NULL ? "* " : "", name,
                          inputs->engine_named ? "the one asked for" : "taken where none is named", taken.engine_reason);
         }
         rc = finish(&list, rc, CLI_DONE, list.answers->any_fits);

@@ -204,7 +204,7 @@ const char *report_tokens(const redco_inputs *inputs, const redco_prediction *p,
 {
     char tokens[SHORT];
     char range[SHORT];
-    const double band = redco_band(&inputs->calibration, p);
+    const double band = redco_band_tokens(&inputs->calibration, p);
     (void)snprintf(
         buffer, size, "%s%s%s", format_count((uint64_t)(p->tokens_per_s_per_gpu + 0.5), tokens, sizeof tokens),
         band > 0.0 ? " \xc2\xb1 " : "", band > 0.0 ? format_count((uint64_t)(band + 0.5), range, sizeof range) : "");

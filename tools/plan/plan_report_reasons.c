@@ -61,6 +61,17 @@ static void print_calibration(const redco_calibration *calibration)
                  format_count(calibration->fitted_rows, rows, sizeof rows), calibration->mape_ratio * 100.0);
 }
 
+/* A question that is far from all evidence. */
+static void print_unseen(const redco_inputs *inputs, const redco_prediction *p)
+{
+    const redco_band *const band = &inputs->calibration.band;
+    char low[SHORT], high[SHORT];
+    if (inputs->unseen[0] == '\0') { return; }
+    (void)printf("%-*s%s: nine of ten such runs have %s to %s tokens/s/GPU\n", LABEL, "band", inputs->unseen,
+                 format_count((uint64_t)(p->tokens_per_s_per_gpu * band->low_90 + 0.5), low, sizeof low),
+                 format_count((uint64_t)(p->tokens_per_s_per_gpu * band->high_90 + 0.5), high, sizeof high));
+}
+
 static void print_verified(const redco_search_result *result)
 {
     char count[SHORT];
@@ -129,6 +140,7 @@ void report_solver(const redco_search_result *result, const redco_inputs *inputs
     (void)printf("\n");
     if (result->verified) { print_verified(result); }
     print_calibration(&inputs->calibration);
+    if (result->ranked_count > 0) { print_unseen(inputs, &result->ranked[0].prediction); }
 }
 
 static void print_given(const redco_search_options *options, redco_dimension_id id, const char **comma)

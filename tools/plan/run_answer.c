@@ -31,7 +31,8 @@ static void frontier_row(struct table *table, const redco_frontier *f, uint32_t 
     const redco_frontier_row *const row = &f->rows[index];
     const int i = (int)index;
     char text[WIDE], mark[8] = "";
-    (void)snprintf(mark, sizeof mark, "%s%s", i == f->chosen ? "*" : "", row->front_money ? "o" : "");
+    (void)snprintf(mark, sizeof mark, "%s%s", i == f->chosen && f->chosen_rival < 0 ? "*" : "",
+                   row->front_money ? "o" : "");
     table_row(table);
     table_cell(table, "%s", mark);
     if (clusters) { table_cell(table, "%s", row->cluster); }
@@ -60,10 +61,30 @@ static void frontier_row(struct table *table, const redco_frontier *f, uint32_t 
     }
 }
 
-static void name_choice(const redco_frontier *f, const char *what, int index)
+/* No winner where another may be it. */
+static void name_undecided(const redco_frontier *f, const char *what, int index, int rival)
+{
+    char days[2][SHORT], cost[2][SHORT], gpus[2][SHORT], decider[400];
+    const int rows[] = {index, rival};
+    for (int i = 0; i < 2; i++) {
+        (void)format_count(f->rows[rows[i]].gpus, gpus[i], sizeof gpus[i]);
+        (void)run_days(&f->rows[rows[i]].run.days, days[i], sizeof days[i]);
+        (void)format_large(redco_frontier_cost(f, &f->rows[rows[i]]), cost[i], sizeof cost[i]);
+    }
+    const char *const of = f->priced ? "" : " GPU-hours";
+    table_line("%-9s not decided, bands overlap: %s GPUs of %s, %s, %s%s, or %s of %s, %s, %s%s", what, gpus[0],
+               f->rows[index].cluster, days[0], cost[0], of, gpus[1], f->rows[rival].cluster, days[1], cost[1], of);
+    (void)printf("%-9s %s\n", "", redco_frontier_decider(f, index, rival, decider, sizeof decider));
+}
+
+static void name_choice(const redco_frontier *f, const char *what, int index, int rival)
 {
     char days[SHORT], cost[SHORT], gpus[SHORT];
     if (index < 0) { return; }
+    if (rival >= 0) {
+        name_undecided(f, what, index, rival);
+        return;
+    }
     const redco_frontier_row *const row = &f->rows[index];
     table_line("%-9s %s GPUs of %s, %llu sequences a step: %s, %s%s%s", what,
                format_count(row->gpus, gpus, sizeof gpus), row->cluster, (unsigned long long)row->global_batch,
@@ -113,13 +134,13 @@ static bool print_frontier(const struct plan_args *args, const redco_frontier *f
     const bool printed = table_print(table, "  ", stdout);
     table_free(table);
     (void)printf("\n");
-    name_choice(f, "fastest", f->fastest);
-    name_choice(f, "cheapest", f->cheapest);
+    name_choice(f, "fastest", f->fastest, f->fastest_rival);
+    name_choice(f, "cheapest", f->cheapest, f->cheapest_rival);
     if (f->leanest >= 0 && f->rows[f->leanest].run.mwh.known && f->leanest != f->cheapest) {
-        name_choice(f, "least MWh", f->leanest);
+        name_choice(f, "least MWh", f->leanest, f->leanest_rival);
     }
-    (void)printf("%-9s o: no other choice is better in days and %s; * chosen\n", "marks",
-                 f->priced ? "money" : "GPU-hours");
+    (void)printf("%-9s o: no other choice is better in days and %s%s\n", "marks", f->priced ? "money" : "GPU-hours",
+                 f->chosen >= 0 && f->chosen_rival >= 0 ? "" : "; * chosen");
     if (hidden > 0) {
         (void)printf("%-9s %u batches or precisions that another on the same GPUs beats are in --json alone\n",
                      "left out", hidden);

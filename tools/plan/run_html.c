@@ -39,7 +39,7 @@ static void frontier_table(FILE *out, const redco_frontier *f)
     for (uint32_t i = 0; i < f->count; i++) {
         const redco_frontier_row *const row = &f->rows[i];
         const redco_run_estimate *const e = &row->run;
-        (void)fputs((int)i == f->chosen ? "<tr class=chosen>" : "<tr>", out);
+        (void)fputs((int)i == f->chosen && f->chosen_rival < 0 ? "<tr class=chosen>" : "<tr>", out);
         html_element(out, "<td class=t>", "%s", row->cluster);
         html_element(out, "<td>", "%s", format_count(row->gpus, text, sizeof text));
         html_element(out, "<td>", "%s", format_count(row->global_batch, text, sizeof text));

@@ -15,11 +15,7 @@
 /* The band that redco-plan shows is what two thirds of unseen runs stay within: a standard deviation, if errors were
  * normal. */
 static const double band_share = 0.68;
-enum { DRAWS = 20, FOLDS = 2, DIGITS = 6, FEW_ROWS = 8 };
-/* Few runs say less than the set that they start from: each is taken to be as odd as predictions of unseen sources are,
- * and constants move half as far. */
-static const double few_noise_ratio = 0.05, few_width_factor = 0.5;
-
+enum { DRAWS = 20, FOLDS = 2, DIGITS = 6 };
 /* Rows that go into one set. */
 struct pool {
     size_t *rows;
@@ -79,12 +75,6 @@ static void pool_add(const struct work *work, struct pool *pool, size_t row)
 {
     pool->rows[pool->count] = row;
     pool->measured[pool->count++] = work->files.runs[row]->tokens_per_s_per_gpu;
-}
-
-static redco_fit_options options_for(size_t rows)
-{
-    return rows < FEW_ROWS ? (redco_fit_options){.noise_ratio = few_noise_ratio, .width_factor = few_width_factor}
-                           : (redco_fit_options){.iterations = 0};
 }
 
 /* Class of GPU and software alone: per-framework sets belong to it. */
@@ -153,7 +143,7 @@ static void predict(struct work *work, struct pool *pool, const redco_calibratio
 /* Rows that no fit left out saw (a pool of one group) are predicted by the prior. */
 static redco_status validate(struct work *work, struct pool *pool, const redco_calibration *prior)
 {
-    const redco_fit_options options = options_for(pool->count);
+    const redco_fit_options options = redco_fit_options_for(pool->count);
     const redco_status st = redco_fit_validate(work->files.evaluations, pool->rows, pool->measured, pool->count,
                                                pool->groups, prior, &options, pool->predicted, work->err);
     for (size_t i = 0; i < pool->count && st == REDCO_OK; i++) {
@@ -200,7 +190,7 @@ static void group_by_model(const struct work *work, struct pool *pool)
 /* Fits a pool and judges the fit. pool->predicted is by the other half of the rows afterwards. */
 static redco_status fit_line(struct work *work, struct pool *pool, redco_calibration *set_out, struct line *line)
 {
-    const redco_fit_options options = options_for(pool->count);
+    const redco_fit_options options = redco_fit_options_for(pool->count);
     redco_calibration prior, set;
     redco_status st = read_prior(work, pool->rows[0], false, &prior);
     if (st != REDCO_OK || (st = redco_fit(work->files.evaluations, pool->rows, pool->measured, pool->count, &prior,
@@ -350,7 +340,7 @@ static redco_status each_group(struct work *work, struct table *table, json_t *l
 static redco_status anchored(struct work *work, const struct pool *pool, const redco_calibration *prior, size_t anchors,
                              double *error_out, double *without_out)
 {
-    const redco_fit_options options = options_for(anchors);
+    const redco_fit_options options = redco_fit_options_for(anchors);
     struct pool few, rest;
     double sum = 0.0, before = 0.0;
     size_t rows = 0;
@@ -492,12 +482,12 @@ static redco_status unseen(struct work *work, struct table *table, json_t *lines
     return st;
 }
 
-static redco_status write_set(struct work *work, const redco_calibration *set)
+/* Takes @p json. */
+static redco_status write_json(struct work *work, json_t *json)
 {
     size_t size = 0;
-    json_t *const json = redco_calibration_describe(set);
     char *const text = json != NULL ? redco_json_text(json, DIGITS, &size) : NULL;
-    redco_status st =
+    const redco_status st =
         text != NULL ? redco_file_write(work->arguments->output, text, size, work->err) : out_of_memory(work);
     json_decref(json);
     free(text);
@@ -546,14 +536,30 @@ static redco_status one_set(struct work *work, struct table *table, json_t *line
     json_t *const json = line_json(&line);
     (void)json_object_set_new(json, "calibration", redco_calibration_describe(&set));
     (void)json_array_append_new(lines, json);
-    return work->arguments->output != NULL ? write_set(work, &set) : REDCO_OK;
+    return work->arguments->output != NULL ? write_json(work, redco_calibration_describe(&set)) : REDCO_OK;
 }
 
 static redco_status run(struct work *work, struct table *table, json_t *lines)
 {
     const struct calibrate_arguments *const a = work->arguments;
-    redco_status st = measured_files_read(a->files, a->file_count, &work->files, work->err);
-    if (st == REDCO_OK && a->experts) { return calibrate_experts(a, &work->files, table, lines, work->err); }
+    redco_status st = REDCO_OK;
+    if (a->mean != NULL || a->product != NULL) {
+        json_t *document = NULL;
+        if ((st = calibrate_combine(a, table, &document, work->err)) != REDCO_OK) { return st; }
+        (void)json_array_append(lines, document);
+        if (a->output != NULL) { return write_json(work, document); }
+        json_decref(document);
+        return REDCO_OK;
+    }
+    st = measured_files_read(a->files, a->file_count, &work->files, work->err);
+    if (st == REDCO_OK && (a->experts || a->bands)) {
+        json_t *document = NULL;
+        st = a->experts ? calibrate_experts(a, &work->files, table, lines, &document, work->err)
+                        : calibrate_bands(a, &work->files, table, lines, &document, work->err);
+        if (st == REDCO_OK && a->bands && a->output != NULL) { return write_json(work, document); }
+        json_decref(document);
+        return st;
+    }
     if (st == REDCO_OK) { st = choose(work); }
     if (st != REDCO_OK) { return st; }
     if (a->anchor > 0) { return anchor(work, table, lines); }

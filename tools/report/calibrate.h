@@ -27,15 +27,27 @@ struct calibrate_arguments {
     size_t anchor; /* 0 = none */
     uint64_t seed;
     enum calibrate_each each;
-    bool experts;        /* constants of mixtures, for which the sets of dense models stay */
-    const char *without; /* with them: one that has no effect; "all": each in turn */
+    bool experts;               /* constants of mixtures, for which the sets of dense models stay */
+    bool bands;                 /* bands of predictions of dense models */
+    const char *mean, *product; /* sets of which the written one is that, by commas; NULL: it is fitted */
+    const char *without;        /* with them: one that has no effect; "all": each in turn */
 };
 
 /** Rows of mixtures among @p files: fits their constants, one set for each class of GPU, and judges them.
- *  @param table, lines  get what is found */
+ *  @param table, lines  get what is found
+ *  @param document_out  with bands alone: the file of their bands, a new reference */
 struct table;
 redco_status calibrate_experts(const struct calibrate_arguments *arguments, const struct measured_files *files,
-                               struct table *table, json_t *lines, redco_error *err);
+                               struct table *table, json_t *lines, json_t **document_out, redco_error *err);
+
+/** Bands of dense models: what never seen sources, engines, GPUs ... are off by.
+ *  @param document_out  the file: a new reference */
+redco_status calibrate_bands(const struct calibrate_arguments *arguments, const struct measured_files *files,
+                             struct table *table, json_t *lines, json_t **document_out, redco_error *err);
+
+/** The mean or the product of shipped sets. @param document_out  the file: a new reference */
+redco_status calibrate_combine(const struct calibrate_arguments *arguments, struct table *table, json_t **document_out,
+                               redco_error *err);
 
 /** @return exit code */
 int calibrate(const struct calibrate_arguments *arguments);

@@ -1,10 +1,12 @@
 /* Constants of mixtures of experts: one set for each class of GPU, around the sets of dense models. */
 #include "costmodel/evaluation/fit.h"
+#include "costmodel/evaluation/fit_bands.h"
 #include "tools/cli/text_table.h"
 #include "tools/report/calibrate.h"
 #include "topology/base/file.h"
 #include "traces/statistics.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -336,8 +338,57 @@ static redco_status without(struct work *work, struct table *table, json_t *line
     return st;
 }
 
+/* The band of mixtures: each source predicted by the others. Dense sets stay, so other parts are the dense models'. */
+static redco_status fit_bands(struct work *work, struct table *table, json_t **document_out)
+{
+    static const enum calibrate_each each = CALIBRATE_UNSEEN;
+    static const redco_bands none;
+    const struct measured_files *const files = work->files;
+    redco_bands bands = none;
+    redco_calibration unused[CLASSES];
+    redco_error_summary summary;
+    redco_left_groups groups = {.count = 0};
+    double *const log_ratio = calloc(files->count + 1, sizeof *log_ratio);
+    bool *const usable = calloc(files->count + 1, sizeof *usable), *const out = calloc(files->count + 1, sizeof *out);
+    const redco_band_rows rows = {
+        .evaluations = files->evaluations, .runs = files->runs, .count = files->count, .usable = usable};
+    redco_status st = log_ratio != NULL && usable != NULL && out != NULL ? REDCO_OK : out_of_memory(work);
+    if (st == REDCO_OK) { st = redco_bands_read("dense", &bands, work->err); }
+    if (st == REDCO_OK) { st = predict_all(work, &each, NULL, unused, &summary); }
+    for (size_t c = 0; c < work->class_count && st == REDCO_OK; c++) {
+        const struct class *const class = &work->classes[c];
+        for (size_t i = 0; i < class->count; i++) {
+            const redco_band_question run = redco_band_row(&rows, class->rows[i]);
+            redco_bands_note(&bands, &run);
+            usable[class->rows[i]] = class->predicted[i] > 0.0;
+            if (usable[class->rows[i]]) { log_ratio[class->rows[i]] = log(class->measured[i] / class->predicted[i]); }
+        }
+    }
+    if (st == REDCO_OK) {
+        st = redco_left_groups_create(files->evaluations, files->runs, files->count, usable, REDCO_LEAVE_SOURCE,
+                                      &groups, work->err);
+    }
+    if (st == REDCO_OK) {
+        redco_band *const band = &bands.parts[REDCO_BAND_SOURCE].band;
+        bands.parts[REDCO_BAND_SOURCE].groups =
+            (uint32_t)redco_band_of_errors(&groups, out, log_ratio, band, work->err);
+        bands.parts[REDCO_BAND_SOURCE].rows = (uint32_t)summary.count;
+        table_row(table);
+        table_cell(table, "bands: 68 %% %+.1f to %+.1f %%, 90 %% %+.1f to %+.1f %%", 100.0 * (band->low_68 - 1.0),
+                   100.0 * (band->high_68 - 1.0), 100.0 * (band->low_90 - 1.0), 100.0 * (band->high_90 - 1.0));
+        *document_out = redco_bands_describe(&bands, "runs of mixtures, each source predicted by the others; what is "
+                                                     "never seen besides widens it as it does those of dense models");
+        if (*document_out == NULL) { st = out_of_memory(work); }
+    }
+    redco_left_groups_free(&groups);
+    free(log_ratio);
+    free(usable);
+    free(out);
+    return st;
+}
+
 redco_status calibrate_experts(const struct calibrate_arguments *arguments, const struct measured_files *files,
-                               struct table *table, json_t *lines, redco_error *err)
+                               struct table *table, json_t *lines, json_t **document_out, redco_error *err)
 {
     struct work work = {.arguments = arguments, .files = files, .err = err};
     redco_error_summary summary = {.count = 0};
@@ -346,7 +397,9 @@ redco_status calibrate_experts(const struct calibrate_arguments *arguments, cons
     redco_status st = choose(&work);
     table_row(table);
     for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) { table_cell(table, "%s", titles[i]); }
-    if (st == REDCO_OK && arguments->without != NULL) {
+    if (st == REDCO_OK && arguments->bands) {
+        st = fit_bands(&work, table, document_out);
+    } else if (st == REDCO_OK && arguments->without != NULL) {
         st = without(&work, table, lines);
     } else if (st == REDCO_OK && arguments->each != CALIBRATE_ONE) {
         st = predict_all(&work, &arguments->each, NULL, unused, &summary);

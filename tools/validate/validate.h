@@ -16,6 +16,7 @@ struct validate_arguments {
     bool profiles;                    /* mode: model against measured collectives */
     bool measured;                    /* mode: predictions against measured runs */
     bool famous;                      /* mode: what redco advises in place of measured runs */
+    int leave;                        /* mode: a redco_leave, each group left out; -1: none */
     bool regret;                      /* mode: the best-predicted layout of groups of measured runs */
     const char *calibration;          /* NULL: the shipped set of each row's GPU and software */
     const char *cluster;              /* NULL: what the profiles' words tell */
@@ -51,6 +52,7 @@ int validate_finish(const struct validate_arguments *arguments, const struct val
 int validate_profiles(const struct validate_arguments *arguments);
 int validate_measured(const struct validate_arguments *arguments);
 int validate_famous(const struct validate_arguments *arguments);
+int validate_leave(const struct validate_arguments *arguments);
 int validate_regret(const struct validate_arguments *arguments);
 int validate_command(const struct validate_arguments *arguments);
 int validate_trace(const struct validate_arguments *arguments);
