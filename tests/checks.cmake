@@ -31,6 +31,8 @@ add_test(NAME house.exported-names COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exports.s
 add_test(NAME house.install
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/run.sh ${CMAKE_BINARY_DIR} ${CMAKE_C_COMPILER}
                  "$<$<BOOL:${REDCO_SANITIZE}>:-fsanitize=address,undefined>")
+add_test(NAME house.presets COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/presets.sh ${CMAKE_BINARY_DIR}/tools)
+add_test(NAME house.presets.full COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/presets.sh ${CMAKE_BINARY_DIR}/tools full)
 add_test(NAME house.schemas COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/schemas.sh ${CMAKE_BINARY_DIR}/tools quick)
 add_test(NAME house.schemas.full COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/schemas.sh ${CMAKE_BINARY_DIR}/tools full)
 add_test(NAME house.man-pages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/man.sh ${CMAKE_BINARY_DIR}/tools)
@@ -53,7 +55,7 @@ add_test(NAME house.field COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/field.py --tools $
 add_test(NAME house.consistency.full
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/consistency --tools ${CMAKE_BINARY_DIR}/tools --questions 500)
 set_tests_properties(house.consistency.full PROPERTIES LABELS house)
-set_tests_properties(house.ceilings house.relations house.field house.row-commands house.famous house.famous.full house.readme house.pages house.full-disk house.slurm house.man-pages house.completion house.constants house.question house.golden-runner house.folders house.circles house.names house.type-names house.named-files house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas house.schemas.full house.recipes
+set_tests_properties(house.ceilings house.relations house.field house.row-commands house.famous house.famous.full house.readme house.pages house.full-disk house.slurm house.man-pages house.completion house.constants house.question house.golden-runner house.folders house.circles house.names house.type-names house.named-files house.headers-c house.headers-c++ house.needed house.exported-names house.install house.presets house.presets.full house.schemas house.schemas.full house.recipes
                      PROPERTIES LABELS house SKIP_RETURN_CODE 77)
 add_test(NAME house.read-exports COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/read_exports.py --tools ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.read-exports.full COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/read_exports.py --tools ${CMAKE_BINARY_DIR}/tools --plans 200)

@@ -49,7 +49,7 @@ set(redco_unsanitized
     ^house[.]\(ceilings|circles|completion|constants|exported-names|folders|golden-runner|headers-c|headers-c[+][+]|man-pages|named-files|names|needed|pages|question|type-names\)$
     # redco-plan and redco-validate on many rows of tables; the golden cases plan-* and validate-* and
     # test_row_* have their lines
-    ^house.\(famous|field|relations|row-commands|schemas\)$
+    ^house.\(famous|field|presets|relations|row-commands|schemas\)$
     # every option of every tool with bad numbers, a search of all degrees: the same lines hundreds of
     # times; golden cases of bad input, test_search and test_search_models have them
     ^golden.option-numbers$ ^test_search_degrees$

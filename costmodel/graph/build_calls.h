@@ -176,6 +176,7 @@ void redco_rotary_tables(redco_graph *graph, redco_value positions, uint64_t siz
 
 typedef struct redco_attention_options {
     double scale; /**< scale of the scores; 0 means 1 / sqrt(size) */
+    double cap;   /**< c: scaled scores x become c tanh(x / c) before a bias is added (Gemma 2); 0: they stay */
     bool causal;  /**< query i sees keys up to i + offset */
     bool has_offset;
     int64_t offset;  /**< used if has_offset, else keys - queries: the last query sees all */

@@ -104,6 +104,7 @@ redco_value redco_attend(redco_graph *graph, redco_value q, redco_value k, redco
     const redco_tensor_type *tq = redco_value_type(graph, q), *tk = redco_value_type(graph, k);
     if (tq->rank == 4 && tk->rank == 4) { /* else the type rule says what is wrong */
         attributes.scalar = options->scale != 0 ? options->scale : 1 / sqrt((double)tq->dim[3]);
+        attributes.cap = options->cap;
         if (options->causal) {
             attributes.offset = options->has_offset ? options->offset : (int64_t)tk->dim[1] - (int64_t)tq->dim[1];
         }

@@ -163,12 +163,20 @@ static redco_value where_visible(const grouped *s, redco_value seen, redco_value
     return redco_reshape(g, redco_select(g, seen, spread, redcoi_constant_like(g, spread, other)), 4, folded);
 }
 
-/** [batch, groups, shared queries, keys], with the bias if @p mask is one. */
+/** [batch, groups, shared queries, keys] */
+static redco_value capped_scores(redco_graph *g, const redco_attributes *attributes, redco_value q, redco_value k)
+{
+    const redco_value x = redco_scale(g, redco_matmul(g, q, k, false, true), attributes->scalar);
+    const double cap = attributes->cap;
+    return cap > 0 ? redco_scale(g, redco_tanh(g, redco_scale(g, x, 1 / cap)), cap) : x;
+}
+
+/** Likewise, with the bias if @p mask is one. */
 static redco_value scores(const grouped *s, const redco_attributes *attributes, redco_value q, redco_value k,
                           redco_value mask)
 {
     redco_graph *g = s->g;
-    const redco_value x = redco_scale(g, redco_matmul(g, q, k, false, true), attributes->scalar);
+    const redco_value x = capped_scores(g, attributes, q, k);
     if (redcoi_graph_failed(g) || !is_bias(s, mask)) { return x; }
     const uint64_t spread[5] = {s->batch, s->groups, s->shared, s->queries, s->keys};
     const uint64_t folded[4] = {s->batch, s->groups, s->shared * s->queries, s->keys};
@@ -236,7 +244,11 @@ REDCOI_DECOMPOSE(attention_grad)
     const grouped s = group_sizes(g, in[0], in[1]);
     const redco_dtype dtype = redco_value_type(g, in[0])->dtype;
     const gradient r = gradient_of(&s, attributes, in, input_count);
-    const redco_value e = redco_scale(g, r.e, attributes->scalar);
+    redco_value e = redco_scale(g, r.e, attributes->scalar);
+    if (attributes->cap > 0) { /* the derivative of the cap: 1 - (capped / cap)^2 */
+        const redco_value part = redco_scale(g, capped_scores(g, attributes, r.q, r.k), 1 / attributes->cap);
+        e = redco_mul(g, e, redco_shift(g, redco_neg(g, redco_mul(g, part, part)), 1));
+    }
     out[0] = unfold_heads(&s, redco_matmul(g, e, r.k, false, false), dtype);
     out[1] = redco_cast(g, swap_heads(g, redco_matmul(g, e, r.q, true, false)), dtype);
     out[2] = redco_cast(g, swap_heads(g, redco_matmul(g, r.p, r.d, true, false)), dtype);

@@ -121,7 +121,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
     return hash;
 }
 
-_Static_assert(sizeof(redco_attributes) == 6 * 8 + 3 * REDCO_RANK_MAX * 8 + REDCO_RANK_MAX * 4 + 6 * 4,
+_Static_assert(sizeof(redco_attributes) == 7 * 8 + 3 * REDCO_RANK_MAX * 8 + REDCO_RANK_MAX * 4 + 6 * 4,
                "no padding that a hash would see");
 
 static uint64_t hash_op(const redco_op *op)
@@ -133,17 +133,20 @@ static uint64_t hash_op(const redco_op *op)
     return hash_bytes(hash, &op->attributes, sizeof op->attributes);
 }
 
-/** The scalar as bits: 0 and -0 differ, and not-a-number is itself. */
+/** Scalars as bits: 0 and -0 differ, and not-a-number is itself. */
 static bool same_attributes(const redco_attributes *a, const redco_attributes *b)
 {
-    uint64_t scalar_a, scalar_b;
+    uint64_t scalar_a, scalar_b, cap_a, cap_b;
     memcpy(&scalar_a, &a->scalar, sizeof scalar_a);
     memcpy(&scalar_b, &b->scalar, sizeof scalar_b);
-    return scalar_a == scalar_b && a->offset == b->offset && a->first == b->first && a->end == b->end &&
-           a->window == b->window && a->stream == b->stream && memcmp(a->begin, b->begin, sizeof a->begin) == 0 &&
-           memcmp(a->size, b->size, sizeof a->size) == 0 && memcmp(a->whole, b->whole, sizeof a->whole) == 0 &&
-           memcmp(a->axis, b->axis, sizeof a->axis) == 0 && a->rank == b->rank && a->axis_count == b->axis_count &&
-           a->dtype == b->dtype && a->flags == b->flags && a->group == b->group && a->ranks == b->ranks;
+    memcpy(&cap_a, &a->cap, sizeof cap_a);
+    memcpy(&cap_b, &b->cap, sizeof cap_b);
+    return scalar_a == scalar_b && cap_a == cap_b && a->offset == b->offset && a->first == b->first &&
+           a->end == b->end && a->window == b->window && a->stream == b->stream &&
+           memcmp(a->begin, b->begin, sizeof a->begin) == 0 && memcmp(a->size, b->size, sizeof a->size) == 0 &&
+           memcmp(a->whole, b->whole, sizeof a->whole) == 0 && memcmp(a->axis, b->axis, sizeof a->axis) == 0 &&
+           a->rank == b->rank && a->axis_count == b->axis_count && a->dtype == b->dtype && a->flags == b->flags &&
+           a->group == b->group && a->ranks == b->ranks;
 }
 
 static bool same_op(const redco_op *a, const redco_op *b)

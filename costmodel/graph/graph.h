@@ -145,6 +145,7 @@ enum redco_op_flags {
 /** The attributes of an operator. Those that a kind does not use are 0; plain bytes, compared as such. */
 typedef struct redco_attributes {
     double scalar;                  /**< constant's value, exponent, epsilon of norms, scale of attention */
+    double cap;                     /**< attention: c, scaled scores x become c tanh(x / c); 0: they stay */
     int64_t offset;                 /**< index that means row 0; attention: position of query 0 among the keys */
     int64_t first, end;             /**< with REDCO_FLAG_MASKED: indices outside of [first, end) are an error all the
                                        same; both 0: none is */

@@ -19,10 +19,25 @@
     ROW(gemma2)                                                                                                        \
     ROW(gemma3_text)                                                                                                   \
     ROW(olmo2)                                                                                                         \
+    ROW(olmo3)                                                                                                         \
     ROW(granite)                                                                                                       \
     ROW(smollm3)                                                                                                       \
+    ROW(seed_oss)                                                                                                      \
+    ROW(glm)                                                                                                           \
+    ROW(glm4)                                                                                                          \
+    ROW(exaone)                                                                                                        \
+    ROW(exaone4)                                                                                                       \
+    ROW(internlm3)                                                                                                     \
+    ROW(baichuan)                                                                                                      \
+    ROW(minicpm)                                                                                                       \
+    ROW(qwen)                                                                                                          \
     ROW(starcoder2)                                                                                                    \
     ROW(falcon)                                                                                                        \
+    ROW(cohere)                                                                                                        \
+    ROW(cohere2)                                                                                                       \
+    ROW(phi)                                                                                                           \
+    ROW(stablelm)                                                                                                      \
+    ROW(nemotron)                                                                                                      \
     ROW(gpt2)                                                                                                          \
     ROW(gptj)                                                                                                          \
     ROW(gpt_neox)                                                                                                      \
@@ -102,13 +117,15 @@ typedef struct redcoi_build {
     redco_json_value config;
     redco_status status;
     redco_error *err;
-    uint64_t biases;      /**< uses of tensors that have a bias beside them, a bit each */
-    bool plain_norms;     /**< norms have neither gain nor bias */
-    bool one_norm;        /**< parts that stand beside each other read one norm, the attention's */
-    uint64_t encoder_ffn; /**< width of the encoder's FFN where it is not the decoder's; 0: it is */
-    uint64_t window;      /**< keys that queries of some decoder layers see; 0: all see all */
-    bool *windowed;       /**< for each decoder layer whether it has the window; NULL: all have it. Owned */
-    bool *dense;          /**< in a mixture, for each layer: it has an FFN in place of experts; NULL: none has. Owned */
+    uint64_t biases;       /**< uses of tensors that have a bias beside them, a bit each */
+    bool plain_norms;      /**< norms have neither gain nor bias */
+    bool no_queries_norms; /**< queries and keys have no norms of all their heads */
+    bool one_norm;         /**< parts that stand beside each other read one norm, the attention's */
+    uint64_t encoder_ffn;  /**< width of the encoder's FFN where it is not the decoder's; 0: it is */
+    uint64_t window;       /**< keys that queries of some decoder layers see; 0: all see all */
+    bool *windowed;        /**< for each decoder layer whether it has the window; NULL: all have it. Owned */
+    bool *unrotated;       /**< for each whether its queries and keys are left as they are; NULL: none's are. Owned */
+    bool *dense; /**< in a mixture, for each layer: it has an FFN in place of experts; NULL: none has. Owned */
     /** Keys that the reader asked for, static texts; absent marks those that took their default. */
     const char *asked[REDCOI_MODEL_KEYS];
     bool absent[REDCOI_MODEL_KEYS];
@@ -123,10 +140,17 @@ typedef enum redcoi_activation {
     REDCOI_ACTIVATION_SILU,
     REDCOI_ACTIVATION_GELU,
     REDCOI_ACTIVATION_GELU_TANH,
-    REDCOI_ACTIVATION_RELU
+    REDCOI_ACTIVATION_RELU,
+    REDCOI_ACTIVATION_RELU_SQUARED /**< priced as RELU */
 } redcoi_activation;
 
-typedef enum redcoi_rope_kind { REDCOI_ROPE_PLAIN, REDCOI_ROPE_LINEAR, REDCOI_ROPE_LLAMA3 } redcoi_rope_kind;
+typedef enum redcoi_rope_kind {
+    REDCOI_ROPE_PLAIN,
+    REDCOI_ROPE_LINEAR,
+    REDCOI_ROPE_LLAMA3,
+    REDCOI_ROPE_YARN,
+    REDCOI_ROPE_DYNAMIC /**< plain up to old_positions */
+} redcoi_rope_kind;
 
 /** Rotary positions: angles position x theta^(-2i/size), scaled. */
 typedef struct redcoi_rope {
@@ -134,8 +158,10 @@ typedef struct redcoi_rope {
     double theta;
     bool interleaved;
     redcoi_rope_kind kind;
-    double factor;                   /**< LINEAR, LLAMA3 */
-    double low, high, old_positions; /**< LLAMA3 */
+    double factor;        /**< LINEAR, LLAMA3, YARN */
+    double low, high;     /**< LLAMA3: frequencies; YARN: pairs between which the factor comes in */
+    double old_positions; /**< LLAMA3, YARN, DYNAMIC */
+    double amplitude;     /**< YARN: factor on cosines and sines */
 } redcoi_rope;
 
 /** Numbers of a config that only the graph needs. */
@@ -143,7 +169,12 @@ typedef struct redcoi_settings {
     double norm_epsilon, deviation;
     redcoi_activation activation;
     redcoi_rope rope;
+    redcoi_rope window_rope;                      /**< layers with a window have it; size 0: they have the others' */
     bool scaled_head;                             /**< logits are those of the input over the root of its width */
+    bool unit_head;                               /**< rows of the head have length 1 (Baichuan 2) */
+    double logit_scale;                           /**< 0: 1 */
+    double logit_cap, score_cap;                  /**< c: x becomes c tanh(x / c); 0: it stays */
+    double residual_scale;                        /**< factor on what a part adds to its block; 0: 1 */
     double score_scale;                           /**< 0: 1 / sqrt(head size) */
     bool scale_by_layer;                          /**< scores of layer i also over i + 1 */
     double embedding_scale;                       /**< factor on the rows of the tokens; 0: 1 */
@@ -179,13 +210,14 @@ typedef struct redcoi_pass {
     const redcoi_settings *set;
     const redco_model_dims *dims;
     uint64_t batch, length;
-    uint32_t class_index;         /**< the layer's, whose tensors come before those of other classes */
-    uint32_t layer;               /**< its number in its stack */
-    redco_value encoded;          /**< output of the encoder */
-    redco_value tokens;           /**< the graph's: multi-token prediction looks them up */
-    redco_value cosines, sines;   /**< rotary positions */
-    redco_value bias;             /**< added to scores: ALiBi, relative positions; REDCO_NO_VALUE without */
-    redco_value positions;        /**< the tokens', i32 [batch, length]; REDCO_NO_VALUE: 0, 1, ... */
+    uint32_t class_index;                     /**< the layer's, whose tensors come before those of other classes */
+    uint32_t layer;                           /**< its number in its stack */
+    redco_value encoded;                      /**< output of the encoder */
+    redco_value tokens;                       /**< the graph's: multi-token prediction looks them up */
+    redco_value cosines, sines;               /**< rotary positions */
+    redco_value window_cosines, window_sines; /**< likewise, of layers with a window */
+    redco_value bias;                         /**< added to scores: ALiBi, relative positions; REDCO_NO_VALUE without */
+    redco_value positions;                    /**< the tokens', i32 [batch, length]; REDCO_NO_VALUE: 0, 1, ... */
     redco_value source_lengths;   /**< i32 [batch], behind which the source is padding; REDCO_NO_VALUE: it has none */
     struct redcoi_caches *caches; /**< in a pass that generates; NULL in training */
 } redcoi_pass;
@@ -238,6 +270,8 @@ typedef enum redcoi_when {
     REDCOI_ALWAYS, /**< "NAME.weight", "NAME.bias" */
     REDCOI_GATED,
     REDCOI_UNGATED,
+    REDCOI_TWO_NORMS, /**< parts beside each other with a norm each */
+    REDCOI_OTHER_NORMS,
     REDCOI_TENSOR, /**< always; "NAME", "NAME_bias" */
     REDCOI_TURNED  /**< likewise, and [in, out] */
 } redcoi_when;
@@ -296,7 +330,7 @@ struct redcoi_family {
     const redcoi_module *predictions;   /**< modules that stand around a layer of multi-token prediction; NULL: none */
     bool sigmoid_router;                /**< scores of experts are sigmoids; else softmax of all */
     uint64_t biases;
-    redcoi_bias_key bias_keys[2];
+    redcoi_bias_key bias_keys[3];
     uint32_t unused_positions; /**< rows of tables of positions before that of position 0 */
     redcoi_qkv_order qkv;
     bool conv1d;                             /**< matrices are GPT-2's Conv1D: [in, out] */
@@ -327,7 +361,7 @@ REDCOI_FAMILIES(REDCOI_FAMILY_DECLARE)
 
 /** @return NULL if there is none of that type */
 const redcoi_family *redcoi_family_find(const char *type);
-enum { REDCOI_FAMILY_NAMES_SIZE = 512 };
+enum { REDCOI_FAMILY_NAMES_SIZE = 768 };
 /** "llama, mistral, ...": all, or those that redco-exec trains. @return @p buffer */
 const char *redcoi_family_names(bool to_train, char buffer[REDCOI_FAMILY_NAMES_SIZE]);
 
@@ -430,6 +464,13 @@ void redcoi_config_latents(redcoi_build *build);
 void redcoi_config_windows(redcoi_build *build, uint64_t window, uint32_t first);
 /** Likewise, else all but each @p every-th layer. */
 void redcoi_config_window_every(redcoi_build *build, uint64_t window, uint32_t every);
+/** Layers without a window are not rotated. */
+void redcoi_config_full_unrotated(redcoi_build *build);
+/** Layers that are not rotated: those for which the list @p key has 0, else each @p every-th. */
+void redcoi_config_unrotated(redcoi_build *build, const char *key, uint32_t every);
+/** Rotates a part of each head, by redcoi_config_rotary_share(). */
+void redcoi_config_rotary_part(redcoi_build *config, const char *key, double fallback, const redco_model_dims *dims,
+                               redcoi_settings *settings);
 /** The share of a head's elements that is rotated: by @p key, or inside of "rope_parameters". */
 double redcoi_config_rotary_share(redcoi_build *build, const char *key, double fallback);
 /** Keeps a warning that names the model's defaults. */
@@ -553,6 +594,7 @@ extern const redcoi_module redcoi_llama_embedding[], redcoi_llama_head[];
 extern const redcoi_module redcoi_predictions[]; /**< multi-token prediction */
 extern const redcoi_layer_modules redcoi_llama_layers[REDCOI_CLASS_KINDS];
 extern const redcoi_layer_modules redcoi_gemma2_layers[REDCOI_CLASS_KINDS]; /**< norms before and behind each part */
+extern const redcoi_layer_modules redcoi_olmo2_layers[REDCOI_CLASS_KINDS];  /**< norms behind each part */
 void redcoi_gemma2_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s);
 /** Reads the sliding window of the upper layers that Qwen2 and Qwen3 have. */
 void redcoi_qwen2_windows(redcoi_build *build);

@@ -60,10 +60,11 @@ redco_value redcoi_lm_product(redcoi_pass *p, redco_param_use use, redco_value x
 
 redco_value redcoi_lm_norm(redcoi_pass *p, redco_param_use use, redco_value x)
 {
-    const bool affine = has(p, use);
+    const redco_param *const own = find(p, use, false);
+    const uint64_t width = own != NULL ? own->shape[0] : p->dims->hidden;
     begin(p, use);
-    const redco_tensor_type type = redco_type(p->scope->compute, 1, &(uint64_t){p->dims->hidden});
-    redco_value gain = affine ? redcoi_lm_weight(p, use, false) : redco_constant(p->g, &type, 1.0);
+    const redco_tensor_type type = redco_type(p->scope->compute, 1, &width);
+    redco_value gain = own != NULL ? redcoi_lm_weight(p, use, false) : redco_constant(p->g, &type, 1.0);
     if (p->lm->family->gain_is_added) { gain = redco_shift(p->g, gain, 1.0); }
     if (p->dims->norm == REDCO_NORM_RMS) { return redco_rms_norm(p->g, x, gain, p->set->norm_epsilon); }
     const bool shifted = find(p, use, true) != NULL;
@@ -170,9 +171,13 @@ static void rotate(redcoi_pass *p, redco_value qk[2])
 {
     static const redco_param_use norms[2] = {REDCO_USE_QUERY_NORM, REDCO_USE_KEY_NORM};
     for (uint32_t i = 0; i < 2 && p->dims->head_norms; i++) { qk[i] = redcoi_lm_norm(p, norms[i], qk[i]); }
+    const redco_layer_class *const class = &p->lm->model->classes[p->class_index];
+    const bool own = class->window > 0 && p->window_cosines != REDCO_NO_VALUE;
+    if (class->unrotated) { return; }
     redco_graph_set_role(p->g, REDCO_OP_ROLE_ROTARY);
     for (uint32_t i = 0; i < 2; i++) {
-        qk[i] = redco_rotary(p->g, qk[i], p->cosines, p->sines, p->set->rope.interleaved);
+        qk[i] = redco_rotary(p->g, qk[i], own ? p->window_cosines : p->cosines, own ? p->window_sines : p->sines,
+                             p->set->rope.interleaved);
     }
 }
 
@@ -188,6 +193,7 @@ static redco_value attend(redcoi_pass *p, const struct attention *a, redco_value
         if (p->dims->positions == REDCO_POSITIONS_ROTARY) { rotate(p, qkv); }
     }
     if (options.scale == 0.0) { options.scale = 1.0 / sqrt((double)p->dims->head_dim); }
+    options.cap = p->set->score_cap;
     if (p->set->scale_by_layer) { options.scale /= (double)p->layer + 1.0; }
     const uint64_t window = a->cross ? 0 : p->lm->model->classes[p->class_index].window;
     if (window < p->length) { options.window = window; }
@@ -227,6 +233,10 @@ redco_value redcoi_lm_activate(redcoi_pass *p, redco_op_role role, redco_value x
     case REDCOI_ACTIVATION_GELU: return redco_gelu(p->g, x);
     case REDCOI_ACTIVATION_GELU_TANH: return redco_gelu_tanh(p->g, x);
     case REDCOI_ACTIVATION_RELU: return redco_relu(p->g, x);
+    case REDCOI_ACTIVATION_RELU_SQUARED: {
+        const redco_value positive = redco_relu(p->g, x);
+        return redco_mul(p->g, positive, positive);
+    }
     }
     return REDCO_NO_VALUE;
 }
@@ -263,6 +273,7 @@ static redco_value add_part(redcoi_pass *p, redco_param_use norm, redco_value (*
     const redco_value y = ends && !redcoi_lm_owns(p, norm) ? x : redcoi_lm_norm(p, norm, x);
     redco_value made = part(p, y);
     if (ends) { made = redcoi_lm_norm(p, end_norm, made); }
+    if (p->set->residual_scale != 0.0) { made = redco_scale(p->g, made, p->set->residual_scale); }
     return redco_add(p->g, p->set->residual_from_norm ? y : x, made);
 }
 
@@ -288,14 +299,27 @@ redco_value redcoi_lm_block(redcoi_pass *p, redco_value x)
     return x;
 }
 
+/* The matrix of the head, [hidden, words] or, of a tied one, its transpose. */
+static redco_value head_product(redcoi_pass *p, redco_value x)
+{
+    redco_value w = redcoi_lm_weight(p, p->dims->tied ? REDCO_USE_TABLE : REDCO_USE_HEAD, false);
+    if (p->set->unit_head) {
+        const redco_value squares = redco_sum_axis(p->g, redco_mul(p->g, w, w), p->dims->tied ? 1 : 0, true);
+        w = redco_mul(p->g, w, redco_rsqrt(p->g, squares));
+    }
+    return plus_bias(p, REDCO_USE_HEAD, redco_matmul(p->g, x, w, false, p->dims->tied));
+}
+
 redco_value redcoi_lm_head(redcoi_pass *p, redco_value x)
 {
+    const double cap = p->set->logit_cap;
+
     if (!p->dims->no_final_norm) { x = redcoi_lm_norm(p, REDCO_USE_FINAL_NORM, x); }
     if (has(p, REDCO_USE_PROJECT_OUT)) { x = redcoi_lm_product(p, REDCO_USE_PROJECT_OUT, x); }
     begin(p, REDCO_USE_HEAD);
     /* The scale belongs to the head: the gradient of its input is reduced before the norm's backward. */
     if (p->set->scaled_head) { x = redco_scale(p->g, x, 1.0 / sqrt((double)p->dims->hidden)); }
-    if (!p->dims->tied) { return redcoi_lm_product(p, REDCO_USE_HEAD, x); }
-    const redco_value y = redco_matmul(p->g, x, redcoi_lm_weight(p, REDCO_USE_TABLE, false), false, true);
-    return plus_bias(p, REDCO_USE_HEAD, y);
+    if (p->set->logit_scale != 0.0) { x = redco_scale(p->g, x, p->set->logit_scale); }
+    const redco_value logits = head_product(p, x);
+    return cap == 0.0 ? logits : redco_scale(p->g, redco_tanh(p->g, redco_scale(p->g, logits, 1.0 / cap)), cap);
 }

@@ -215,9 +215,9 @@ static void add_tensor(redcoi_build *build, const char *prefix, const redcoi_mod
     add_param(build, name, &param, elements);
 }
 
-/* Layers of a class differ in these two. */
+/* Layers of a class differ in these. */
 struct variant {
-    bool windowed, experts;
+    bool windowed, experts, unrotated;
 };
 
 static bool has_weight(const redcoi_build *build, const redcoi_module *module, struct variant variant)
@@ -227,6 +227,10 @@ static bool has_weight(const redcoi_build *build, const redcoi_module *module, s
     case REDCO_USE_POSITIONS: return dims->max_positions > 0;
     case REDCO_USE_PROJECT_IN:
     case REDCO_USE_PROJECT_OUT: return dims->table_width != dims->hidden;
+    case REDCO_USE_QUERIES_NORM:
+    case REDCO_USE_KEYS_NORM:
+        if (build->no_queries_norms) { return false; }
+        break;
     case REDCO_USE_QUERY_NORM:
     case REDCO_USE_KEY_NORM: return dims->head_norms;
     case REDCO_USE_QUERY: return dims->query_latent == 0;
@@ -265,6 +269,9 @@ static bool has_weight(const redcoi_build *build, const redcoi_module *module, s
     if (module->when == REDCOI_GATED || module->when == REDCOI_UNGATED) {
         return (module->when == REDCOI_GATED) == dims->gated;
     }
+    if (module->when == REDCOI_TWO_NORMS || module->when == REDCOI_OTHER_NORMS) {
+        return (module->when == REDCOI_TWO_NORMS) == (dims->parallel_block && !build->one_norm);
+    }
     return !build->plain_norms || redcoi_use_kind(module->use) != REDCO_PARAM_LAYER_NORM;
 }
 
@@ -296,36 +303,52 @@ static struct variant variant_of(const redcoi_build *build, uint32_t layer)
 {
     const bool mixture = build->model->dims.experts > 0;
     return (struct variant){.windowed = build->window > 0 && (build->windowed == NULL || build->windowed[layer]),
-                            .experts = mixture && (build->dense == NULL || !build->dense[layer])};
+                            .experts = mixture && (build->dense == NULL || !build->dense[layer]),
+                            .unrotated = build->unrotated != NULL && build->unrotated[layer]};
+}
+
+enum { VARIANTS = 8 };
+
+static uint32_t number_of(struct variant v)
+{
+    return (v.windowed ? 1U : 0U) + (v.unrotated ? 2U : 0U) + (v.experts ? 4U : 0U);
+}
+
+/* By the traits in which the model's layers differ: "window-moe"; "block" where they are all alike. */
+static void name_variant(const uint32_t count[VARIANTS], uint32_t v, char name[sizeof((redco_layer_class *)0)->name])
+{
+    static const char *const words[3][2] = {{"full", "window"}, {"rotary", "unrotated"}, {"dense", "moe"}};
+    char text[40] = "";
+    for (uint32_t trait = 0; trait < 3; trait++) {
+        bool seen[2] = {false, false};
+        for (uint32_t i = 0; i < VARIANTS; i++) { seen[i >> trait & 1] |= count[i] > 0; }
+        if (!seen[0] || !seen[1]) { continue; }
+        const size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? "-" : "", words[trait][v >> trait & 1]);
+    }
+    (void)snprintf(name, sizeof((redco_layer_class *)0)->name, "%s", text[0] != '\0' ? text : "block");
 }
 
 /* Layers that see all keys and layers that do not, layers with an FFN and layers with experts, in whatever order. */
 static void add_variants(redcoi_build *build, const uint64_t sizes[REDCO_AXIS_COUNT])
 {
-    enum { VARIANTS = 4 };
-    static const char *const windows[2] = {"full", "window"}, *const experts[2] = {"dense", "moe"};
     redco_model *const model = build->model;
     const uint32_t all = model->dims.layers;
     uint32_t added[VARIANTS] = {0}, count[VARIANTS] = {0}, class_index[VARIANTS] = {0};
     char name[sizeof model->classes->name];
-    for (uint32_t i = 0; i < all; i++) {
-        const struct variant v = variant_of(build, i);
-        count[(v.experts ? 2 : 0) + (v.windowed ? 1 : 0)]++;
-    }
-    const bool mixed_windows = count[0] + count[2] > 0 && count[1] + count[3] > 0;
-    const bool mixed_experts = count[0] + count[1] > 0 && count[2] + count[3] > 0;
-    for (int v = 0; v < VARIANTS; v++) {
+    for (uint32_t i = 0; i < all; i++) { count[number_of(variant_of(build, i))]++; }
+    for (uint32_t v = 0; v < VARIANTS; v++) {
+        const struct variant variant = {.windowed = (v & 1) != 0, .unrotated = (v & 2) != 0, .experts = (v & 4) != 0};
         if (count[v] == 0) { continue; }
-        (void)snprintf(name, sizeof name, "%s%s%s", mixed_windows ? windows[v % 2] : "",
-                       mixed_windows && mixed_experts ? "-" : "", mixed_experts ? experts[v / 2] : "");
-        class_index[v] = add_class(build, name[0] != '\0' ? name : "block", REDCO_CLASS_BLOCK,
-                                   (struct variant){v % 2 != 0, v / 2 != 0}, count[v], sizes);
-        if (redcoi_building(build)) { model->classes[class_index[v]].window = v % 2 == 0 ? 0 : build->window; }
+        name_variant(count, v, name);
+        class_index[v] = add_class(build, name, REDCO_CLASS_BLOCK, variant, count[v], sizes);
+        if (!redcoi_building(build)) { return; }
+        model->classes[class_index[v]].window = variant.windowed ? build->window : 0;
+        model->classes[class_index[v]].unrotated = variant.unrotated;
     }
     for (uint32_t i = 0; i < all; i++) {
-        const struct variant v = variant_of(build, i);
-        const int at = (v.experts ? 2 : 0) + (v.windowed ? 1 : 0);
-        add_run(build, class_index[at], added[at]++, 1, i);
+        const uint32_t v = number_of(variant_of(build, i));
+        add_run(build, class_index[v], added[v]++, 1, i);
     }
 }
 
@@ -346,7 +369,7 @@ static void add_predictions(redcoi_build *build, const uint64_t sizes[REDCO_AXIS
 /* Encoder and decoder may have FFNs of different widths; the model's is the larger. */
 static void add_layers(redcoi_build *build, redco_class_kind kind)
 {
-    static const struct variant plain = {false, false};
+    static const struct variant plain = {.windowed = false};
     redco_model *const model = build->model;
     const redco_model_dims *const dims = &model->dims;
     const redcoi_layer_modules *const layer = &model->family->layers[kind];

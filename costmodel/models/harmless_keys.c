@@ -149,6 +149,39 @@ static const struct harmless table[] = {
     {"mt5", "dense_act_fn", NULL},
     {"phi3", "original_max_position_embeddings", NULL}, /* scalings that are refused have it */
     {"llama", "rope_interleaved", "false"},
+    {"smollm3", "layer_types", NULL}, /* all see all keys */
+    {"starcoder2", "mlp_type", "\"default\""},
+    {"starcoder2", "norm_type", "\"layer_norm\""},
+    {"starcoder2", "embedding_dropout", NULL},
+    {"cohere", "rotary_pct", "1.0"},
+    {"cohere2", "rotary_pct", "1.0"},
+    {"cohere2", "position_embedding_type", "\"rope_gptj\""},
+    {"cohere2", "order_of_interleaved_layers", "\"local_attn_first\""},
+    {"cohere2", "layer_switch", NULL}, /* the window's pattern again */
+    {"cohere2", "use_embedding_sharing", "true"},
+    {"cohere2", "use_gated_activation", "true"},
+    {"cohere2", "use_parallel_block", "true"},
+    {"cohere2", "use_parallel_embedding", NULL},
+    {"cohere2", "use_qk_norm", "false"},
+    {"phi", "embd_pdrop", NULL},
+    {"stablelm", "num_heads", NULL}, /* again */
+    {"seed_oss", "pad_token_id", NULL},
+    {"exaone", "embed_dropout", NULL},
+    {"baichuan", "model_max_length", NULL},
+    {"baichuan", "z_loss_weight", "0"},
+    {"qwen", "use_dynamic_ntk", NULL}, /* beyond the trained length, of a generation */
+    {"qwen", "use_logn_attn", NULL},
+    {"qwen", "seq_length", NULL},
+    {"qwen", "use_flash_attn", NULL}, /* another kernel for the same numbers */
+    {"qwen", "use_cache_quantization", NULL},
+    {"qwen", "use_cache_kernel", NULL},
+    {"qwen", "softmax_in_fp32", NULL},
+    {"qwen", "attn_dropout_prob", NULL},
+    {"qwen", "emb_dropout_prob", NULL},
+    {"qwen", "bf16", NULL},
+    {"qwen", "fp16", NULL},
+    {"qwen", "fp32", NULL},
+    {"falcon", "n_head_kv", NULL}, /* num_kv_heads, of older checkpoints */
     /* mixtures: no operator, tensor or byte depends on how scores become choices and weights, on scales, nor on
      * the angles of positions; redco-exec trains none */
     {REDCOI_MIXTURES, "norm_topk_prob", NULL},

@@ -102,6 +102,12 @@ static redco_status check_shape(const redco_language_model *lm, uint32_t micro_b
                           "decoder_start_token_id is %d and pad_token_id %d; ids of tokens are below vocab_size = %llu",
                           start, pad, (unsigned long long)d->vocab);
     }
+    if (lm->set.rope.kind == REDCOI_ROPE_DYNAMIC && (double)seq_len > lm->set.rope.old_positions) {
+        return redco_fail(err, REDCO_EVALUE, name,
+                          "sequences of %u tokens; from %.0f on its rotary positions depend on the length (dynamic), "
+                          "which the executor does not build",
+                          seq_len, lm->set.rope.old_positions);
+    }
     if (lm->set.rope.size % 2 != 0) {
         return redco_fail(err, REDCO_EVALUE, name, "heads of %u elements; rotary positions need an even number",
                           d->head_dim);
@@ -121,6 +127,8 @@ redcoi_pass redcoi_lm_pass_begin(redco_scope *scope, const redco_language_model 
                          .tokens = REDCO_NO_VALUE,
                          .cosines = REDCO_NO_VALUE,
                          .sines = REDCO_NO_VALUE,
+                         .window_cosines = REDCO_NO_VALUE,
+                         .window_sines = REDCO_NO_VALUE,
                          .encoded = REDCO_NO_VALUE,
                          .bias = REDCO_NO_VALUE,
                          .positions = REDCO_NO_VALUE,

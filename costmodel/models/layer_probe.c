@@ -94,7 +94,9 @@ redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, 
                                        .dims = &probe->model.dims,
                                        .family = model->family,
                                        .set = {.norm_epsilon = 1e-5,
-                                               .activation = settings.activation,
+                                               .activation = settings.activation == REDCOI_ACTIVATION_RELU_SQUARED
+                                                                 ? REDCOI_ACTIVATION_RELU
+                                                                 : settings.activation,
                                                .rope = {.theta = 1e4},
                                                .relative_buckets = 32,
                                                .relative_distance = 128}};

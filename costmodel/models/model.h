@@ -37,6 +37,7 @@ typedef struct redco_layer_class {
     redco_class_kind kind;
     uint32_t layers;        /**< members, >= 1 */
     uint64_t window;        /**< keys that a query sees of those before it; 0: all */
+    bool unrotated;         /**< rotary positions leave its queries and keys as they are */
     uint64_t params;        /**< in one member; a tied table counts in the embedding only */
     uint64_t active_params; /**< that a token meets: of experts those that it chooses */
     uint64_t frozen_params; /**< part of them: no gradient, no optimizer state */

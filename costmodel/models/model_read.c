@@ -224,6 +224,66 @@ static redco_status config_of_params(const redco_json_value *config, json_t **co
     return *config_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, config->name, "out of memory");
 }
 
+/* A model of SimuMax (configs/models of github.com/MooreThreads/SimuMax) */
+static bool is_simumax(const redco_json_value *config)
+{
+    return json_is_object(config->json) && has(config->json, "layer_num") && has(config->json, "head_num") &&
+           has(config->json, "hidden_size");
+}
+
+static const char *generic_key(const char *key)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } keys[] = {{"model_name", "_name"},
+                {"layer_num", "num_hidden_layers"},
+                {"head_num", "num_attention_heads"},
+                {"kv_head_num", "num_key_value_heads"},
+                {"head_size", "head_dim"},
+                {"use_swiglu", "gated"},
+                {"expert_num", "num_experts"},
+                {"topk", "num_experts_per_tok"},
+                {"moe_ffn_hidden_size", "moe_intermediate_size"},
+                {"moe_shared_expert_intermediate_size", "shared_expert_intermediate_size"},
+                {"dense_layers", "first_k_dense_replace"},
+                {"qk_head_dim", "qk_nope_head_dim"},
+                {"qk_pos_emb_head_dim", "qk_rope_head_dim"}};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (strcmp(keys[i].theirs, key) == 0) { return keys[i].ours; }
+    }
+    return key;
+}
+
+static redco_status config_of_simumax(const redco_json_value *config, json_t **config_out, redco_error *err)
+{
+    json_t *const made = json_object();
+    const char *key = NULL;
+    json_t *value = NULL;
+    const bool latent = has(config->json, "kv_lora_rank");
+    const bool experts = json_integer_value(json_object_get(config->json, "expert_num")) > 1;
+    const json_t *const width = json_object_get(config->json, "intermediate_size");
+    bool good = made != NULL && json_object_set_new(made, "model_type", json_string("generic")) == 0;
+    if (good && experts && width != NULL) { /* experts are as wide as an FFN unless something says otherwise */
+        good = json_object_set_new(made, "moe_intermediate_size", json_deep_copy(width)) == 0;
+    }
+    json_object_foreach((json_t *)(uintptr_t)config->json, key, value)
+    {
+        const bool heads = strcmp(key, "kv_head_num") == 0 || strcmp(key, "head_size") == 0;
+        const bool alone = strcmp(key, "expert_num") == 0 || strcmp(key, "topk") == 0;
+        if (strcmp(key, "model_type") == 0 || strcmp(key, "attention_type") == 0 || (latent && heads) ||
+            (!experts && alone)) {
+            continue;
+        }
+        good = good && json_object_set_new(made, generic_key(key), json_deep_copy(value)) == 0;
+    }
+    if (!good) {
+        json_decref(made);
+        return redco_fail(err, REDCO_ENOMEM, config->name, "out of memory");
+    }
+    *config_out = made;
+    return REDCO_OK;
+}
+
 /* the text part of a model that also sees */
 static bool has_text(const redco_json_value *config)
 {
@@ -238,8 +298,9 @@ static redco_status from_other(const redco_json_value *config, const char *name,
     redco_json_value inner = *config;
     json_t *made = NULL;
     const bool text = has_text(config);
-    redco_status st =
-        text ? redco_json_object(config, "text_config", &inner, err) : config_of_params(config, &made, err);
+    redco_status st = text                 ? redco_json_object(config, "text_config", &inner, err)
+                      : is_simumax(config) ? config_of_simumax(config, &made, err)
+                                           : config_of_params(config, &made, err);
     if (!text) { inner.json = made; }
     if (st == REDCO_OK) { st = redco_model_from_json(&inner, name, model_out, err); }
     json_decref(made);
@@ -255,7 +316,9 @@ static redco_status from_other(const redco_json_value *config, const char *name,
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
                                    redco_error *err)
 {
-    if (has_text(config) || is_params(config)) { return from_other(config, name, model_out, err); }
+    if (has_text(config) || is_params(config) || is_simumax(config)) {
+        return from_other(config, name, model_out, err);
+    }
     const redcoi_family *family = NULL;
     const char *shown = NULL;
     redco_status st = find_family(config, &family, err);
@@ -286,6 +349,7 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     redcoi_config_defaults(&build);
     sum_params(&build);
     free(build.windowed);
+    free(build.unrotated);
     free(build.dense);
     if (redcoi_building(&build)) { build.status = redcoi_layer_works_make(model, err); }
     if (!redcoi_building(&build)) {
@@ -302,6 +366,8 @@ redco_status redco_model_read(const char *name_or_path, redco_model **model_out,
     redco_status st = redco_preset_open("models", "a model", name_or_path, &document, err);
     if (st != REDCO_OK) { return st; }
     const redco_json_value root = redco_json_root(document);
+    /* Names by which the preset is found; plans keep the config without them. */
+    if (json_is_object(root.json)) { (void)json_object_del((json_t *)(uintptr_t)root.json, "_hub"); }
     st = redco_model_from_json(&root, NULL, model_out, err);
     redco_json_close(document);
     return st;

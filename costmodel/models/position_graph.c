@@ -3,7 +3,7 @@
  * ALiBi: Press et al., arXiv 2108.12409; slopes for a number of heads that is no power of 2 as BLOOM and MPT have them.
  * Relative positions: T5 (Raffel et al., arXiv 1910.10683).
  * Rotary positions: Su et al., arXiv 2104.09864, and their scalings: linear (Chen et al., arXiv 2306.15595) and
- * LLaMA 3's (transformers 4.48, modeling_rope_utils.py: _compute_llama3_parameters). */
+ * LLaMA 3's (transformers 4.48, modeling_rope_utils.py: _compute_llama3_parameters), YaRN. */
 #include "costmodel/models/family.h"
 
 #include <math.h>
@@ -109,12 +109,23 @@ static redco_value llama3(redco_graph *g, const redcoi_rope *rope, redco_value f
     return redco_select(g, is_long, slow, redco_select(g, is_short, frequency, blend));
 }
 
-void redcoi_lm_rotary_tables(redcoi_pass *p)
+/* YaRN (Peng et al., arXiv 2309.00071): waves that fit into the old length often stay, those that do so seldom are
+ * stretched, those between are blended by their number (transformers 4.57, _compute_yarn_parameters). */
+static redco_value yarn(redco_graph *g, const redcoi_rope *rope, redco_value index, redco_value frequency)
+{
+    const redco_dtype dtype = redco_value_type(g, frequency)->dtype;
+    const redco_value line = redco_scale(g, redco_shift(g, index, -rope->low), 1.0 / (rope->high - rope->low));
+    const redco_value share =
+        redco_min(g, redco_max(g, line, redco_scalar(g, dtype, 0.0)), redco_scalar(g, dtype, 1.0));
+    const redco_value factor = redco_shift(g, redco_scale(g, share, 1.0 / rope->factor - 1.0), 1.0);
+    return redco_mul(g, frequency, factor);
+}
+
+static void add_tables(redcoi_pass *p, const redcoi_rope *rope, redco_value *cosines_out, redco_value *sines_out)
 {
     redco_graph *const g = p->g;
-    const redcoi_rope *const rope = &p->set->rope;
+    const redco_dtype dtype = redco_dtype_statistic(p->scope->compute);
     const redco_tensor_type pairs = redco_type(REDCO_I32, 1, &(uint64_t){rope->size / 2});
-    if (rope->size == 0) { return; }
     redco_graph_set_role(g, REDCO_OP_ROLE_EMBEDDING);
     const redco_value positions = redcoi_lm_positions(p, 0);
     const redco_value at = p->positions != REDCO_NO_VALUE
@@ -125,7 +136,19 @@ void redcoi_lm_rotary_tables(redcoi_pass *p)
     redco_value frequency = redco_exp(g, redco_scale(g, index, -2.0 * log(rope->theta) / (double)rope->size));
     if (rope->kind == REDCOI_ROPE_LINEAR) { frequency = redco_scale(g, frequency, 1.0 / rope->factor); }
     if (rope->kind == REDCOI_ROPE_LLAMA3) { frequency = llama3(g, rope, frequency); }
+    if (rope->kind == REDCOI_ROPE_YARN) { frequency = yarn(g, rope, index, frequency); }
     const redco_value angle = redco_mul(g, redco_cast(g, at, REDCO_F64), frequency);
-    p->cosines = redco_cast(g, redco_cos(g, angle), redco_dtype_statistic(p->scope->compute));
-    p->sines = redco_cast(g, redco_sin(g, angle), redco_dtype_statistic(p->scope->compute));
+    redco_value tables[2] = {redco_cos(g, angle), redco_sin(g, angle)};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (rope->kind == REDCOI_ROPE_YARN) { tables[i] = redco_scale(g, tables[i], rope->amplitude); }
+        tables[i] = redco_cast(g, tables[i], dtype);
+    }
+    *cosines_out = tables[0];
+    *sines_out = tables[1];
+}
+
+void redcoi_lm_rotary_tables(redcoi_pass *p)
+{
+    if (p->set->rope.size > 0) { add_tables(p, &p->set->rope, &p->cosines, &p->sines); }
+    if (p->set->window_rope.size > 0) { add_tables(p, &p->set->window_rope, &p->window_cosines, &p->window_sines); }
 }

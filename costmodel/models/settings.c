@@ -2,8 +2,10 @@
 #include "costmodel/models/family.h"
 #include "topology/base/word.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool redcoi_building(const redcoi_build *build)
@@ -187,7 +189,7 @@ static const struct {
     {"silu", REDCOI_ACTIVATION_SILU},           {"swish", REDCOI_ACTIVATION_SILU},
     {"gelu", REDCOI_ACTIVATION_GELU},           {"gelu_new", REDCOI_ACTIVATION_GELU_TANH},
     {"gelu_fast", REDCOI_ACTIVATION_GELU_TANH}, {"gelu_pytorch_tanh", REDCOI_ACTIVATION_GELU_TANH},
-    {"relu", REDCOI_ACTIVATION_RELU},
+    {"relu", REDCOI_ACTIVATION_RELU},           {"relu2", REDCOI_ACTIVATION_RELU_SQUARED},
 };
 
 redcoi_activation redcoi_config_activation(redcoi_build *build, const char *key, redcoi_activation fallback)
@@ -207,7 +209,7 @@ redcoi_activation redcoi_activation_of(redcoi_build *build, const char *key, con
     build->status =
         redco_json_fail(&build->config, key, build->err,
                         "\"%.40s\" is not an activation that the executor has: silu, swish, gelu, gelu_new, "
-                        "gelu_fast, gelu_pytorch_tanh, relu",
+                        "gelu_fast, gelu_pytorch_tanh, relu, relu2",
                         name);
     return fallback;
 }
@@ -241,9 +243,39 @@ static void read_llama3(redcoi_build *scaling, redcoi_rope *rope)
     if (rope->high <= rope->low) { redcoi_build_fail(scaling, "high_freq_factor", "must be above low_freq_factor"); }
 }
 
+/* The number of the wave, from the shortest, that turns so many times within the old length. */
+static double wave_of(const redcoi_rope *rope, double turns)
+{
+    static const double two_pi = 6.28318530717958647693;
+    return (double)rope->size * log(rope->old_positions / (turns * two_pi)) / (2.0 * log(rope->theta));
+}
+
+static void read_yarn(redcoi_build *scaling, redcoi_rope *rope)
+{
+    const double most = (double)rope->size - 1.0;
+    rope->kind = REDCOI_ROPE_YARN;
+    rope->factor = redcoi_config_number(scaling, "factor", 1.0, 1.0, factor_max);
+    const double usual = 0.1 * log(rope->factor) + 1.0;
+    const double fast = redcoi_config_number(scaling, "beta_fast", 32.0, 1e-3, factor_max);
+    const double slow = redcoi_config_number(scaling, "beta_slow", 1.0, 1e-3, factor_max);
+    const double own = redcoi_config_number(scaling, "mscale", 0.0, 0.0, factor_max);
+    const double all = redcoi_config_number(scaling, "mscale_all_dim", 0.0, 0.0, factor_max);
+    const double given =
+        own > 0.0 && all > 0.0 ? (0.1 * own * log(rope->factor) + 1.0) / (0.1 * all * log(rope->factor) + 1.0) : usual;
+    rope->old_positions =
+        redcoi_config_number(scaling, "original_max_position_embeddings", rope->old_positions, 1.0, 1e9);
+    rope->amplitude = redcoi_config_number(scaling, "attention_factor", given, 1e-6, factor_max);
+    const bool whole = redcoi_config_bool(scaling, "truncate", true);
+    const double first = wave_of(rope, fast), last = wave_of(rope, slow);
+    rope->low = fmax(whole ? floor(first) : first, 0.0);
+    rope->high = fmin(whole ? ceil(last) : last, most);
+    if (rope->high <= rope->low) { rope->high = rope->low + 0.001; } /* as transformers has it */
+}
+
 /* transformers 5 writes base, scaling and the rotated share of a head into "rope_parameters", by kind of layer where a
- * model has several; before, "rope_scaling" had the scaling alone. @return false: the config has neither */
-static bool find_rope(redcoi_build *build, redcoi_build *rope)
+ * model has several; before, "rope_scaling" had the scaling alone. @param layers  "full_attention" or
+ * "sliding_attention". @return false: the config has neither */
+static bool find_rope(redcoi_build *build, const char *layers, redcoi_build *rope)
 {
     const bool scaling = asks(build, "rope_scaling"), parameters = asks(build, "rope_parameters");
     const char *const key = parameters ? "rope_parameters" : "rope_scaling";
@@ -254,17 +286,12 @@ static bool find_rope(redcoi_build *build, redcoi_build *rope)
         return false;
     }
     build->status = redco_json_object(&build->config, key, &rope->config, build->err);
-    if (!redcoi_building(build)) { return false; }
-    const char *name = NULL;
-    json_t *value = NULL;
-    json_object_foreach((json_t *)(uintptr_t)rope->config.json, name, value)
-    {
-        if (!json_is_object(value)) { continue; }
-        redcoi_build_fail(build, key,
-                          "has \"%.40s\", rotary positions of some layers; the executor has one kind for all", name);
-        return false;
+    if (redcoi_building(build) && json_is_object(json_object_get(rope->config.json, layers))) {
+        redco_json_value of_layers;
+        build->status = redco_json_object(&rope->config, layers, &of_layers, build->err);
+        rope->config = of_layers;
     }
-    return true;
+    return redcoi_building(build);
 }
 
 double redcoi_config_rotary_share(redcoi_build *build, const char *key, double fallback)
@@ -272,7 +299,7 @@ double redcoi_config_rotary_share(redcoi_build *build, const char *key, double f
     static const char inner[] = "partial_rotary_factor";
     redcoi_build rope;
     const double share = redcoi_config_number(build, key, fallback, 0.0, 1.0);
-    if (!find_rope(build, &rope) || !redco_json_has(&rope.config, inner)) { return share; }
+    if (!find_rope(build, "full_attention", &rope) || !redco_json_has(&rope.config, inner)) { return share; }
     const double own = redcoi_config_number(&rope, inner, share, 0.0, 1.0);
     build->status = rope.status;
     return own;
@@ -328,17 +355,64 @@ void redcoi_config_window_every(redcoi_build *build, uint64_t window, uint32_t e
     choose_windows(build, window, 0, every);
 }
 
-/* Scaling: default, linear, llama3; others are refused. */
-static void read_rope(redcoi_build *build, redcoi_rope *rope)
+void redcoi_config_full_unrotated(redcoi_build *build)
 {
-    static const char *const known[] = {
-        "rope_theta", "partial_rotary_factor", "rope_type",        "type",
-        "factor",     "low_freq_factor",       "high_freq_factor", "original_max_position_embeddings",
-        NULL};
+    if (!redcoi_building(build) || build->windowed == NULL || build->window == 0) { return; }
+    const uint32_t layers = build->model->dims.layers;
+    build->unrotated = calloc(layers, sizeof *build->unrotated);
+    if (build->unrotated == NULL) {
+        build->status = redco_fail(build->err, REDCO_ENOMEM, build->config.name, "out of memory");
+        return;
+    }
+    for (uint32_t i = 0; i < layers; i++) { build->unrotated[i] = !build->windowed[i]; }
+}
+
+void redcoi_config_unrotated(redcoi_build *build, const char *key, uint32_t every)
+{
+    const bool listed = asks(build, key);
+    redco_json_value list = build->config;
+    size_t count = 0;
+    if (!redcoi_building(build)) { return; }
+    const uint32_t layers = build->model->dims.layers;
+    if (listed) { build->status = redco_json_array(&build->config, key, &list, &count, build->err); }
+    if (listed && redcoi_building(build) && count != layers) {
+        redcoi_build_fail(build, key, "has %zu layers; the model has %u", count, layers);
+    }
+    build->unrotated = redcoi_building(build) ? calloc(layers, sizeof *build->unrotated) : NULL;
+    for (uint32_t i = 0; build->unrotated != NULL && i < layers; i++) {
+        const json_t *const rotated = listed ? json_array_get(list.json, i) : NULL;
+        build->unrotated[i] = listed ? json_integer_value(rotated) == 0 : every > 0 && (i + 1) % every == 0;
+        if (listed && !json_is_integer(rotated)) { redcoi_build_fail(build, key, "layer %u is no whole number", i); }
+    }
+    if (redcoi_building(build) && build->unrotated == NULL) {
+        build->status = redco_fail(build->err, REDCO_ENOMEM, build->config.name, "out of memory");
+    }
+}
+
+/* Scaling: default, linear, llama3, yarn, dynamic; others are refused. */
+static void read_rope(redcoi_build *build, const char *layers, redcoi_rope *rope)
+{
+    static const char *const known[] = {"rope_theta",
+                                        "partial_rotary_factor",
+                                        "rope_type",
+                                        "type",
+                                        "factor",
+                                        "low_freq_factor",
+                                        "high_freq_factor",
+                                        "original_max_position_embeddings",
+                                        "beta_fast",
+                                        "beta_slow",
+                                        "mscale",
+                                        "mscale_all_dim",
+                                        "attention_factor",
+                                        "truncate",
+                                        "full_attention",
+                                        "sliding_attention",
+                                        NULL};
     const char *kind = NULL;
     redcoi_build scaling;
     rope->kind = REDCOI_ROPE_PLAIN;
-    if (!find_rope(build, &scaling)) { return; }
+    if (!find_rope(build, layers, &scaling)) { return; }
     redcoi_config_inner(build, redco_json_has(&build->config, "rope_parameters") ? "rope_parameters" : "rope_scaling",
                         known);
     rope->theta = redcoi_config_number(&scaling, "rope_theta", rope->theta, 1.0, 1e12);
@@ -349,19 +423,38 @@ static void read_rope(redcoi_build *build, redcoi_rope *rope)
     const char *const key = redco_json_has(&scaling.config, "rope_type") ? "rope_type" : "type"; /* its older name */
     build->status = redco_json_string(&scaling.config, key, &kind, build->err);
     if (build->status != REDCO_OK || strcmp(kind, "default") == 0) { return; }
+    rope->old_positions = redcoi_config_number(build, "max_position_embeddings", 4096.0, 1.0, 1e9);
     if (strcmp(kind, "linear") == 0) {
         rope->kind = REDCOI_ROPE_LINEAR;
     } else if (strcmp(kind, "llama3") == 0) {
         read_llama3(&scaling, rope);
+    } else if (strcmp(kind, "yarn") == 0) {
+        read_yarn(&scaling, rope);
+    } else if (strcmp(kind, "dynamic") == 0) {
+        rope->kind = REDCOI_ROPE_DYNAMIC;
     } else {
-        build->status =
-            redco_json_fail(&scaling.config, key, build->err,
-                            "\"%.40s\" is not a scaling that the executor has: default, linear, llama3", kind);
+        build->status = redco_json_fail(
+            &scaling.config, key, build->err,
+            "\"%.40s\" is not a scaling that the executor has: default, linear, llama3, yarn, dynamic", kind);
         return;
     }
     if (!redco_json_has(&scaling.config, "factor")) { redcoi_build_fail(&scaling, "factor", "is missing"); }
     rope->factor = redcoi_config_number(&scaling, "factor", 1.0, 1.0, factor_max);
-    build->status = scaling.status;
+    if (redcoi_building(build)) { build->status = scaling.status; }
+}
+
+/* @return whether layers with a window have a rotation of their own in "rope_parameters" */
+static bool has_window_rope(redcoi_build *config)
+{
+    const json_t *const parameters = json_object_get(config->config.json, "rope_parameters");
+    return json_is_object(json_object_get(parameters, "sliding_attention"));
+}
+
+void redcoi_config_rotary_part(redcoi_build *config, const char *key, double fallback, const redco_model_dims *dims,
+                               redcoi_settings *settings)
+{
+    settings->rope.size = (uint64_t)((double)dims->head_dim * redcoi_config_rotary_share(config, key, fallback));
+    if (settings->rope.size < 2) { redcoi_build_fail(config, key, "must leave two elements of a head"); }
 }
 
 static double number(redcoi_build *config, const redcoi_number *n, double min, double max)
@@ -382,7 +475,11 @@ void redcoi_settings_read(redcoi_build *config, const redcoi_family *family, con
     if (dims->positions == REDCO_POSITIONS_ROTARY) {
         s->rope.size = dims->head_dim;
         s->rope.theta = number(config, &family->theta, 1.0, 1e12);
-        if (family->theta.key != NULL) { read_rope(config, &s->rope); }
+        if (family->theta.key != NULL) { read_rope(config, "full_attention", &s->rope); }
+        if (has_window_rope(config)) {
+            s->window_rope = (redcoi_rope){.size = s->rope.size, .theta = s->rope.theta};
+            read_rope(config, "sliding_attention", &s->window_rope);
+        }
     }
     if (family->read_settings != NULL) { family->read_settings(config, dims, s); }
 }

@@ -115,7 +115,6 @@ static void check_sums(const redco_model *model)
 static void presets_have_the_published_counts(void **state)
 {
     (void)state;
-    size_t rows = 0;
     enum { DENSE = sizeof counts / sizeof counts[0] };
     for (size_t i = 0; i < DENSE + PUBLISHED_PRESETS; i++) {
         const char *const preset = i < DENSE ? counts[i].preset : published_mixtures[i - DENSE].name;
@@ -129,12 +128,81 @@ static void presets_have_the_published_counts(void **state)
         assert_null(redco_model_warning(model, 0));
         assert_int_equal(json_object_size(redco_model_defaults(model)), 0);
         redco_model_free(model);
-        rows++;
     }
-    /* Every preset is in the table. */
-    size_t presets = 0;
-    while (redco_preset_at("models", presets) != NULL) { presets++; }
-    assert_int_equal(presets, rows);
+}
+
+/* @return whether the preset is in a table of this file, or of @p listed, which ends each name with a line end */
+static bool is_listed(const char *preset, const char *listed)
+{
+    char line[80];
+    (void)snprintf(line, sizeof line, "\n%s\n", preset);
+    bool found = strstr(listed, line) != NULL;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) { found |= strcmp(counts[i].preset, preset) == 0; }
+    for (size_t i = 0; i < PUBLISHED_PRESETS; i++) { found |= strcmp(published_mixtures[i].name, preset) == 0; }
+    return found;
+}
+
+/* Embedding, blocks and head. */
+static void sum_parts(const redco_model *model, uint64_t parts[3])
+{
+    const redco_layer_class *classes = NULL;
+    const size_t count = redco_model_classes(model, &classes);
+    for (size_t i = 0; i < count; i++) {
+        const redco_class_kind kind = classes[i].kind;
+        const size_t part = kind == REDCO_CLASS_EMBEDDING ? 0 : kind == REDCO_CLASS_HEAD ? 2 : 1;
+        parts[part] += classes[i].params * classes[i].layers;
+    }
+}
+
+static void presets_have_the_counts_of_transformers(void **state)
+{
+    char line[200], listed[8192] = "\n";
+    FILE *const file = fopen(REDCO_TEST_DATA "/models/parameters.csv", "r");
+    (void)state;
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        char preset[64];
+        unsigned long long want[4] = {0};
+        uint64_t parts[3] = {0, 0, 0};
+        redco_model *model = NULL;
+        const int read = sscanf(line, "%63[^,],%llu,%llu,%llu,%llu", preset, &want[0], &want[1], &want[2], &want[3]);
+        if (line[0] == '#' || read < 2) { continue; }
+        assert_int_equal(redco_model_read(preset, &model, NULL), REDCO_OK);
+        sum_parts(model, parts);
+        if (redco_model_params(model) != want[0]) { print_error("%s\n", preset); }
+        assert_int_equal(redco_model_params(model), want[0]);
+        for (int i = 0; i < 3 && read == 5; i++) { assert_int_equal(parts[i], want[i + 1]); }
+        check_sums(model);
+        assert_null(redco_model_warning(model, 0));
+        redco_model_free(model);
+        (void)strncat(listed, preset, sizeof listed - strlen(listed) - 2);
+        (void)strcat(listed, "\n");
+    }
+    (void)fclose(file);
+    for (size_t i = 0; redco_preset_at("models", i) != NULL; i++) {
+        const char *const name = redco_preset_at("models", i)->name;
+        if (!is_listed(name, listed)) { fail_msg("%s is in no table", name); }
+    }
+}
+
+/* Each name that a hub has for a preset finds it, and no other has it. */
+static void hub_names_are_presets(void **state)
+{
+    (void)state;
+    assert_ptr_equal(redco_preset_model("meta-llama/Llama-3.1-8B"), redco_preset_find("models", "llama-3.1-8b"));
+    assert_ptr_equal(redco_preset_model("qwen/qwen2.5-7b-instruct"), redco_preset_find("models", "qwen2.5-7b"));
+    assert_null(redco_preset_model("meta-llama/Llama-3.1"));
+    for (size_t i = 0; redco_preset_at("models", i) != NULL; i++) {
+        const redco_preset *const preset = redco_preset_at("models", i);
+        json_t *const config = json_loads(preset->text, 0, NULL);
+        size_t at = 0;
+        const json_t *name = NULL;
+        json_array_foreach(json_object_get(config, "_hub"), at, name)
+        {
+            assert_ptr_equal(redco_preset_model(json_string_value(name)), preset);
+        }
+        json_decref(config);
+    }
 }
 
 struct default_row {
@@ -296,7 +364,9 @@ static const struct bad_row bad[] = {
     {"{\"model_type\":\"mamba2\"}", "config.json:/model_type",
      "\"mamba2\" is not a model type that redco knows; generic states sizes alone; known: llama, mistral, qwen2, "
      "qwen3, "
-     "phi3, internlm2, gemma, gemma2, gemma3_text, olmo2, granite, smollm3, starcoder2, falcon, gpt2, gptj, "
+     "phi3, internlm2, gemma, gemma2, gemma3_text, olmo2, olmo3, granite, smollm3, seed_oss, glm, glm4, exaone, "
+     "exaone4, "
+     "internlm3, baichuan, minicpm, qwen, starcoder2, falcon, cohere, cohere2, phi, stablelm, nemotron, gpt2, gptj, "
      "gpt_neox, opt, bloom, mpt, t5, mt5, bart, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2, "
      "glm4_moe, dots1, gpt_oss, llama4_text, olmoe, minimax_m2, dbrx, phimoe, granitemoe, grok-1, generic"},
     {"{\"model_type\":\"generic\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":4,\"vocab_size\":"
@@ -689,6 +759,8 @@ int main(void)
         cmocka_unit_test(a_generic_model_has_the_tensors_of_llama),
         cmocka_unit_test(dimensions_out_of_range_are_refused_as_in_a_file),
         cmocka_unit_test(presets_have_the_published_counts),
+        cmocka_unit_test(presets_have_the_counts_of_transformers),
+        cmocka_unit_test(hub_names_are_presets),
         cmocka_unit_test(absent_keys_take_the_defaults_of_transformers),
         cmocka_unit_test(tensors_are_those_of_transformers),
         cmocka_unit_test(t5_keeps_its_position_bias_in_the_embedding),

@@ -159,6 +159,85 @@ static wanted uses[] = {
     {" t5 mt5 ", "decoder.block.{}.layer.2.layer_norm", REDCO_USE_FFN_NORM, false},
     {" t5 mt5 ", "encoder.final_layer_norm", REDCO_USE_ENCODER_FINAL_NORM, false},
     {" t5 mt5 ", "decoder.final_layer_norm", REDCO_USE_FINAL_NORM, false},
+    /* The same names of later families. */
+    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 baichuan cohere cohere2 "
+     "starcoder2 phi stablelm nemotron ",
+     "model.embed_tokens", REDCO_USE_TABLE, false},
+    {" gemma2 gemma3_text smollm3 granite seed_oss internlm3 minicpm glm4 baichuan cohere cohere2 starcoder2 phi "
+     "stablelm nemotron ",
+     "model.layers.{}.input_layernorm", REDCO_USE_ATTENTION_NORM, false},
+    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 cohere cohere2 starcoder2 phi "
+     "stablelm nemotron ",
+     "model.layers.{}.self_attn.q_proj", REDCO_USE_QUERY, false},
+    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 baichuan cohere cohere2 "
+     "starcoder2 stablelm nemotron ",
+     "model.layers.{}.self_attn.o_proj", REDCO_USE_OUTPUT, false},
+    {" gemma3_text exaone4 ", "model.layers.{}.self_attn.q_norm", REDCO_USE_QUERY_NORM, false},
+    {" smollm3 granite seed_oss internlm3 minicpm glm4 baichuan starcoder2 stablelm nemotron ",
+     "model.layers.{}.post_attention_layernorm", REDCO_USE_FFN_NORM, false},
+    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm exaone4 baichuan cohere cohere2 stablelm ",
+     "model.layers.{}.mlp.gate_proj", REDCO_USE_GATE, false},
+    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm exaone4 baichuan cohere cohere2 stablelm "
+     "nemotron ",
+     "model.layers.{}.mlp.up_proj", REDCO_USE_UP, false},
+    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 baichuan cohere cohere2 "
+     "stablelm nemotron ",
+     "model.layers.{}.mlp.down_proj", REDCO_USE_DOWN, false},
+    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 baichuan cohere cohere2 "
+     "starcoder2 stablelm nemotron ",
+     "model.norm", REDCO_USE_FINAL_NORM, false},
+    {" olmo2 seed_oss internlm3 glm4 exaone4 baichuan phi stablelm nemotron falcon qwen exaone ", "lm_head",
+     REDCO_USE_HEAD, false},
+    {" glm4 ", "model.layers.{}.mlp.gate_up_proj", REDCO_USE_GATE_UP, false},
+    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 cohere cohere2 starcoder2 phi "
+     "stablelm nemotron ",
+     "model.layers.{}.self_attn.k_proj", REDCO_USE_KEY, false},
+    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 cohere cohere2 starcoder2 phi "
+     "stablelm nemotron ",
+     "model.layers.{}.self_attn.v_proj", REDCO_USE_VALUE, false},
+    {" gemma3_text exaone4 ", "model.layers.{}.self_attn.k_norm", REDCO_USE_KEY_NORM, false},
+    /* Norms behind the parts; Gemma's second norm is before the FFN. */
+    {" gemma2 gemma3_text olmo2 exaone4 ", "model.layers.{}.post_attention_layernorm", REDCO_USE_ATTENTION_END_NORM,
+     false},
+    {" gemma2 gemma3_text ", "model.layers.{}.pre_feedforward_layernorm", REDCO_USE_FFN_NORM, false},
+    {" gemma2 gemma3_text olmo2 exaone4 ", "model.layers.{}.post_feedforward_layernorm", REDCO_USE_FFN_END_NORM, false},
+    {" glm4 ", "model.layers.{}.post_self_attn_layernorm", REDCO_USE_ATTENTION_END_NORM, false},
+    {" glm4 ", "model.layers.{}.post_mlp_layernorm", REDCO_USE_FFN_END_NORM, false},
+    /* Norms of all heads: OLMo 2's of their sum, Cohere's of each. */
+    {" olmo2 cohere ", "model.layers.{}.self_attn.q_norm", REDCO_USE_QUERIES_NORM, false},
+    {" olmo2 cohere ", "model.layers.{}.self_attn.k_norm", REDCO_USE_KEYS_NORM, false},
+    /* Baichuan, StarCoder 2, Phi */
+    {" baichuan ", "model.layers.{}.self_attn.W_pack", REDCO_USE_QKV, false},
+    {" starcoder2 ", "model.layers.{}.mlp.c_fc", REDCO_USE_UP, false},
+    {" starcoder2 ", "model.layers.{}.mlp.c_proj", REDCO_USE_DOWN, false},
+    {" phi ", "model.layers.{}.self_attn.dense", REDCO_USE_OUTPUT, false},
+    {" phi ", "model.layers.{}.mlp.fc1", REDCO_USE_UP, false},
+    {" phi ", "model.layers.{}.mlp.fc2", REDCO_USE_DOWN, false},
+    {" phi ", "model.final_layernorm", REDCO_USE_FINAL_NORM, false},
+    /* Falcon, Qwen: c_proj(w1(x) * act(w2(x))), EXAONE */
+    {" falcon ", "transformer.word_embeddings", REDCO_USE_TABLE, false},
+    {" falcon ", "transformer.h.{}.input_layernorm", REDCO_USE_ATTENTION_NORM, false},
+    {" falcon ", "transformer.h.{}.ln_attn", REDCO_USE_ATTENTION_NORM, false},
+    {" falcon ", "transformer.h.{}.ln_mlp", REDCO_USE_FFN_NORM, false},
+    {" falcon ", "transformer.h.{}.self_attention.query_key_value", REDCO_USE_QKV, false},
+    {" falcon ", "transformer.h.{}.self_attention.dense", REDCO_USE_OUTPUT, false},
+    {" falcon ", "transformer.h.{}.mlp.dense_h_to_4h", REDCO_USE_UP, false},
+    {" falcon ", "transformer.h.{}.mlp.dense_4h_to_h", REDCO_USE_DOWN, false},
+    {" falcon qwen exaone ", "transformer.ln_f", REDCO_USE_FINAL_NORM, false},
+    {" qwen exaone ", "transformer.wte", REDCO_USE_TABLE, false},
+    {" qwen exaone ", "transformer.h.{}.ln_1", REDCO_USE_ATTENTION_NORM, false},
+    {" qwen exaone ", "transformer.h.{}.ln_2", REDCO_USE_FFN_NORM, false},
+    {" qwen ", "transformer.h.{}.attn.c_attn", REDCO_USE_QKV, false},
+    {" qwen ", "transformer.h.{}.attn.c_proj", REDCO_USE_OUTPUT, false},
+    {" qwen ", "transformer.h.{}.mlp.w2", REDCO_USE_GATE, false},
+    {" qwen ", "transformer.h.{}.mlp.w1", REDCO_USE_UP, false},
+    {" qwen exaone ", "transformer.h.{}.mlp.c_proj", REDCO_USE_DOWN, false},
+    {" exaone ", "transformer.h.{}.attn.attention.q_proj", REDCO_USE_QUERY, false},
+    {" exaone ", "transformer.h.{}.attn.attention.k_proj", REDCO_USE_KEY, false},
+    {" exaone ", "transformer.h.{}.attn.attention.v_proj", REDCO_USE_VALUE, false},
+    {" exaone ", "transformer.h.{}.attn.attention.out_proj", REDCO_USE_OUTPUT, false},
+    {" exaone ", "transformer.h.{}.mlp.c_fc_0", REDCO_USE_GATE, false},
+    {" exaone ", "transformer.h.{}.mlp.c_fc_1", REDCO_USE_UP, false},
 };
 enum { USES = sizeof uses / sizeof uses[0] };
 

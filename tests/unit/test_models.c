@@ -227,10 +227,19 @@ static void what_is_not_built_is_refused(void **state)
     (void)state;
     expect(refusal("llama", "hidden_act", "\"tanh\"", 12), "c.json:/hidden_act",
            "\"tanh\" is not an activation that the executor has: silu, swish, gelu, gelu_new, gelu_fast, "
-           "gelu_pytorch_tanh, relu");
-    expect(refusal("llama", "rope_scaling", "{\"rope_type\":\"yarn\",\"factor\":2.0}", 12),
+           "gelu_pytorch_tanh, relu, relu2");
+    expect(refusal("llama", "rope_scaling", "{\"rope_type\":\"ntk\",\"factor\":2.0}", 12),
            "c.json:/rope_scaling/rope_type",
-           "\"yarn\" is not a scaling that the executor has: default, linear, llama3");
+           "\"ntk\" is not a scaling that the executor has: default, linear, llama3, yarn, dynamic");
+    expect(refusal("internlm3", NULL, NULL, 65), "c.json",
+           "sequences of 65 tokens; from 64 on its rotary positions depend on the length (dynamic), which the executor "
+           "does not build");
+    expect(refusal("falcon", "alibi", "true", 12), "c.json:/alibi",
+           "is true; the executor builds Falcon with rotary positions");
+    expect(refusal("cohere", "use_qk_norm", "true", 12), "c.json:/use_qk_norm",
+           "is true; the executor has no norms with a gain for each head");
+    expect(refusal("stablelm", "qk_layernorm", "true", 12), "c.json:/qk_layernorm",
+           "is true; the executor has no norms with a gain for each head");
     expect(refusal("llama", "rope_scaling", "{\"type\":\"linear\"}", 12), "c.json:/rope_scaling/factor", "is missing");
     expect(refusal("gptj", "rotary_dim", "null", 12), "c.json:/rotary_dim",
            "is null; the number of rotated elements of a head is needed");
@@ -241,13 +250,15 @@ static void what_is_not_built_is_refused(void **state)
     expect(refusal("phi3", "partial_rotary_factor", "0.1", 12), "c.json:/partial_rotary_factor",
            "must leave two elements of a head");
     expect(refusal("phi3", "rope_scaling", "{\"type\":\"longrope\"}", 12), "c.json:/rope_scaling/type",
-           "\"longrope\" is not a scaling that the executor has: default, linear, llama3");
+           "\"longrope\" is not a scaling that the executor has: default, linear, llama3, yarn, dynamic");
     expect(refusal("gpt2", NULL, NULL, 17), "c.json", "sequences of 17 tokens; its table has 16 positions");
     expect(refusal("gpt2", NULL, NULL, 0), "c.json", "a micro-batch of 2 sequences of 0 tokens is empty");
-    expect(refusal("llama", "model_type", "\"generic\"", 12), "c.json",
-           "is of type \"generic\", which the executor does not build; it builds llama, mistral, qwen2, qwen3, phi3, "
-           "internlm2, "
-           "gemma, gpt2, gptj, gpt_neox, opt, bloom, mpt, t5, mt5, bart");
+    expect(
+        refusal("llama", "model_type", "\"generic\"", 12), "c.json",
+        "is of type \"generic\", which the executor does not build; it builds llama, mistral, qwen2, qwen3, phi3, "
+        "internlm2, gemma, gemma2, gemma3_text, olmo2, olmo3, granite, smollm3, seed_oss, glm, glm4, exaone, exaone4, "
+        "internlm3, baichuan, minicpm, qwen, starcoder2, falcon, cohere, cohere2, phi, stablelm, nemotron, gpt2, gptj, "
+        "gpt_neox, opt, bloom, mpt, t5, mt5, bart");
     expect(refusal("mpt", "attn_config", "{\"clip_qkv\":8.0}", 12), "c.json:/attn_config/clip_qkv",
            "is set; the executor builds MPT without it");
     expect(refusal("mpt", "attn_config", "{\"alibi\":false}", 12), "c.json:/attn_config",
@@ -256,7 +267,7 @@ static void what_is_not_built_is_refused(void **state)
            "is 3; the executor needs 4 or more, and \"relative_attention_max_distance\" above half of them");
     expect(refusal("t5", "feed_forward_proj", "\"gated-tanh\"", 12), "c.json:/feed_forward_proj",
            "\"tanh\" is not an activation that the executor has: silu, swish, gelu, gelu_new, gelu_fast, "
-           "gelu_pytorch_tanh, relu");
+           "gelu_pytorch_tanh, relu, relu2");
     expect(refusal("t5", "decoder_start_token_id", "61", 12), "c.json",
            "decoder_start_token_id is 61 and pad_token_id 0; ids of tokens are below vocab_size = 61");
     expect(refusal("bart", "encoder_attention_heads", "2", 12), "c.json:/encoder_attention_heads",

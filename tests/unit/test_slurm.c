@@ -26,6 +26,52 @@ static const redcoi_switch *find(const redcoi_tree *tree, const char *name)
     return NULL;
 }
 
+/* The default of two topologies; errors name lines of the file. */
+static void yaml_is_read(void **state)
+{
+    static const char two[] = "---\n"
+                              "- topology: first\n"
+                              "  block:\n"
+                              "    block_sizes:\n"
+                              "      - 4\n"
+                              "    blocks:\n"
+                              "      - block: b1\n"
+                              "        nodes: x[1-4]\n"
+                              "- topology: second # the one\n"
+                              "  cluster_default: true\n"
+                              "  tree:\n"
+                              "    switches:\n"
+                              "      - switch: root\n"
+                              "        children: s[1-2]\n"
+                              "      - switch: s1\n"
+                              "\n"
+                              "        nodes: 'node[01-02]'\n"
+                              "      - switch: s2\n"
+                              "        nodes: node03\n";
+    redco_error err = {0};
+    (void)state;
+    redcoi_tree *tree = read_text(two, &err);
+    if (tree == NULL) { fail_msg("%s: %s", err.place, err.text); }
+    assert_int_equal(tree->switch_count, 3);
+    assert_int_equal(find(tree, "s1")->host_count, 2);
+    assert_string_equal(find(tree, "s2")->place, "t.conf:18");
+    assert_null(find(tree, "b1"));
+    redcoi_tree_free(tree);
+    tree = read_text("- topology: one\n  block:\n    blocks:\n      - block: b1\n        nodes: x[1-4]\n"
+                     "      - block: b2\n        nodes: y[1-4]\n",
+                     &err);
+    assert_non_null(tree);
+    assert_true(tree->blocks);
+    assert_int_equal(find(tree, "b2")->host_count, 4);
+    redcoi_tree_free(tree);
+    assert_null(read_text("- topology: one\n  tree:\n    switched:\n", &err));
+    assert_string_equal(err.place, "t.conf:3");
+    assert_non_null(strstr(err.text, "\"switched\" is not a line of Slurm's topology.yaml"));
+    err = (redco_error){0};
+    assert_null(read_text("- topology: one\n  tree:\n    switches:\n      - switch: s1\n", &err));
+    assert_string_equal(err.place, "t.conf:4");
+}
+
 /* Keys in any order and case, comments, quotes, continuation, LinkSpeed, blanks around "=", parents before children. */
 static void grammar(void **state)
 {
@@ -233,6 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grammar),
+        cmocka_unit_test(yaml_is_read),
         cmocka_unit_test(bad_files_say_where_and_what),
         cmocka_unit_test(at_most_sixteen_levels),
         cmocka_unit_test(binary_input_is_refused),

@@ -126,17 +126,18 @@ static void compare_row(const redco_comm *comm, const struct report *report, con
     result->errors.sum_absolute[decade] += fabs(error);
 }
 
-/* The machine that was named, whole, if it has room for the run's ranks. */
+/* The machine that was named, whole, if it has room for the run's ranks; ranks beyond a node fill nodes. */
 static redco_status place_run(const struct report *report, const redco_profile_run *run, bool *found_out,
                               struct validate_machine *out)
 {
-    const uint32_t nodes = run->nodes > 0 ? run->nodes : 1;
+    const redco_node_gpu *gpus = NULL;
+    const size_t node_gpus = redco_node_gpus(redco_cluster_node(report->cluster), &gpus);
+    const bool fills = run->nodes == 0 && run->ranks > node_gpus && run->ranks % node_gpus == 0;
+    const uint32_t nodes = fills ? (uint32_t)(run->ranks / node_gpus) : run->nodes > 0 ? run->nodes : 1;
     *out = (struct validate_machine){.group = {.mesh = {.gpus = run->ranks / nodes, .nodes = nodes},
                                                .stride = run->stride,
                                                .groups_per_node = run->groups_per_node},
                                      .network_stated = true};
-    const redco_node_gpu *gpus = NULL;
-    const size_t node_gpus = redco_node_gpus(redco_cluster_node(report->cluster), &gpus);
     *found_out = out->group.mesh.gpus <= node_gpus && run->ranks % nodes == 0;
     if (!*found_out) { return REDCO_OK; }
     const uint32_t all = redco_cluster_nodes(report->cluster);
@@ -174,7 +175,8 @@ static redco_status compare_run(struct report *report, const char *file, const r
         char reason[320];
         (void)snprintf(
             reason, sizeof reason, "%s on %u GPUs: %s (\"%.80s\")", redco_collective_name(run->op), run->ranks,
-            report->cluster != NULL ? "has more in a node than the cluster" : "names no GPU that is known here",
+            report->cluster != NULL ? "has more in a node than the cluster"
+                                    : "names no GPU that is known here; say --cluster, and --ranks GPUSxNODES",
             run->hardware);
         return skip(report, file, reason);
     }
@@ -506,7 +508,10 @@ int validate_profiles(const struct validate_arguments *arguments)
         st = compare_path(&report, arguments->files[i], true, 0);
     }
     if (st == REDCO_OK && report.count == 0) {
-        st = redco_fail(&err, REDCO_EVALUE, arguments->files[0], "holds no measured collective that can be compared");
+        const char *const reason = report.skipped_count > 0 ? report.skipped[0].reason : NULL;
+        st =
+            redco_fail(&err, REDCO_EVALUE, arguments->files[0], "holds no measured collective that can be compared%s%s",
+                       reason != NULL ? ": " : "", reason != NULL ? reason : "");
     }
     json_t *const json = st == REDCO_OK ? report_json(&report) : NULL;
     const struct validate_outcome outcome = {

@@ -71,11 +71,16 @@ enum { MOST_NAME = 128 };
 static bool has_name(const redco_preset *preset, const char *plain)
 {
     char own[MOST_NAME];
+    plain_name(preset->name, own, sizeof own);
+    return strcmp(own, plain) == 0;
+}
+
+static bool has_alias(const redco_preset *preset, const char *plain)
+{
+    char own[MOST_NAME];
     bool found = false;
     size_t i = 0;
     json_t *alias = NULL;
-    plain_name(preset->name, own, sizeof own);
-    if (strcmp(own, plain) == 0) { return true; }
     json_t *const document = json_loadb(preset->text, preset->size, 0, NULL);
     json_array_foreach(json_object_get(document, "_hub"), i, alias)
     {
@@ -101,6 +106,9 @@ const redco_preset *redco_preset_model(const char *name)
         plain_name(text, plain, sizeof plain);
         for (size_t i = 0; plain[0] != '\0' && redco_preset_at("models", i) != NULL; i++) {
             if (has_name(redco_preset_at("models", i), plain)) { return redco_preset_at("models", i); }
+        }
+        for (size_t i = 0; plain[0] != '\0' && redco_preset_at("models", i) != NULL; i++) {
+            if (has_alias(redco_preset_at("models", i), plain)) { return redco_preset_at("models", i); }
         }
     } while (cut_variant(text));
     return NULL;

@@ -1,5 +1,5 @@
 /* Slurm's topology.conf, plug-ins topology/tree and topology/block: topology.conf(5) and the line rules of
- * slurm.conf(5); and what "scontrol show topology" prints of them. */
+ * slurm.conf(5); what "scontrol show topology" prints of them; topology.yaml by slurm_yaml.c. */
 #include "topology/base/number.h"
 #include "topology/discovery/switch_tree.h"
 
@@ -227,6 +227,13 @@ redco_status redcoi_tree_from_slurm(const char *text, size_t size, const char *n
     struct reader reader = {.text = text, .size = size, .name = name};
     redcoi_tree *tree = redcoi_tree_new(name);
     redco_status st = REDCO_OK;
+    char *conf = NULL;
+    if (redcoi_is_slurm_yaml(text, size)) {
+        st = redcoi_slurm_yaml(text, size, name, &conf, &size, err);
+        reader.text = conf;
+        reader.size = size;
+        if (st != REDCO_OK) { goto out; }
+    }
     reader.logical = malloc(size + 1);
     if (tree == NULL || reader.logical == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, name, "out of memory");
@@ -242,5 +249,6 @@ redco_status redcoi_tree_from_slurm(const char *text, size_t size, const char *n
 out:
     redcoi_tree_free(tree);
     free(reader.logical);
+    free(conf);
     return st;
 }

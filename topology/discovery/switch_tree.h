@@ -46,8 +46,13 @@ redco_status redcoi_tree_add(redcoi_tree *tree, const char *name, size_t name_si
 /** Links parents; refuses duplicates, unknown children, second parents and cycles. */
 redco_status redcoi_tree_finish(redcoi_tree *tree, redco_error *err);
 
-/** Reads a topology.conf of Slurm's topology/tree or topology/block plug-in, or what "scontrol show topology" prints.
- */
+/** @return whether a text is a topology.yaml */
+bool redcoi_is_slurm_yaml(const char *text, size_t size);
+/** The topology.conf that says what a topology.yaml does. @param conf_out  to be freed */
+redco_status redcoi_slurm_yaml(const char *text, size_t size, const char *name, char **conf_out, size_t *size_out,
+                               redco_error *err);
+/** Reads a topology.conf of Slurm's topology/tree or topology/block plug-in, its topology.yaml, or what "scontrol show
+ *  topology" prints. */
 redco_status redcoi_tree_from_slurm(const char *text, size_t size, const char *name, redcoi_tree **tree_out,
                                     redco_error *err);
 

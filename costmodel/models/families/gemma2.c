@@ -38,8 +38,20 @@ void redcoi_gemma2_settings(redcoi_build *config, const redco_model_dims *dims, 
     s->activation = redcoi_config_activation(config, "hidden_activation", s->activation);
     s->embedding_scale = sqrt((double)dims->hidden);
     s->score_scale = 1.0 / sqrt(redcoi_config_number(config, "query_pre_attn_scalar", 256.0, 1.0, 1e6));
-    (void)redcoi_config_asks(config, "attn_logit_softcapping");
-    (void)redcoi_config_asks(config, "final_logit_softcapping");
+}
+
+/* null: no cap */
+static double read_cap(redcoi_build *config, const char *key, double fallback)
+{
+    const bool none = json_is_null(json_object_get(config->config.json, key));
+    return redcoi_config_number(config, key, none ? 0.0 : fallback, 1e-3, 1e6);
+}
+
+static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
+{
+    redcoi_gemma2_settings(config, dims, s);
+    s->score_cap = read_cap(config, "attn_logit_softcapping", 50.0);
+    s->logit_cap = read_cap(config, "final_logit_softcapping", 30.0);
 }
 
 const redcoi_family redcoi_family_gemma2 = {
@@ -56,11 +68,10 @@ const redcoi_family redcoi_family_gemma2 = {
     .layers = redcoi_gemma2_layers,
     .bias_keys = {{"attention_bias", false, REDCOI_ATTENTION_BIASES}},
     .gain_is_added = true,
-    .untrained = true,
     .epsilon = {"rms_norm_eps", 1e-6},
     .deviation = {"initializer_range", 0.02},
     .theta = {"rope_theta", 10000.0},
     .active = {"hidden_act", REDCOI_ACTIVATION_GELU_TANH},
     .read = read_windows,
-    .read_settings = redcoi_gemma2_settings,
+    .read_settings = read_settings,
 };

@@ -7,8 +7,22 @@ static void read_windows(redcoi_build *build)
 {
     enum { DEFAULT_PATTERN = 6 };
     const uint64_t pattern = redcoi_config_count(build, "sliding_window_pattern", DEFAULT_PATTERN, REDCOI_MAX_LAYERS);
-    (void)redcoi_config_asks(build, "rope_local_base_freq");
     redcoi_config_window_every(build, redcoi_config_window(build, 4096), (uint32_t)pattern);
+}
+
+/* Layers with a window turn by a base of their own, whatever the scaling of the others. */
+static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
+{
+    static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
+    redcoi_gemma2_settings(config, dims, s);
+    for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) { /* null */
+        if (redcoi_config_asks(config, caps[i])) { redcoi_build_fail(config, caps[i], "is not read of this type"); }
+    }
+    if (redcoi_config_bool(config, "use_bidirectional_attention", false)) {
+        redcoi_build_fail(config, "use_bidirectional_attention", "is true; the executor sees keys before a query only");
+    }
+    const double base = redcoi_config_number(config, "rope_local_base_freq", 10000.0, 1.0, 1e12);
+    if (s->window_rope.size == 0) { s->window_rope = (redcoi_rope){.size = s->rope.size, .theta = base}; }
 }
 
 const redcoi_family redcoi_family_gemma3_text = {
@@ -26,11 +40,10 @@ const redcoi_family redcoi_family_gemma3_text = {
     .layers = redcoi_gemma2_layers,
     .bias_keys = {{"attention_bias", false, REDCOI_ATTENTION_BIASES}},
     .gain_is_added = true,
-    .untrained = true,
     .epsilon = {"rms_norm_eps", 1e-6},
     .deviation = {"initializer_range", 0.02},
     .theta = {"rope_theta", 1000000.0},
     .active = {"hidden_act", REDCOI_ACTIVATION_GELU_TANH},
     .read = read_windows,
-    .read_settings = redcoi_gemma2_settings,
+    .read_settings = read_settings,
 };

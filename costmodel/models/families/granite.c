@@ -2,11 +2,13 @@
  * Source: modeling_granite.py and configuration_granite.py of HuggingFace transformers 4.57. */
 #include "costmodel/models/family.h"
 
-static void read_factors(redcoi_build *build)
+static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
 {
-    static const char *const factors[] = {"embedding_multiplier", "residual_multiplier", "attention_multiplier",
-                                          "logits_scaling"};
-    for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++) { (void)redcoi_config_asks(build, factors[i]); }
+    (void)dims;
+    s->embedding_scale = redcoi_config_number(config, "embedding_multiplier", 1.0, 1e-6, 1e6);
+    s->residual_scale = redcoi_config_number(config, "residual_multiplier", 1.0, 1e-6, 1e6);
+    s->score_scale = redcoi_config_number(config, "attention_multiplier", 1.0, 1e-6, 1e6);
+    s->logit_scale = 1.0 / redcoi_config_number(config, "logits_scaling", 1.0, 1e-6, 1e6);
 }
 
 const redcoi_family redcoi_family_granite = {
@@ -20,10 +22,9 @@ const redcoi_family redcoi_family_granite = {
                  [REDCOI_SIZE_HEADS] = 32},
     .layers = redcoi_llama_layers,
     .bias_keys = {{"attention_bias", false, REDCOI_ATTENTION_BIASES}, {"mlp_bias", false, REDCOI_FFN_BIASES}},
-    .untrained = true,
     .epsilon = {"rms_norm_eps", 1e-6},
     .deviation = {"initializer_range", 0.02},
     .theta = {"rope_theta", 10000.0},
     .active = {"hidden_act", REDCOI_ACTIVATION_SILU},
-    .read = read_factors,
+    .read_settings = read_settings,
 };

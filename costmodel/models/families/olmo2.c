@@ -18,7 +18,7 @@ static const redcoi_module block[] = {
     {0},
 };
 
-static const redcoi_layer_modules layers[REDCOI_CLASS_KINDS] = {
+const redcoi_layer_modules redcoi_olmo2_layers[REDCOI_CLASS_KINDS] = {
     [REDCO_CLASS_EMBEDDING] = {"", redcoi_llama_embedding},
     [REDCO_CLASS_BLOCK] = {"model.layers.{}.", block},
     [REDCO_CLASS_HEAD] = {"", redcoi_llama_head},
@@ -33,9 +33,8 @@ const redcoi_family redcoi_family_olmo2 = {
                  [REDCOI_SIZE_FFN] = 11008,
                  [REDCOI_SIZE_LAYERS] = 32,
                  [REDCOI_SIZE_HEADS] = 32},
-    .layers = layers,
+    .layers = redcoi_olmo2_layers,
     .bias_keys = {{"attention_bias", false, REDCOI_ATTENTION_BIASES}},
-    .untrained = true,
     .epsilon = {"rms_norm_eps", 1e-5},
     .deviation = {"initializer_range", 0.02},
     .theta = {"rope_theta", 10000.0},

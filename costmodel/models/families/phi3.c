@@ -27,9 +27,7 @@ static void read_window(redcoi_build *build)
 
 static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
 {
-    s->rope.size =
-        (uint64_t)((double)dims->head_dim * redcoi_config_rotary_share(config, "partial_rotary_factor", 1.0));
-    if (s->rope.size < 2) { redcoi_build_fail(config, "partial_rotary_factor", "must leave two elements of a head"); }
+    redcoi_config_rotary_part(config, "partial_rotary_factor", 1.0, dims, s);
 }
 
 const redcoi_family redcoi_family_phi3 = {

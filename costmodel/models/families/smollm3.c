@@ -4,8 +4,11 @@
 
 static void read_rotation(redcoi_build *build)
 {
-    (void)redcoi_config_asks(build, "no_rope_layers");
-    (void)redcoi_config_asks(build, "no_rope_layer_interval");
+    const uint64_t interval = redcoi_config_count(build, "no_rope_layer_interval", 4, REDCOI_MAX_LAYERS);
+    const bool windows = redcoi_config_bool(build, "use_sliding_window", false);
+    redcoi_config_unrotated(build, "no_rope_layers", (uint32_t)interval);
+    const uint64_t window = redcoi_config_window(build, 0); /* asked for: a config without windows may have the key */
+    redcoi_config_windows(build, windows ? window : 0, 0);
 }
 
 const redcoi_family redcoi_family_smollm3 = {
@@ -20,7 +23,6 @@ const redcoi_family redcoi_family_smollm3 = {
                  [REDCOI_SIZE_KV_HEADS] = 4},
     .layers = redcoi_llama_layers,
     .bias_keys = {{"attention_bias", false, REDCOI_ATTENTION_BIASES}, {"mlp_bias", false, REDCOI_FFN_BIASES}},
-    .untrained = true,
     .epsilon = {"rms_norm_eps", 1e-6},
     .deviation = {"initializer_range", 0.02},
     .theta = {"rope_theta", 2000000.0},

@@ -132,7 +132,12 @@ static uint64_t at(uint64_t b, uint64_t i, uint64_t head, uint64_t sequence, uin
     return ((b * sequence + i) * count + head) * size;
 }
 
-/** scores = scale q k^T of a block, rows of k->keys. */
+static real capped(real score, real cap)
+{
+    return cap > 0 ? cap * REAL_FN(tanh)(score / cap) : score;
+}
+
+/** scores = scale q k^T of a block, capped; rows of k->keys. */
 static redco_status block_scores(const heads *h, const block *k, const redco_launch *launch, void *scores,
                                  redco_error *err)
 {
@@ -148,7 +153,11 @@ static redco_status block_scores(const heads *h, const block *k, const redco_lau
         .a = (const real *)launch->inputs[0].data + at(k->b, k->row, k->head, h->queries, h->count, h->size),
         .b = (const real *)launch->inputs[1].data + at(k->b, k->key, k->group, h->keys, h->groups, h->size),
         .c = scores};
-    return REAL_NAME(gemm)(&g, err);
+    const redco_status st = REAL_NAME(gemm)(&g, err);
+    const real cap = (real)h->attributes->cap;
+    real *const x = scores;
+    for (uint64_t i = 0; st == REDCO_OK && cap > 0 && i < k->rows * k->keys; i++) { x[i] = capped(x[i], cap); }
+    return st;
 }
 
 /** Adds the bias, and sets what a query does not see to minus infinity. */
@@ -255,8 +264,9 @@ static void attention_of_one(const heads *h, uint64_t b, const redco_launch *lau
         const real *const key =
             (const real *)launch->inputs[1].data + at(b, all.key + j, 0, h->keys, h->groups, h->size);
         for (uint64_t head = 0; head < h->count; head++) {
-            scores[head * all.keys + j] =
+            const real score =
                 (real)h->attributes->scalar * dot(q + head * h->size, key + head / shared * h->size, h->size);
+            scores[head * all.keys + j] = capped(score, (real)h->attributes->cap);
         }
     }
     for (uint64_t head = 0; head < h->count; head++) {
@@ -293,9 +303,10 @@ redco_status REAL_NAME(attention)(const redco_launch *launch, redco_error *err)
     return st;
 }
 
-/** From scores and d v^T: probabilities, and the gradient of the scores times @p scale. */
+/** From scores and d v^T: probabilities, and the gradient of the scores times @p scale; with @p cap, of those before
+ * they were capped. */
 static void score_gradients(const heads *h, const block *k, const redco_launch *launch, uint32_t first, real scale,
-                            real *p, real *e)
+                            real cap, real *p, real *e)
 {
     const uint64_t row = h->count * h->value_size,
                    begin = at(k->b, k->row, k->head, h->queries, h->count, h->value_size);
@@ -305,6 +316,10 @@ static void score_gradients(const heads *h, const block *k, const redco_launch *
     for (uint64_t r = 0; r < k->rows; r++) {
         double sum = 0;
         for (uint64_t i = 0; i < h->value_size; i++) { sum += (double)o[r * row + i] * (double)d[r * row + i]; }
+        for (uint64_t j = r * k->keys; cap > 0 && j < (r + 1) * k->keys; j++) {
+            const real part = p[j] / cap; /* the derivative is 1 - part^2 */
+            e[j] = (real)sum + (e[j] - (real)sum) * (1 - part * part);
+        }
         hide(h, k, r, p + r * k->keys);
         for (uint64_t j = r * k->keys; j < (r + 1) * k->keys; j++) {
             p[j] = REAL_FN(exp)(p[j] - lse[r]);
@@ -379,7 +394,9 @@ static redco_status attention_grad_block(const heads *h, const block *k, const r
                                       .c = (real *)launch->outputs[2].data + v_at}};
     for (uint32_t i = 0; i < 4 && st == REDCO_OK; i++) {
         st = REAL_NAME(gemm)(&products[i], err);
-        if (i == 0) { score_gradients(h, k, launch, first, (real)h->attributes->scalar, p, e); }
+        if (i == 0) {
+            score_gradients(h, k, launch, first, (real)h->attributes->scalar, (real)h->attributes->cap, p, e);
+        }
     }
     return st;
 }
@@ -423,7 +440,7 @@ static redco_status bias_grad_block(const heads *h, const block *k, const redco_
                            .c = e};
     if (st == REDCO_OK) { st = REAL_NAME(gemm)(&g, err); }
     if (st != REDCO_OK) { return st; }
-    score_gradients(h, k, launch, FIRST, 1, p, e);
+    score_gradients(h, k, launch, FIRST, 1, 0, p, e);
     for (uint64_t r = 0; r < k->rows; r++) {
         real *row =
             (real *)launch->outputs[0].data + row_of(&launch->outputs[0].type, k->b, k->head, k->row + r) + k->key;

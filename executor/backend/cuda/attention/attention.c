@@ -92,6 +92,7 @@ static bool make_shape(const redcoi_cuda *cuda, const redco_launch *launch, redc
             s.offset = 0;
         }
     }
+    if (a->cap > 0.0) { return false; } /* its graph has no cap of scores */
     if (!all_see(&s) || !is_documented(cuda->device, cuda->dnn->calls.version(), &s)) { return false; }
     *shape_out = s;
     return true;

@@ -80,6 +80,7 @@ static redcoi_attention_args make_args(const redco_launch *launch)
                                .k = in[1].data,
                                .v = in[2].data,
                                .scale = attributes->scalar,
+                               .cap = attributes->cap,
                                .batch = (uint32_t)q->dim[0],
                                .queries = (uint32_t)q->dim[1],
                                .keys = (uint32_t)k->dim[1],

@@ -6,11 +6,17 @@
 
 #include "executor/backend/cuda/kernels/attention.h"
 #include "executor/backend/cuda/kernels/device.cuh"
+#include "executor/backend/cuda/kernels/functions.cuh"
 
 namespace redco
 {
 
 constexpr int attention_columns = 16; /* threads of a row */
+
+template <typename R> static __device__ inline R capped(R score, R cap)
+{
+    return cap > R(0) ? cap * real_tanh(score / cap) : score;
+}
 
 struct thread_place {
     int x, y;
@@ -229,7 +235,7 @@ template <typename T, int SIZE> static __device__ inline void attention_forward(
     const tile_place tile = my_tile(a.queries, BQ, a.heads, a.causal != 0);
     const int64_t left = static_cast<int64_t>(a.queries) - tile.first, rows = left < BQ ? left : BQ;
     const uint32_t group = tile.head / (a.heads / a.groups);
-    const R scale = static_cast<R>(a.scale), infinity = static_cast<R>(INFINITY);
+    const R scale = static_cast<R>(a.scale), cap = static_cast<R>(a.cap), infinity = static_cast<R>(INFINITY);
     const T *const keys = static_cast<const T *>(a.k), *const values = static_cast<const T *>(a.v);
     R max[I], sum[I], out[I][4 * V];
     int64_t first, end;
@@ -261,7 +267,7 @@ template <typename T, int SIZE> static __device__ inline void attention_forward(
 #pragma unroll
             for (int j = 0; j < J; j++) {
                 const bool seen = is_seen(a, tile, tile.head, query, key + me.x + attention_columns * j);
-                x[i][j] = seen ? x[i][j] * scale : -infinity;
+                x[i][j] = seen ? capped(x[i][j] * scale, cap) : -infinity;
                 top = x[i][j] > top ? x[i][j] : top;
             }
             top = over_row<take_max>(top);
@@ -356,7 +362,7 @@ static __device__ inline void score_gradients(const redcoi_attention_args &a, co
                                               const R *columns, const R *column_values, R (&share)[I][J],
                                               R (&gradient)[I][J], thread_place me)
 {
-    const R scale = static_cast<R>(a.scale);
+    const R scale = static_cast<R>(a.scale), cap = static_cast<R>(a.cap);
     const uint64_t line = (static_cast<uint64_t>(tile.batch) * a.heads + head) * a.queries;
     dot_rows<I, J, Y, ROW>(share, rows, columns, static_cast<int>(a.size), me);
     dot_rows<I, J, Y, ROW>(gradient, row_values, column_values, static_cast<int>(a.value_size), me);
@@ -367,8 +373,10 @@ static __device__ inline void score_gradients(const redcoi_attention_args &a, co
             const int64_t r = row + me.y + Y * i, c = column + me.x + attention_columns * j;
             const int64_t query = TURNED ? c : r, key = TURNED ? r : c;
             if (is_seen(a, tile, head, query, key)) {
-                share[i][j] = power(share[i][j] * scale - static_cast<const R *>(a.lse)[line + query]);
-                gradient[i][j] = share[i][j] * (gradient[i][j] - static_cast<const R *>(a.sums)[line + query]) * scale;
+                const R score = capped(share[i][j] * scale, cap), part = cap > R(0) ? score / cap : R(0);
+                share[i][j] = power(score - static_cast<const R *>(a.lse)[line + query]);
+                gradient[i][j] = share[i][j] * (gradient[i][j] - static_cast<const R *>(a.sums)[line + query]) * scale *
+                                 (R(1) - part * part);
             } else {
                 share[i][j] = gradient[i][j] = 0;
             }

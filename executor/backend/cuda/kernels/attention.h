@@ -26,7 +26,7 @@ typedef struct redcoi_attention_args {
     uint64_t mask_batch, mask_head, mask_query; /**< strides; 0: one for all */
     int64_t offset, window; /**< causal: query i sees keys j with i + offset - window < j <= i + offset;
                                window 0: from the first */
-    double scale;
+    double scale, cap;      /**< cap: scaled scores x become cap tanh(x / cap); 0: they stay */
     uint32_t batch, queries, keys, heads, groups, size, value_size;
     uint32_t causal;
     uint32_t wide; /**< rows of 16-byte vectors */

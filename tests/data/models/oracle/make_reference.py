@@ -114,13 +114,131 @@ class InternLM2(torch.nn.Module):
         return torch.func.functional_call(self.llama, theirs, (tokens,))
 
 
+def renamed(raw, names):
+    """A config under other keys."""
+    return {names.get(key, key): value for key, value in raw.items() if names.get(key, key) is not None}
+
+
+class Renamed(torch.nn.Module):
+    """A family whose code is no part of transformers, computed by one that is. NAMES: ours, theirs. FUSED: the matrix
+    for all queries, all keys and all values. ALIBI: no rotation, biases of the scores in its place. UNIT: rows of the
+    head have length 1."""
+
+    FUSED, ALIBI, UNIT = None, False, False
+
+    def __init__(self, config, names):
+        super().__init__()
+        self.config, self.names = config, names
+        kind = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+        self.inner = kind.double().eval()
+        size = config.head_dim if getattr(config, "head_dim", None) else config.hidden_size // config.num_attention_heads
+        self.rows = [heads * size for heads in (config.num_attention_heads, *2 * (config.num_key_value_heads,))]
+        self.own = {}
+        for name, parameter in self.inner.named_parameters():
+            ours = self.ours(name)
+            if self.FUSED and any(f".{x}_proj." in name for x in "kv"):
+                continue
+            if self.FUSED and ".q_proj." in name:
+                shape = (sum(self.rows), *parameter.shape[1:])
+                ours = ours.replace(self.ours("self_attn.q_proj"), self.FUSED)
+                self.own[ours] = torch.nn.Parameter(torch.zeros(shape))
+            else:
+                self.own[ours] = torch.nn.Parameter(parameter.detach().clone())
+
+    def ours(self, name):
+        for ours, theirs in self.names:
+            name = name.replace(theirs, ours)
+        return name
+
+    def theirs(self, name):
+        for ours, theirs in self.names:
+            name = name.replace(ours, theirs)
+        return name
+
+    def named_parameters(self, *_, **__):
+        return self.own.items()
+
+    def parameters(self, recurse=True):
+        return self.own.values()
+
+    def forward(self, tokens):
+        values, more = {}, {}
+        for name, value in self.own.items():
+            if self.FUSED and self.FUSED in name:
+                for part, rows in zip("qkv", torch.split(value, self.rows)):
+                    values[self.theirs(name.replace(self.FUSED, self.ours("self_attn.q_proj"))).replace(
+                        "q_proj", part + "_proj")] = rows
+            elif self.UNIT and name == "lm_head.weight":
+                values[name] = torch.nn.functional.normalize(value)
+            else:
+                values[self.theirs(name)] = value
+        if self.ALIBI:
+            heads, length = self.config.num_attention_heads, tokens.shape[1]
+            slopes = torch.tensor([2.0 ** (-8.0 * (i + 1) / heads) for i in range(heads)]) # a power of 2
+            at = torch.arange(length, dtype=torch.float64)
+            hidden = torch.triu(torch.full((length, length), -torch.inf), 1)
+            mask = slopes[:, None, None] * (at[None, :] - at[:, None])[None] + hidden
+            more["attention_mask"] = mask[None].expand(tokens.shape[0], -1, -1, -1)
+        return torch.func.functional_call(self.inner, values, (tokens,), more)
+
+
+class Baichuan(Renamed):
+    FUSED, ALIBI = "self_attn.W_pack", True
+
+
+class Qwen(Renamed):
+    FUSED = "attn.c_attn"
+
+
+QWEN = (("transformer.wte.", "model.embed_tokens."), ("transformer.h.", "model.layers."), ("transformer.ln_f.", "model.norm."),
+        (".ln_1.", ".input_layernorm."), (".ln_2.", ".post_attention_layernorm."), (".attn.c_proj.", ".self_attn.o_proj."),
+        (".mlp.w2.", ".mlp.gate_proj."), (".mlp.w1.", ".mlp.up_proj."), (".mlp.c_proj.", ".mlp.down_proj."))
+EXAONE = (("transformer.wte.", "model.embed_tokens."), ("transformer.h.", "model.layers."),
+          ("transformer.ln_f.", "model.norm."), (".ln_1.", ".input_layernorm."), (".ln_2.", ".post_attention_layernorm."),
+          (".attn.attention.out_proj.", ".self_attn.o_proj."), (".attn.attention.", ".self_attn."),
+          (".mlp.c_fc_0.", ".mlp.gate_proj."), (".mlp.c_fc_1.", ".mlp.up_proj."), (".mlp.c_proj.", ".mlp.down_proj."))
+
+
+def other_code(raw):
+    """The model of a family that transformers has not; None: it has it."""
+    kind = raw.pop("model_type")
+    if kind == "internlm3":
+        bias = raw.pop("bias")
+        assert raw.pop("qkv_bias") == bias
+        return Renamed(transformers.LlamaConfig(**raw, attention_bias=bias, mlp_bias=bias), ())
+    if kind == "minicpm": # Granite's factors are its own
+        raw["embedding_multiplier"] = raw.pop("scale_emb")
+        raw["residual_multiplier"] = raw.pop("scale_depth") / raw["num_hidden_layers"] ** 0.5
+        raw["logits_scaling"] = raw["hidden_size"] / raw.pop("dim_model_base")
+        raw["attention_multiplier"] = (raw["hidden_size"] // raw["num_attention_heads"]) ** -0.5
+        return Renamed(transformers.GraniteConfig(**raw), ())
+    if kind == "exaone":
+        names = {"num_layers": "num_hidden_layers", "layer_norm_epsilon": "rms_norm_eps", "activation_function": "hidden_act"}
+        return Renamed(transformers.LlamaConfig(**renamed(raw, names)), EXAONE)
+    if kind == "baichuan":
+        config = transformers.LlamaConfig(**raw)
+        model = Baichuan(config, ())
+        model.UNIT = raw["vocab_size"] == 125696
+        rotary = model.inner.model.rotary_emb
+        rotary.forward = lambda x, ids: (torch.ones(*ids.shape, config.head_dim), torch.zeros(*ids.shape, config.head_dim))
+        return model
+    if kind == "qwen":
+        names = {"layer_norm_epsilon": "rms_norm_eps", "rotary_emb_base": "rope_theta", "kv_channels": "head_dim",
+                 "rotary_pct": None, "no_bias": None, "scale_attn_weights": None, "seq_length": None}
+        raw["intermediate_size"] //= 2
+        return Qwen(transformers.Qwen2Config(**renamed(raw, names), num_key_value_heads=raw["num_attention_heads"]), QWEN)
+    return None
+
+
 def create(path):
     raw = json.loads(path.read_text())
     if raw["model_type"] == "internlm2":
         return InternLM2(raw)
-    config = transformers.AutoConfig.from_pretrained(path)
-    kind = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
-    model = kind.from_config(config, attn_implementation="eager").double().eval()
+    model = other_code(dict(raw))
+    if model is None:
+        config = transformers.AutoConfig.from_pretrained(path)
+        kind = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
+        model = kind.from_config(config, attn_implementation="eager").double().eval()
     for module in model.modules(): # BART's padding is a word like others: redco's sequences have none
         if isinstance(module, torch.nn.Embedding):
             module.padding_idx = None
@@ -163,3 +281,4 @@ if __name__ == "__main__":
     for config_path in sorted(pathlib.Path(__file__).parent.glob("*.json")):
         if len(sys.argv) == 1 or config_path.stem in sys.argv[1:]:
             train(config_path)
+            sys.stdout.flush()

@@ -13,12 +13,13 @@ static const redcoi_key keys[REDCOI_SIZES] = {
 };
 
 static const redcoi_module embedding[] = {{REDCO_USE_TABLE, "word_embeddings", 0}, {0}};
-/* "input_layernorm" is the only norm of the old architecture; the new one calls the two "ln_attn" and "ln_mlp". */
 static const redcoi_module block[] = {
-    {REDCO_USE_ATTENTION_NORM, "ln_attn", 0},
-    {REDCO_USE_FFN_NORM, "ln_mlp", 0},
+    {REDCO_USE_ATTENTION_NORM, "input_layernorm", REDCOI_OTHER_NORMS},
+    {REDCO_USE_ATTENTION_NORM, "ln_attn", REDCOI_TWO_NORMS},
+    {REDCO_USE_FFN_NORM, "ln_mlp", REDCOI_TWO_NORMS},
     {REDCO_USE_QKV, "self_attention.query_key_value", 0},
     {REDCO_USE_OUTPUT, "self_attention.dense", 0},
+    {REDCO_USE_FFN_NORM, "post_attention_layernorm", REDCOI_OTHER_NORMS},
     {REDCO_USE_UP, "mlp.dense_h_to_4h", 0},
     {REDCO_USE_DOWN, "mlp.dense_4h_to_h", 0},
     {0},
@@ -38,9 +39,8 @@ static void read_falcon(redcoi_build *build)
     const bool grouped = redcoi_config_bool(build, "new_decoder_architecture", false);
     const bool one_head = redcoi_config_bool(build, "multi_query", true);
     const bool parallel = redcoi_config_bool(build, "parallel_attn", true);
-    if (redcoi_config_bool(build, "alibi", false)) {
-        redcoi_build_fail(build, "alibi", "is not read of this type; false is needed");
-    }
+    if (redcoi_config_bool(build, "alibi", false)) { dims->positions = REDCO_POSITIONS_ALIBI; }
+    (void)redcoi_config_count(build, "ff_factor", 4, REDCOI_MAX_WIDTH); /* the quotient of two other keys */
     if (grouped) {
         dims->kv_heads = (uint32_t)redcoi_config_count(build, "num_kv_heads", dims->heads, dims->heads);
         redcoi_config_divides(build, "num_kv_heads", dims->kv_heads, "num_attention_heads", dims->heads);
@@ -50,6 +50,15 @@ static void read_falcon(redcoi_build *build)
     dims->parallel_block = grouped || parallel;
     build->one_norm =
         dims->parallel_block && (!grouped || redcoi_config_count(build, "num_ln_in_parallel_attn", 2, 2) == 1);
+}
+
+/* transformers rounds the slopes of Falcon's ALiBi to 16 bits. */
+static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
+{
+    (void)s;
+    if (dims->positions == REDCO_POSITIONS_ALIBI) {
+        redcoi_build_fail(config, "alibi", "is true; the executor builds Falcon with rotary positions");
+    }
 }
 
 const redcoi_family redcoi_family_falcon = {
@@ -63,10 +72,10 @@ const redcoi_family redcoi_family_falcon = {
     .biases = REDCOI_NORM_BIASES,
     .bias_keys = {{"bias", false, REDCOI_ATTENTION_BIASES | REDCOI_FFN_BIASES}},
     .qkv = REDCOI_QKV_BY_GROUP,
-    .untrained = true,
     .epsilon = {"layer_norm_epsilon", 1e-5},
     .deviation = {"initializer_range", 0.02},
     .theta = {"rope_theta", 10000.0},
     .active = {"activation", REDCOI_ACTIVATION_GELU},
     .read = read_falcon,
+    .read_settings = read_settings,
 };

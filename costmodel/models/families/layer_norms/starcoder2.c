@@ -40,7 +40,6 @@ const redcoi_family redcoi_family_starcoder2 = {
     .layers = layers,
     .biases = REDCOI_NORM_BIASES,
     .bias_keys = {{"use_bias", true, REDCOI_ATTENTION_BIASES | REDCOI_FFN_BIASES}},
-    .untrained = true,
     .epsilon = {"norm_epsilon", 1e-5},
     .deviation = {"initializer_range", 0.018042},
     .theta = {"rope_theta", 10000.0},
