@@ -305,14 +305,6 @@ const char *redco_reading_title(const redco_reading *reading)
     return reading->title;
 }
 
-const redco_read_option *redco_reading_option(const redco_reading *reading, const char *option)
-{
-    for (size_t i = 0; i < reading->option_count; i++) {
-        if (strcmp(reading->options[i].option, option) == 0) { return &reading->options[i]; }
-    }
-    return NULL;
-}
-
 /* Keys that only a trainer with an engine of its own has for itself: the table of transformers' Trainer holds them for
  * LlamaFactory's way to Megatron Core. */
 static bool of_trainer(const char *target)

@@ -221,3 +221,11 @@ void redcoi_assume(redco_reading *reading, const char *format, ...)
     va_end(args);
     redcoi_list_add(reading, REDCO_READ_ASSUMED, "", "", "", text);
 }
+
+const redco_read_option *redco_reading_option(const redco_reading *reading, const char *option)
+{
+    for (size_t i = 0; i < reading->option_count; i++) {
+        if (strcmp(reading->options[i].option, option) == 0) { return &reading->options[i]; }
+    }
+    return NULL;
+}
