@@ -215,7 +215,7 @@ static double own_gradient(const struct run *run, uint32_t tensor, uint64_t e, u
     const struct trial *const t = run->trial;
     const uint64_t place = fixture_place(tensor, run->rank % t->mesh.tp, e);
     double sum = 0.0;
-    if (t->nan && run->step == 2 && tensor == 2 && e == 4 && run->rank == 0) { return NAN; }
+    if (t->nan && run->step == 2 && tensor == 2 && e == 4 && run->rank == 0) { return (double)NAN; }
     if (t->sum_replicas == 0) {
         return fixture_gradient(t, tensor, place, run->rank / t->mesh.tp, micro_batch, run->step, weight);
     }
@@ -277,7 +277,7 @@ double weights_error(struct run *run, const struct reference *r)
     double worst = 0.0;
     for (uint32_t m = 0; m < FIX_MODULES; m++) {
         void *const whole = run_gathered(run, m, false);
-        if (whole == NULL) { return INFINITY; }
+        if (whole == NULL) { return (double)INFINITY; }
         for (uint32_t i = 0; i < FIX_TENSORS; i++) {
             const uint64_t at = redco_layout_tensor_at(layout, i);
             if (redco_layout_module_of(layout, i) != m) { continue; }
@@ -303,7 +303,7 @@ double states_error(struct run *run, const struct reference *r)
             const struct values *const want = which < 0 ? &r->weights : &r->state[which];
             double buffer[FIX_MOST];
             for (uint64_t e = 0; e < FIX_MOST; e++) { store(master, buffer, e, nothing); }
-            if (states_get(run->states, run->worker, i, which, buffer, NULL) != REDCO_OK) { return INFINITY; }
+            if (states_get(run->states, run->worker, i, which, buffer, NULL) != REDCO_OK) { return (double)INFINITY; }
             for (uint64_t e = 0; e < FIX_MOST; e++) {
                 const double got = load(master, buffer, e);
                 if (got == nothing) { continue; }

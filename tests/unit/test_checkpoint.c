@@ -253,7 +253,7 @@ static uint64_t compare_all(const struct rank *r, const struct trial *t)
         for (int which = REDCO_STATES_WEIGHTS; which < 2; which++) {
             double f64[256];
             float f32[256];
-            for (int e = 0; e < 256; e++) { f64[e] = f32[e] = -1.0F; }
+            for (int e = 0; e < 256; e++) { f64[e] = -1.0, f32[e] = -1.0F; }
             if (states_get(r->of.states, r->of.worker, i, which, wide ? (void *)f64 : (void *)f32, NULL) != REDCO_OK) {
                 return UINT64_MAX;
             }

@@ -54,7 +54,7 @@ static redco_compute_profile *sample(void)
 
 static double gemm(const redco_compute_profile *profile, uint64_t m, uint64_t n, uint64_t k, redco_pass pass)
 {
-    double seconds = NAN;
+    double seconds = (double)NAN;
     assert_true(redco_compute_profile_gemm_s(profile, m, n, k, pass, REDCO_FP32, &seconds));
     return seconds;
 }
@@ -78,7 +78,7 @@ static void measured_points_are_exact(void **state)
                                 : gemms[i].transpose_b ? REDCO_PASS_GRAD_INPUT
                                                        : REDCO_PASS_FORWARD;
         const redco_precision precision = strcmp(gemms[i].type, "fp32") == 0 ? REDCO_FP32 : REDCO_BF16;
-        double seconds = NAN;
+        double seconds = (double)NAN;
         assert_true(
             redco_compute_profile_gemm_s(profile, gemms[i].m, gemms[i].n, gemms[i].k, pass, precision, &seconds));
         close_to(seconds, gemms[i].time_s);
@@ -104,7 +104,7 @@ static void measured_points_are_exact(void **state)
         const redco_operator op = {
             .kind = REDCO_OPERATOR_MEMORY, .measured_as = operators[i].name, .elements = (double)operators[i].elements};
         const redco_precision precision = strcmp(operators[i].type, "fp32") == 0 ? REDCO_FP32 : REDCO_BF16;
-        double seconds = NAN;
+        double seconds = (double)NAN;
         assert_true(redco_compute_profile_s(profile, &op, REDCO_PASS_FORWARD, precision, &seconds));
         close_to(seconds, operators[i].forward_s);
         const bool backward = redco_compute_profile_s(profile, &op, REDCO_PASS_GRAD_INPUT, precision, &seconds);
@@ -328,7 +328,7 @@ static void weights_that_share_an_input_are_products_of_their_own(void **state)
     redco_operator op = {.kind = REDCO_OPERATOR_GEMM, .m = 8, .n = 8, .k = 4, .parts = {2, 6}, .part_count = 2};
     const double wanted[3] = {
         [REDCO_PASS_FORWARD] = 4e-6, [REDCO_PASS_GRAD_INPUT] = 14e-6, [REDCO_PASS_GRAD_WEIGHT] = 20e-6};
-    double seconds = NAN;
+    double seconds = (double)NAN;
     for (int pass = 0; pass < 3; pass++) {
         assert_true(redco_compute_profile_s(profile, &op, (redco_pass)pass, REDCO_BF16, &seconds));
         close_to(seconds, wanted[pass]);
@@ -352,7 +352,7 @@ static void few_heads_have_a_rate_of_their_own(void **state)
     redco_compute_profile *profile = profile_of(texts, 1);
     redco_operator op = {.kind = REDCO_OPERATOR_ATTENTION, .keys = 128, .head_dim = 64, .causal = true};
     const double square = 4.0 * 128.0 * 128.0 * 64.0; /* FLOPs of one head */
-    double seconds = NAN;
+    double seconds = (double)NAN;
     op.flops = 0.5 * 8.0 * square;
     assert_true(redco_compute_profile_s(profile, &op, REDCO_PASS_FORWARD, REDCO_BF16, &seconds));
     close_to(seconds, 8.0 * square * 1e-12 / sqrt(2.0));
@@ -386,7 +386,7 @@ static double norm_s(const redco_compute_profile *profile, double elements, uint
 {
     const redco_operator op = {
         .kind = REDCO_OPERATOR_MEMORY, .measured_as = "rms_norm", .elements = elements, .columns = columns};
-    double seconds = NAN;
+    double seconds = (double)NAN;
     assert_true(redco_compute_profile_s(profile, &op, REDCO_PASS_FORWARD, REDCO_BF16, &seconds));
     return seconds;
 }

@@ -81,8 +81,8 @@ static void composites_are_fused(void **state)
                                         .rows = cases[i].rows,
                                         .columns = cases[i].columns,
                                         .table_rows = 64,
-                                        .forward_s = INFINITY,
-                                        .backward_s = INFINITY};
+                                        .forward_s = (double)INFINITY,
+                                        .backward_s = (double)INFINITY};
         const uint64_t fused = operators_of(&one, true), plain = operators_of(&one, false);
         if (fused < cases[i].least || fused > cases[i].most || fused > plain) {
             fail_msg("%s: %u operators, %u without fusing", one.name, (unsigned)fused, (unsigned)plain);

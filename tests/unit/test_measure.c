@@ -181,7 +181,7 @@ static void queued_runs_have_times(void **state)
                                 .name = "copy",
                                 .rows = 1,
                                 .columns = 1 << 21,
-                                .forward_s = INFINITY};
+                                .forward_s = (double)INFINITY};
     assert_int_equal(redco_measure_case_run(measurer, &large, &err), REDCO_ENOMEM);
     assert_true(isinf(large.forward_s) && large.rounds == 0);
     free(cases);
@@ -222,7 +222,7 @@ static void only_what_is_needed_is_run(void **state)
     const redco_value flat = redco_reshape(g, x, 1, (const uint64_t[]){32});
     const redco_value used = redco_exp(g, flat), unused = redco_tanh(g, flat);
     double op_s[8];
-    for (int i = 0; i < 8; i++) { op_s[i] = INFINITY; }
+    for (int i = 0; i < 8; i++) { op_s[i] = (double)INFINITY; }
     assert_int_equal(redco_measure_graph(bench->measurer, g, &used, 1, 0, op_s, NULL), REDCO_OK);
     assert_true(sound(op_s[redco_value_op(g, used)->id]));
     assert_true(isinf(op_s[redco_value_op(g, unused)->id]));

@@ -222,7 +222,7 @@ static void what_is_not_finite_changes_nothing(void **state)
     open_fixture(&l, &o, REDCO_F64, REDCO_F64, 1);
     double *w = redco_reference_master(l.reference, 0);
     for (int i = 0; i < WIDTH; i++) { w[i] = i; }
-    c[3] = NAN;
+    c[3] = (double)NAN;
     assert_int_equal(redco_reference_train(l.reference, inputs, NULL, 0.1, &done, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "not finite"));
     for (int i = 0; i < WIDTH; i++) { assert_true(w[i] == i); }
@@ -240,7 +240,7 @@ static void settings_out_of_range_are_named(void **state)
     assert_int_equal(redco_optimizer_check(&o, &err), REDCO_EVALUE);
     assert_string_equal(err.text, "beta2 = 1 must be at least 0 and below 1");
     redco_error_clear(&err);
-    o = (redco_optimizer){.kind = REDCO_SGD, .clip_norm = NAN};
+    o = (redco_optimizer){.kind = REDCO_SGD, .clip_norm = (double)NAN};
     assert_int_equal(redco_optimizer_check(&o, &err), REDCO_EVALUE);
     assert_string_equal(err.text, "clip norm = nan must be at least 0 and below 1e+30");
 }

@@ -62,7 +62,7 @@ static void tokens_are_drawn_by_their_probabilities(void **state)
 
 static void equals_and_no_numbers(void **state)
 {
-    const double even[3] = {1.0, 2.0, 2.0}, bad[3] = {1.0, NAN, 2.0};
+    const double even[3] = {1.0, 2.0, 2.0}, bad[3] = {1.0, (double)NAN, 2.0};
     const redco_sampling greedy = {0.0, 0, 1.0, 1}, one = {1.0, 1, 1.0, 1};
     uint32_t order[3], seen[3] = {0, 0, 0};
     (void)state;
@@ -79,7 +79,7 @@ static void options_out_of_range(void **state)
     (void)state;
     assert_int_equal(redco_sampling_check(&(redco_sampling){0.0, 0, 1.0, 0}, NULL), REDCO_OK);
     assert_int_equal(redco_sampling_check(&(redco_sampling){-1.0, 0, 1.0, 0}, NULL), REDCO_EVALUE);
-    assert_int_equal(redco_sampling_check(&(redco_sampling){NAN, 0, 1.0, 0}, NULL), REDCO_EVALUE);
+    assert_int_equal(redco_sampling_check(&(redco_sampling){(double)NAN, 0, 1.0, 0}, NULL), REDCO_EVALUE);
     assert_int_equal(redco_sampling_check(&(redco_sampling){1.0, 0, 0.0, 0}, NULL), REDCO_EVALUE);
     assert_int_equal(redco_sampling_check(&(redco_sampling){1.0, 0, 1.1, 0}, NULL), REDCO_EVALUE);
 }

@@ -55,7 +55,7 @@ static redco_run_estimate estimate(const redco_run_step *step, const char *const
 {
     const redco_run_words words = words_of(terms);
     redco_run_terms made;
-    redco_run_estimate e;
+    redco_run_estimate e = {.steps = 0.0};
     redco_error err = {0};
     if (redco_run_words_finish(&words, "X", &made, NULL, &err) != REDCO_OK ||
         redco_run_estimate_of(&made, step, &e, &err) != REDCO_OK) {

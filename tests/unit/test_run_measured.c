@@ -25,7 +25,7 @@ static redco_run_estimate estimate_with(const json_t *row, const char *failures)
     static const char *const keys[] = {"recovery", "storage", "fault-tolerant"};
     redco_run_words words = redco_run_words_default();
     redco_run_terms terms;
-    redco_run_estimate e;
+    redco_run_estimate e = {.steps = 0.0};
     redco_error err = {0};
     const double gpus = json_number_value(json_object_get(row, "at"));
     const double params = json_number_value(json_object_get(row, "params"));

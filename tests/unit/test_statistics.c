@@ -183,7 +183,7 @@ static void memory_is_a_table_of_four(void **state)
 static void values_that_are_no_throughputs_are_refused(void **state)
 {
     const double good[] = {1, 2};
-    const double bad[][2] = {{1, 0}, {1, -2}, {1, NAN}, {1, INFINITY}};
+    const double bad[][2] = {{1, 0}, {1, -2}, {1, (double)NAN}, {1, (double)INFINITY}};
     redco_error_summary s;
     redco_rank_correlation r;
     redco_choice_loss loss;

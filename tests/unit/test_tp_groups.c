@@ -227,7 +227,7 @@ static void members_meet_as_well_as_they_can(void **state)
 static redco_machine machine_of(const char *cluster_name, const char *node_path, uint64_t gpus)
 {
     redco_cluster *cluster = NULL;
-    redco_machine machine;
+    redco_machine machine = {.nodes = 0};
     redco_error err = {0};
     if (redco_cluster_read(cluster_name, node_path, NULL, NULL, &cluster, &err) != REDCO_OK ||
         redco_cluster_machine(cluster, gpus, &machine, &err) != REDCO_OK) {
