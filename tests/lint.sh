@@ -70,7 +70,7 @@ grep -nE '(^|[^a-z_>.])(atoi|atol|atoll|atof|gets|strcpy|strcat|sprintf|vsprintf
 report 'banned calls' ${#shipped[@]} $(($? == 0))
 
 if have shellcheck; then
-    mapfile -t scripts < <(find tests tools -name '*.sh')
+    mapfile -t scripts < <(find tests tools \( -path tests/data -o -path tests/fuzz/corpus \) -prune -o -name '*.sh' -print) # those are inputs
     scripts+=(tools/run tools/gallery tools/netns-cluster tools/netns-grid tools/host-acceptance tools/gpu-acceptance tools/gpu-bundle tools/against-redcoast .ci/run)
     shellcheck -x "${scripts[@]}"
     report shellcheck ${#scripts[@]} $?
