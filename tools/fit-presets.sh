@@ -33,7 +33,8 @@ as h200-te h100-te "h100-te: an H200 is an H100 with the memory bandwidth and si
 "$tool" --mean h100-te,blackwell-te --name unseen-te -o "$out/unseen-te.json"
 # Large products reach 708 of 1,307 TFLOP/s in bf16 and 1,273 of 2,615 in fp8 on an MI300X, by hipBLASLt
 # (rocm.blogs.amd.com, "Measuring Max-Achievable FLOPs", part 2); eager PyTorch is taken to get as much of that as it gets of
-# the same on an H100 (gemm_efficiency of h100-eager over cuBLAS's 0.78 of the data sheet).
+# the same on an H100 (gemm_efficiency of h100-eager over cuBLAS's 0.78 of the data sheet). The three figures were
+# recalled, not read there: to be checked against the page before they are relied on.
 sed -e 's|"name": .*|"name": "cdna3-eager",|' \
     -e 's|"basis": .*|"basis": "no run was fitted: h100-eager, with the products that hipBLASLt reaches on an MI300X",|' \
     -e 's|"fitted_rows": .*|"fitted_rows": 0,|' -e 's|"gemm_efficiency": .*|"gemm_efficiency": 0.52,|' \
