@@ -21,10 +21,11 @@ typedef enum redco_op_role {
     REDCO_OP_ROLE_Q_UP,
     REDCO_OP_ROLE_KV_DOWN,
     REDCO_OP_ROLE_KV_UP,
-    REDCO_OP_ROLE_ROTARY,      /**< rotary embedding, heads split on the way */
-    REDCO_OP_ROLE_SPLIT_HEADS, /**< heads split without it */
-    REDCO_OP_ROLE_ATTENTION,   /**< the core: scores, softmax, product with the values */
-    REDCO_OP_ROLE_OUT,         /**< output projection */
+    REDCO_OP_ROLE_ROTARY,             /**< rotary embedding, heads split on the way */
+    REDCO_OP_ROLE_SPLIT_HEADS,        /**< heads split without it */
+    REDCO_OP_ROLE_ATTENTION,          /**< the core: scores, softmax, product with the values */
+    REDCO_OP_ROLE_OUT,                /**< output projection */
+    REDCO_OP_ROLE_ATTENTION_END_NORM, /**< of what attention adds to the residual */
     REDCO_OP_ROLE_CROSS_NORM,
     REDCO_OP_ROLE_CROSS_Q,
     REDCO_OP_ROLE_CROSS_KV,
@@ -34,6 +35,7 @@ typedef enum redco_op_role {
     REDCO_OP_ROLE_FFN_IN, /**< gate and up */
     REDCO_OP_ROLE_ACTIVATION,
     REDCO_OP_ROLE_FFN_OUT, /**< down */
+    REDCO_OP_ROLE_FFN_END_NORM,
     REDCO_OP_ROLE_ROUTER,  /**< scores of experts, and their choice */
     REDCO_OP_ROLE_PERMUTE, /**< a token's row to each of its experts */
     REDCO_OP_ROLE_EXPERT_IN,

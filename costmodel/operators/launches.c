@@ -19,6 +19,7 @@ static redco_graph_scope scope_of(redco_op_role role)
     switch (role) {
     case REDCO_OP_ROLE_ROUTER:
     case REDCO_OP_ROLE_FFN_NORM:
+    case REDCO_OP_ROLE_FFN_END_NORM:
     case REDCO_OP_ROLE_FFN_IN:
     case REDCO_OP_ROLE_ACTIVATION:
     case REDCO_OP_ROLE_FFN_OUT: return REDCO_GRAPHS_ROUTER;

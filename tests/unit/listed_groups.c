@@ -53,6 +53,11 @@ static void add_core(struct list *list, redco_op_role role, bool causal)
     add_part(core, 1, TOKENS | QUERIES);
 }
 
+static bool owns(const redco_model *model, uint32_t class_index, redco_param_use use)
+{
+    return redco_model_find(model, class_index, use, false) != REDCO_NO_PARAM;
+}
+
 static void add_attention(struct list *list, const redco_model *model, uint32_t class_index, bool causal)
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
@@ -68,11 +73,19 @@ static void add_attention(struct list *list, const redco_model *model, uint32_t 
         add_norm(list, REDCO_OP_ROLE_Q_NORM, AXIS(HEAD_DIM), AXIS(HEADS));
         add_norm(list, REDCO_OP_ROLE_K_NORM, AXIS(HEAD_DIM), AXIS(KV_HEADS));
     }
+    if (owns(model, class_index, REDCO_USE_QUERIES_NORM)) { /* of all heads together: OLMo 2 */
+        add_norm(list, REDCO_OP_ROLE_Q_NORM, QUERIES, 0);
+        add_norm(list, REDCO_OP_ROLE_K_NORM, KEYS, 0);
+    }
+    const redco_layer_class *classes = NULL;
+    (void)redco_model_classes(model, &classes);
     const bool rotary = dims->positions == REDCO_POSITIONS_ROTARY;
-    redco_layer_group *const heads =
-        add(list, rotary ? REDCO_OP_ROLE_ROTARY : REDCO_OP_ROLE_SPLIT_HEADS, REDCO_GROUP_MEMORY);
-    add_part(heads, 1, TOKENS | QUERIES);
-    add_part(heads, 1, TOKENS | KEYS);
+    if (!classes[class_index].unrotated) { /* else heads are views of what the products made */
+        redco_layer_group *const heads =
+            add(list, rotary ? REDCO_OP_ROLE_ROTARY : REDCO_OP_ROLE_SPLIT_HEADS, REDCO_GROUP_MEMORY);
+        add_part(heads, 1, TOKENS | QUERIES);
+        add_part(heads, 1, TOKENS | KEYS);
+    }
     add_core(list, REDCO_OP_ROLE_ATTENTION, causal);
     add_part(add_product(list, REDCO_OP_ROLE_OUT, QUERIES), 1, AXIS(HIDDEN));
 }
@@ -91,16 +104,22 @@ static void add_cross(struct list *list, bool post_norm)
 static void add_block(struct list *list, const redco_model *model, uint32_t class_index, bool causal, bool cross)
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
-    if (!dims->post_norm) { add_norm(list, REDCO_OP_ROLE_ATTENTION_NORM, AXIS(HIDDEN), 0); }
+    /* Gemma 2 has a norm behind each part as well, OLMo 2 there alone; norms without gains (OLMo) are no
+     * tensors, but run. */
+    const bool ends = owns(model, class_index, REDCO_USE_ATTENTION_END_NORM);
+    const bool begins = !dims->post_norm && (!ends || owns(model, class_index, REDCO_USE_ATTENTION_NORM));
+    if (begins) { add_norm(list, REDCO_OP_ROLE_ATTENTION_NORM, AXIS(HIDDEN), 0); }
     add_attention(list, model, class_index, causal);
+    if (ends) { add_norm(list, REDCO_OP_ROLE_ATTENTION_END_NORM, AXIS(HIDDEN), 0); }
     if (dims->post_norm) { add_norm(list, REDCO_OP_ROLE_ATTENTION_NORM, AXIS(HIDDEN), 0); }
     if (cross) { add_cross(list, dims->post_norm); }
-    if (!dims->parallel_block && !dims->post_norm) { add_norm(list, REDCO_OP_ROLE_FFN_NORM, AXIS(HIDDEN), 0); }
+    if (!dims->parallel_block && begins) { add_norm(list, REDCO_OP_ROLE_FFN_NORM, AXIS(HIDDEN), 0); }
     redco_layer_group *const in = add_product(list, REDCO_OP_ROLE_FFN_IN, AXIS(HIDDEN));
     const bool fused = redco_model_find(model, class_index, REDCO_USE_GATE_UP, false) != REDCO_NO_PARAM;
     for (uint32_t i = 0; i < (dims->gated && !fused ? 2 : 1); i++) { add_part(in, fused ? 2 : 1, AXIS(FFN)); }
     add_part(add(list, REDCO_OP_ROLE_ACTIVATION, REDCO_GROUP_MEMORY), 1, TOKENS | AXIS(FFN));
     add_part(add_product(list, REDCO_OP_ROLE_FFN_OUT, AXIS(FFN)), 1, AXIS(HIDDEN));
+    if (ends) { add_norm(list, REDCO_OP_ROLE_FFN_END_NORM, AXIS(HIDDEN), 0); }
     if (dims->post_norm) { add_norm(list, REDCO_OP_ROLE_FFN_NORM, AXIS(HIDDEN), 0); }
 }
 
