@@ -65,8 +65,10 @@ grep -q 'warning: config.json: 3 keys are not known for llama, .*"sinks": 4, "lo
 refuse 2 'config.json: its config has keys that redco does not know, .*"sinks": 4, ' redco-exec plan.json --weights "$folder" --evaluate "$folder/examples.jsonl"
 unknown '{"rope_scaling": {"rope_type": "linear", "factor": 2.0}}'
 refuse 2 '"*rope_scaling.*stands beside "rope_parameters"' redco-exec plan.json --weights "$folder" --evaluate "$folder/examples.jsonl"
-unknown '{"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}}'
-refuse 2 'has "full_attention", rotary positions of some layers' redco-exec plan.json --weights "$folder" --evaluate "$folder/examples.jsonl"
+unknown '{"rope_parameters": {"chunked_attention": {"rope_type": "default", "rope_theta": 1e4}}}'
+refuse 2 'has "chunked_attention", rotary positions of layers of a kind' redco-exec plan.json --weights "$folder" --evaluate "$folder/examples.jsonl"
+unknown '{"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e4, "mscale": 2}}}'
+grep -q '"rope_parameters/full_attention/mscale": 2$' err || bad 'unknown keys of one kind of layers are not named'
 # A tied table that a file has twice, the same or not; weights that are a pickle; what stands beside weights.
 folder=transformers-5.24.0/gemma-base
 redco-plan --gpus 1 --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$folder/config.json" --seq 16 \

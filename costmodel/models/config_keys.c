@@ -61,8 +61,7 @@ void redcoi_config_unknown(redcoi_build *build)
         }
     }
     for (size_t i = 0; i < reader.inner_count; i++) {
-        const json_t *const inner = json_object_get(build->config.json, reader.inner[i].outer);
-        add(&list, reader.inner[i].outer, reader.inner[i].key, json_object_get(inner, reader.inner[i].key));
+        add(&list, reader.inner[i].outer, reader.inner[i].key, reader.inner[i].value);
     }
     if (list.count == 0) { return; }
     build->model->unknown = strdup(list.text);

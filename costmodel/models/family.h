@@ -131,7 +131,8 @@ typedef struct redcoi_build {
     bool absent[REDCOI_MODEL_KEYS];
     size_t asked_count;
     struct {
-        const char *outer, *key; /**< an inner object, and a key in it that nobody reads; borrowed from the config */
+        const char *outer, *key; /**< the path of an inner object, and a key in it that nobody reads; borrowed */
+        const json_t *value;
     } inner[REDCOI_INNER_KEYS];
     size_t inner_count;
 } redcoi_build;
@@ -442,8 +443,10 @@ void redcoi_config_spelling(redcoi_build *build);
 void redcoi_config_unknown(redcoi_build *build);
 /** @return whether the key changes no number of the family's. */
 bool redcoi_key_is_harmless(const char *family, bool mixture, const char *key, const json_t *value);
-/** Notes the keys of an inner object that are not in a list that NULL ends. */
-void redcoi_config_inner(redcoi_build *build, const char *key, const char *const *known);
+/** Notes the keys of an inner object that are in neither list; NULL ends each.
+ *  @param place  the object's path, static */
+void redcoi_config_inner(redcoi_build *build, const char *place, const json_t *object, const char *const *known,
+                         const char *const *also);
 /** Keeps a warning. Takes the text; NULL is a want of memory. */
 void redcoi_config_warn(redcoi_build *build, char *text);
 /** Notes the key. @return whether there is something to read */

@@ -251,17 +251,25 @@ bool redcoi_key_is_harmless(const char *family, bool mixture, const char *key, c
     return false;
 }
 
-void redcoi_config_inner(redcoi_build *build, const char *key, const char *const *known)
+static bool lists(const char *const *keys, const char *name)
+{
+    while (*keys != NULL && strcmp(*keys, name) != 0) { keys++; }
+    return *keys != NULL;
+}
+
+void redcoi_config_inner(redcoi_build *build, const char *place, const json_t *object, const char *const *known,
+                         const char *const *also)
 {
     const char *name = NULL;
     json_t *value = NULL;
-    json_object_foreach(json_object_get(build->config.json, key), name, value)
+    json_object_foreach((json_t *)(uintptr_t)object, name, value)
     {
         bool found = redcoi_key_is_harmless("", false, name, value) || build->inner_count == REDCOI_INNER_KEYS;
-        for (size_t i = 0; known[i] != NULL && !found; i++) { found = strcmp(known[i], name) == 0; }
+        found = found || lists(known, name) || lists(also, name);
         for (size_t i = 0; i < build->inner_count && !found; i++) { found = build->inner[i].key == name; }
         if (found) { continue; }
-        build->inner[build->inner_count].outer = key;
+        build->inner[build->inner_count].outer = place;
+        build->inner[build->inner_count].value = value;
         build->inner[build->inner_count++].key = name;
     }
 }

@@ -286,6 +286,15 @@ static bool find_rope(redcoi_build *build, const char *layers, redcoi_build *rop
         return false;
     }
     build->status = redco_json_object(&build->config, key, &rope->config, build->err);
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach((json_t *)(uintptr_t)rope->config.json, name, value)
+    {
+        const bool known = strcmp(name, "full_attention") == 0 || strcmp(name, "sliding_attention") == 0;
+        if (known || !json_is_object(value) || !redcoi_building(build)) { continue; }
+        redcoi_build_fail(build, key, "has \"%.40s\", rotary positions of layers of a kind that redco does not know",
+                          name);
+    }
     if (redcoi_building(build) && json_is_object(json_object_get(rope->config.json, layers))) {
         redco_json_value of_layers;
         build->status = redco_json_object(&rope->config, layers, &of_layers, build->err);
@@ -389,32 +398,36 @@ void redcoi_config_unrotated(redcoi_build *build, const char *key, uint32_t ever
     }
 }
 
+/* Keys that change nothing of such a rotation, or are not known, are named; those of layers with a window, too. */
+static void name_unknown(redcoi_build *build, const char *layers, const json_t *rope)
+{
+    static const char *const plain[] = {
+        "rope_theta", "partial_rotary_factor", "rope_type",        "type",
+        "factor",     "low_freq_factor",       "high_freq_factor", "original_max_position_embeddings",
+        NULL};
+    static const char *const yarn[] = {"beta_fast",        "beta_slow", "mscale", "mscale_all_dim",
+                                       "attention_factor", "truncate",  NULL};
+    static const char *const kinds[] = {"full_attention", "sliding_attention", NULL};
+    static const char *const none[] = {NULL};
+    const char *const key = redco_json_has(&build->config, "rope_parameters") ? "rope_parameters" : "rope_scaling";
+    const json_t *const outer = json_object_get(build->config.json, key);
+    const json_t *const type = json_object_get(rope, json_object_get(rope, "rope_type") != NULL ? "rope_type" : "type");
+    const bool is_yarn = json_is_string(type) && strcmp(json_string_value(type), "yarn") == 0;
+    const char *const place = outer == rope                              ? key
+                              : strcmp(layers, "sliding_attention") == 0 ? "rope_parameters/sliding_attention"
+                                                                         : "rope_parameters/full_attention";
+    if (outer != rope) { redcoi_config_inner(build, key, outer, kinds, none); }
+    redcoi_config_inner(build, place, rope, plain, is_yarn ? yarn : none);
+}
+
 /* Scaling: default, linear, llama3, yarn, dynamic; others are refused. */
 static void read_rope(redcoi_build *build, const char *layers, redcoi_rope *rope)
 {
-    static const char *const known[] = {"rope_theta",
-                                        "partial_rotary_factor",
-                                        "rope_type",
-                                        "type",
-                                        "factor",
-                                        "low_freq_factor",
-                                        "high_freq_factor",
-                                        "original_max_position_embeddings",
-                                        "beta_fast",
-                                        "beta_slow",
-                                        "mscale",
-                                        "mscale_all_dim",
-                                        "attention_factor",
-                                        "truncate",
-                                        "full_attention",
-                                        "sliding_attention",
-                                        NULL};
     const char *kind = NULL;
     redcoi_build scaling;
     rope->kind = REDCOI_ROPE_PLAIN;
     if (!find_rope(build, layers, &scaling)) { return; }
-    redcoi_config_inner(build, redco_json_has(&build->config, "rope_parameters") ? "rope_parameters" : "rope_scaling",
-                        known);
+    name_unknown(build, layers, scaling.config.json);
     rope->theta = redcoi_config_number(&scaling, "rope_theta", rope->theta, 1.0, 1e12);
     if (!redcoi_building(&scaling)) {
         build->status = scaling.status;

@@ -86,7 +86,8 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
         redcoi_build_fail(config, "attn_config", "\"alibi\" is false; the executor builds MPT with ALiBi");
     }
     if (!redcoi_config_asks(config, "attn_config")) { return; }
-    redcoi_config_inner(config, "attn_config", known);
+    static const char *const none[] = {NULL};
+    redcoi_config_inner(config, "attn_config", json_object_get(config->config.json, "attn_config"), known, none);
     inner.status = redco_json_object(&config->config, "attn_config", &inner.config, config->err);
     if (redco_json_has(&inner.config, "clip_qkv")) {
         redcoi_build_fail(&inner, "clip_qkv", "is set; the executor builds MPT without it");
