@@ -284,6 +284,23 @@ static uint64_t kept_bytes(const struct builder *b, const redco_layer_node *node
     return (uint64_t)ceil(fmin(most, (plain ? 1.0 : kept_ratio) * elements * b->element_bytes));
 }
 
+/* A norm over all heads (OLMo 2, Command R+) moves values of heads that lie on several ranks, as its layouts say. */
+static void add_norm_traffic(const struct builder *b, const redco_layer_node *node, uint64_t roles,
+                             redcoi_tp_option *option)
+{
+    const redco_layer_work *const work = redco_model_work(b->base->model, b->layer->classes[b->slot]);
+    for (uint32_t g = 0; g < work->group_count; g++) {
+        const redco_layer_group *const group = &work->groups[g];
+        if (group->kind != REDCO_GROUP_NORM || !in_mask(group->role, node->roles & roles)) { continue; }
+        for (uint32_t t = 0; t < group->traffic_count; t++) {
+            const redco_group_traffic *const traffic = &group->traffic[t];
+            if (traffic->sequence_parallel != b->rows) { continue; }
+            const double elements = (double)redco_extent_count(&traffic->elements, b->parts[SPLIT].sizes);
+            add_collective(b, traffic->op, elements * b->element_bytes, traffic->backward, option);
+        }
+    }
+}
+
 /* Whole heads: each rank its own, from split or from gathered inputs, or from own queries and gathered keys and values;
  * or all of them everywhere. */
 static void add_core(const struct builder *b, const redco_layer_node *node, uint32_t at)
@@ -294,6 +311,8 @@ static void add_core(const struct builder *b, const redco_layer_node *node, uint
         redcoi_tp_option *const option =
             add_option(b, at, i == 0 ? REDCOI_TP_SPLIT : REDCOI_TP_SHARED, REDCOI_TP_SPLIT, split);
         if (i == 2) { option->input[0] = REDCOI_TP_SPLIT; }
+        if (i == 0) { add_norm_traffic(b, node, UINT64_C(1) << REDCO_OP_ROLE_K_NORM, option); }
+        if (i != 1) { add_norm_traffic(b, node, UINT64_C(1) << REDCO_OP_ROLE_Q_NORM, option); }
         option->reference = i == 0;
         option->by_rules = even;
         option->bytes = kept_bytes(b, node, SPLIT);
