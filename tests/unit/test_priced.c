@@ -250,32 +250,42 @@ static void amsp_keeps_its_order(void **state)
 }
 
 /* Stages that reduce gradients in every micro-batch do so beside the turns of others: of the best few by the closed
- * form another is faster. */
+ * form another may be faster. It is in some of these questions, and the answer is slower in none. */
 static void a_slow_answer_is_looked_beyond(void **state)
 {
-    struct question q;
-    redco_search_options options = standard();
-    options.given.tp = 1;
-    options.given.pp = 2;
-    options.given.chunks = REDCO_DEGREE_AUTO;
+    static const char *const models[] = {"llama-7b", "llama-13b", "llama-65b"};
+    uint32_t beyond = 0;
     (void)state;
-    open_question_of(&q, "megatron-bridge", "dgx-h100", "llama-13b", options);
-    redco_search_result *const closed = by_closed_form(&q);
-    redco_search_result *const priced = by_simulator(&q);
-    const redco_prediction first = simulated(&q, &closed->ranked[0]);
-    assert_int_equal(priced->ranked_count, 1);
-    assert_priced(&q, &priced->ranked[0]);
-    assert_true(fits(&priced->ranked[0].prediction));
-    assert_true(priced->ranked[0].prediction.step_s < 0.999 * first.step_s);
-    assert_true(priced->by_simulation);
-    /* The proof was the closed form's: what it says of this answer. */
-    const double bound_s = closed->ranked[0].closed_form.step_s * (1.0 - closed->gap_ratio);
-    const double gap = fmax(0.0, 1.0 - bound_s / priced->ranked[0].closed_form.step_s);
-    assert_true(fabs(priced->gap_ratio - gap) < 1e-9);
-    assert_string_equal(priced->status, gap <= options.pass.gap_ratio ? "optimal" : "feasible");
-    redco_search_result_free(closed);
-    redco_search_result_free(priced);
-    close_question(&q);
+    for (uint32_t c = 0; c < 6; c++) {
+        struct question q;
+        redco_search_options options = standard();
+        options.given.tp = 1;
+        options.given.pp = c < 3 ? 2 : 4;
+        options.given.chunks = REDCO_DEGREE_AUTO;
+        open_question_of(&q, "megatron-bridge", "dgx-h100", models[c % 3], options);
+        redco_search_result *const closed = by_closed_form(&q);
+        redco_search_result *const priced = by_simulator(&q);
+        if (closed->ranked_count > 0) {
+            const redco_prediction first = simulated(&q, &closed->ranked[0]);
+            assert_int_equal(priced->ranked_count, 1);
+            assert_priced(&q, &priced->ranked[0]);
+            assert_true(fits(&priced->ranked[0].prediction));
+            assert_true(!fits(&first) || priced->ranked[0].prediction.step_s <= first.step_s * (1.0 + 1e-3));
+            const bool faster = priced->ranked[0].prediction.step_s < 0.999 * first.step_s;
+            assert_true(priced->by_simulation || !faster);
+            beyond += faster ? 1 : 0;
+            /* The proof was the closed form's: what it says of this answer. */
+            const double bound_s = closed->ranked[0].closed_form.step_s * (1.0 - closed->gap_ratio);
+            const double gap = fmax(0.0, 1.0 - bound_s / priced->ranked[0].closed_form.step_s);
+            assert_true(fabs(priced->gap_ratio - gap) < 1e-9);
+            assert_string_equal(priced->status, gap <= options.pass.gap_ratio ? "optimal" : "feasible");
+        }
+        redco_search_result_free(closed);
+        redco_search_result_free(priced);
+        close_question(&q);
+    }
+    print_message("beyond in %u of 6\n", beyond);
+    assert_true(beyond > 0);
 }
 
 /* All layouts of a small space, simulated: none is faster than the answer by more than it says, and the counts add up.
