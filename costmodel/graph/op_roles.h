@@ -25,7 +25,7 @@ typedef enum redco_op_role {
     REDCO_OP_ROLE_SPLIT_HEADS,        /**< heads split without it */
     REDCO_OP_ROLE_ATTENTION,          /**< the core: scores, softmax, product with the values */
     REDCO_OP_ROLE_OUT,                /**< output projection */
-    REDCO_OP_ROLE_ATTENTION_END_NORM, /**< of what attention adds to the residual */
+    REDCO_OP_ROLE_ATTENTION_END_NORM, /**< norms what attention adds to the residual */
     REDCO_OP_ROLE_CROSS_NORM,
     REDCO_OP_ROLE_CROSS_Q,
     REDCO_OP_ROLE_CROSS_KV,

@@ -73,7 +73,7 @@ static void add_attention(struct list *list, const redco_model *model, uint32_t 
         add_norm(list, REDCO_OP_ROLE_Q_NORM, AXIS(HEAD_DIM), AXIS(HEADS));
         add_norm(list, REDCO_OP_ROLE_K_NORM, AXIS(HEAD_DIM), AXIS(KV_HEADS));
     }
-    if (owns(model, class_index, REDCO_USE_QUERIES_NORM)) { /* of all heads together: OLMo 2 */
+    if (owns(model, class_index, REDCO_USE_QUERIES_NORM)) { /* OLMo 2 norms all heads together */
         add_norm(list, REDCO_OP_ROLE_Q_NORM, QUERIES, 0);
         add_norm(list, REDCO_OP_ROLE_K_NORM, KEYS, 0);
     }
