@@ -250,8 +250,8 @@ const char *redco_measured_engine(const redco_measured_run *run);
 redco_status redco_measured_groups(const redco_measured_run *const *runs, size_t count, size_t *group_out,
                                    redco_error *err);
 /** Smaller groups, in which nothing but the layout differs: also equal sequence length, batch, framework and its
- *  release, software class, precision and its recipe, attention kernel, fused norm, compilation, CUDA graphs and routing
- *  of mixtures. */
+ *  release, software class, precision and its recipe, attention kernel, fused norm, compilation, CUDA graphs and
+ * routing of mixtures. */
 redco_status redco_measured_tasks(const redco_measured_run *const *runs, size_t count, size_t *group_out,
                                   redco_error *err);
 

@@ -363,8 +363,8 @@ redcoi_states redcoi_layer_states(const redcoi_job *job);
 /** Where a layer makes whole gradients that are not scattered, before they are taken to where they are kept; with
  *  Transformer Engine the empty gradients of a block's matrices that autograd is handed, and workspaces; else 0. */
 uint64_t redcoi_slot_bytes(const redcoi_job *job);
-/** Bytes that the stage keeps of one layer of the class from forward to backward, and of recomputation until the gradients of
- *  weights are there, where these come late. */
+/** Bytes that the stage keeps of one layer of the class from forward to backward, and of recomputation until the
+ * gradients of weights are there, where these come late. */
 uint64_t redcoi_activation_bytes(const redcoi_job *job);
 /** Sets the memory fields. */
 void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco_layer_cost *cost);

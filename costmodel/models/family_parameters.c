@@ -318,15 +318,17 @@ static uint32_t number_of(struct variant v)
 static void name_variant(const uint32_t count[VARIANTS], uint32_t v, char name[sizeof((redco_layer_class *)0)->name])
 {
     static const char *const words[3][2] = {{"full", "window"}, {"rotary", "unrotated"}, {"dense", "moe"}};
-    char text[40] = "";
+    const size_t size = sizeof((redco_layer_class *)0)->name;
+    size_t used = 0;
+    name[0] = '\0';
     for (uint32_t trait = 0; trait < 3; trait++) {
         bool seen[2] = {false, false};
         for (uint32_t i = 0; i < VARIANTS; i++) { seen[i >> trait & 1] |= count[i] > 0; }
         if (!seen[0] || !seen[1]) { continue; }
-        const size_t used = strlen(text);
-        (void)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? "-" : "", words[trait][v >> trait & 1]);
+        (void)snprintf(name + used, size - used, "%s%s", used > 0 ? "-" : "", words[trait][v >> trait & 1]);
+        used = strlen(name);
     }
-    (void)snprintf(name, sizeof((redco_layer_class *)0)->name, "%s", text[0] != '\0' ? text : "block");
+    if (used == 0) { (void)snprintf(name, size, "block"); }
 }
 
 /* Layers that see all keys and layers that do not, layers with an FFN and layers with experts, in whatever order. */

@@ -33,8 +33,8 @@ typedef struct redcoi_pricing {
     bool moved;                  /**< the first is not the search's own */
     redco_error refused;         /**< why a layout could not be laid out */
     uint64_t operators;          /**< that were simulated */
-    uint64_t layer_operators[2]; /**< beyond passes of stages, the most of a layout so far: without stages, with; 0: none
-                                    was simulated */
+    uint64_t layer_operators[2]; /**< beyond passes of stages, the most of a layout so far: without stages, with; 0:
+                                    none was simulated */
     uint64_t likely_operators;   /**< simulated before the first that is only doubtful; 0: none was */
     double roomier_s;            /**< the fastest that is too large, but not by more than options->roomier_ratio */
 } redcoi_pricing;

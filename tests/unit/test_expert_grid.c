@@ -217,9 +217,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts_are_sharded_over_their_replicas),
-        cmocka_unit_test(experts_with_more_replicas_are_whole), cmocka_unit_test(rows_go_there_and_back),
-        cmocka_unit_test(whole_experts_have_rows_of_their_own),    cmocka_unit_test(kept_results_are_of_one_grid),
-        cmocka_unit_test(one_grid_has_one_set_of_communicators),   cmocka_unit_test(impossible_grids_say_why),
+        cmocka_unit_test(experts_with_more_replicas_are_whole),
+        cmocka_unit_test(rows_go_there_and_back),
+        cmocka_unit_test(whole_experts_have_rows_of_their_own),
+        cmocka_unit_test(kept_results_are_of_one_grid),
+        cmocka_unit_test(one_grid_has_one_set_of_communicators),
+        cmocka_unit_test(impossible_grids_say_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

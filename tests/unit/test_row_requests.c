@@ -148,7 +148,8 @@ static void compare_calibrations(const redco_calibration *a, const redco_calibra
     assert_true(row != NULL && command != NULL);
     const char *key = NULL;
     const json_t *value = NULL;
-    json_object_foreach(row, key, value) {
+    json_object_foreach(row, key, value)
+    {
         const json_t *const other = json_object_get(command, key);
         if (other == NULL || !json_equal(value, other)) {
             say(difference, key, json_number_value(value), json_number_value(other));
