@@ -100,14 +100,19 @@ static int run(struct plan_args *args)
     return rc;
 }
 
+static int job(struct plan_args *args)
+{
+    if (args->from != NULL) { return plan_export_file(args); }
+    if (args->run.compared[0] != NULL) { return run_answer_compare(args); }
+    return args->check != NULL ? answer_check(args) : run(args);
+}
+
 int main(int argc, char **argv)
 {
     struct plan_args args;
     cli_tell_crashes();
-    const int rc = plan_args_parse(argc, argv, trainer_files_apply, &args);
-    if (rc != CLI_RUN) { return rc; }
-    if (args.from != NULL) { return plan_export_file(&args); }
-    if (args.run.compared[0] != NULL) { return run_answer_compare(&args); }
-    if (args.check != NULL) { return answer_check(&args); }
-    return run(&args);
+    int rc = plan_args_parse(argc, argv, trainer_files_apply, &args);
+    if (rc == CLI_RUN) { rc = job(&args); }
+    redco_reading_free(args.reading);
+    return rc;
 }

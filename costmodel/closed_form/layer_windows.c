@@ -372,6 +372,27 @@ static double reduce_s(const redcoi_job *job, double size_bytes, redco_group gro
     return fmin(s, redcoi_comm_s(job->costs, REDCO_ALL_REDUCE, size_bytes, group, network_out));
 }
 
+/* Transfers between stages that once-a-step traffic delays: the two share a NIC. Interleaved stages wait for each
+ * transfer of the last group of micro-batches (redcoi_interleaved_s()). Its last micro-batch leaves a chunk as the
+ * chunk's gradients set out, on every rank; on its way down the first one meets parameters that are fetched without a
+ * pause, of every hop that they last.
+ * @param comm_s     of one layer
+ * @param compute_s  of one layer, between whose chunks the first micro-batch is sent; 0 = each transfer is met
+ * @return this layer's share of its chunk's */
+static double delayed_transfers_s(const redcoi_job *job, double comm_s, bool network, double compute_s)
+{
+    const redco_pipeline pipeline = redco_parallelism_pipeline(job->parallelism);
+    if (!network || pipeline.kind != REDCO_PIPELINE_INTERLEAVED || !redco_class_is_block(job->class->kind)) {
+        return 0.0;
+    }
+    bool over_nodes = false;
+    const double send_s = redcoi_stage_transfer_s(job->costs, job->parallelism, NULL, &over_nodes);
+    const double pp = job->parallelism->pp, layers = fmax(1.0, job->costs->blocks / (pp * pipeline.chunks));
+    if (!over_nodes) { return 0.0; }
+    const double met = compute_s > 0.0 ? fmin(pp, layers * comm_s / (layers * compute_s + send_s)) : pp;
+    return met * fmin(send_s, layers * comm_s) / layers;
+}
+
 /* Once a step: gradients of a part over all ranks that hold the same parameters, in buckets. The last bucket is full
  * only when backward ends, so nothing hides it. Of several model chunks the first one's have its own last backward to
  * hide behind, those of the others the passes of a group of micro-batches through the chunks before. */
@@ -393,6 +414,7 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, struct 
     const double kappa = redcoi_contention_ratio(costs, network);
     const redco_pipeline pipeline = redco_parallelism_pipeline(job->parallelism);
     const double own_s = once * window_left_s(job, window, used, network, kappa) / pipeline.chunks;
+    if (overlap && !job->least) { cost->exposed_s += once * delayed_transfers_s(job, buckets.count * bucket_s, network, 0.0); }
     const double use = use_ratio(&costs->calibration, kappa), earlier = 1.0 - 1.0 / pipeline.chunks;
     double left_s = own_s;
     if (use > 0.0) {
@@ -434,6 +456,10 @@ static void add_param_sync(const redcoi_job *job, redco_layer_cost *cost, struct
     const double left_s = job->stage.once * window_left_s(job, window, used, network, kappa);
     const double use = use_ratio(&costs->calibration, kappa), later = 1.0 - 1.0 / pipeline.chunks;
     double window_s = before * left_s / pipeline.chunks;
+    if (overlap) {
+        const double fetch_s = s * (double)job->own->trained_params / job->state_params;
+        cost->exposed_s += job->stage.once * delayed_transfers_s(job, fetch_s, network, window.compute_s);
+    }
     if (use > 0.0) {
         window_s += later * fmin((1.0 - kappa - redcoi_hidden_residue_ratio) * comm_s / use, pipeline.group * left_s);
     }
