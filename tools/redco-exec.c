@@ -475,11 +475,16 @@ static void clean_apart(const struct apart *apart)
     clean_folders(apart->unfinished[0], apart->unfinished[1], false);
 }
 
+static redco_executor executor_of(const struct exec_args *args)
+{
+    return args->backend == EXEC_CUDA ? REDCO_EXECUTOR_CUDA : REDCO_EXECUTOR_HOST;
+}
+
 static int run_here(struct exec_args *args)
 {
     const uint64_t ranks = redco_plan_gpus(args->plan);
     redco_error err = {.status = REDCO_OK};
-    redco_status st = redco_trainer_check_plan(args->plan, args->path, ranks, &err);
+    redco_status st = redco_trainer_check_plan(args->plan, args->path, executor_of(args), ranks, &err);
     if (st == REDCO_OK && ranks > EXEC_RANKS_MAX) {
         st =
             redco_fail(&err, REDCO_EVALUE, args->path, "is for %llu ranks; at most %d are started here, more by mpirun",
@@ -498,7 +503,7 @@ static int run_replay(struct exec_args *args)
     const redco_world_options options = {.transport = REDCO_TRANSPORT_SELF, .timeout_s = (double)args->timeout_s};
     struct exec_line line = {.pipe = -1, .timeout_s = (double)args->timeout_s};
     redco_error err = {.status = REDCO_OK};
-    redco_status st = redco_trainer_check_plan(args->plan, args->path, ranks, &err);
+    redco_status st = redco_trainer_check_plan(args->plan, args->path, executor_of(args), ranks, &err);
     if (st == REDCO_OK && args->replay_rank >= ranks) {
         st =
             redco_fail(&err, REDCO_EVALUE, "--replay-rank", "%llu is not one of the plan's %llu ranks, 0 to %llu",
@@ -521,7 +526,7 @@ static redco_status prepare(struct exec_args *args, uint64_t ranks, struct exec_
                           (unsigned long long)ranks);
     }
     if (args->replay) { return REDCO_OK; }
-    redco_status st = redco_trainer_check_plan(args->plan, args->path, ranks, err);
+    redco_status st = redco_trainer_check_plan(args->plan, args->path, executor_of(args), ranks, err);
     if (st == REDCO_OK) { st = exec_facts_of_args(args, facts, err); }
     return st == REDCO_OK ? make_schedule(args, err) : st;
 }

@@ -39,7 +39,10 @@ static int answer(struct plan_args *args, redco_inputs *inputs)
         if (inputs->engine_named) { warn_lacks(args, inputs); }
         return answer_sweep(args, inputs);
     }
-    if (redco_question_settle(&args->question, inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
+    if (redco_question_settle(&args->question, inputs, &err) != REDCO_OK ||
+        redco_options_executable(&args->question.options, inputs, &err) != REDCO_OK) {
+        return cli_fail(&args->cli, &err);
+    }
     warn_lacks(args, inputs);
     return args->compare ? answer_compare(args, inputs) : answer_plan(args, inputs);
 }

@@ -110,6 +110,8 @@ typedef enum redco_memory_category {
  *  (Llama 3.1 405B: 126), which takes a second and 150 MB at most. Steps of more cost the closed form, whose work grows
  *  with kinds of layers. */
 #define REDCO_SIMULATED_LAYERS_MAX 512
+/** Micro-batches of a step that is built one by one. */
+#define REDCO_SIMULATED_MICRO_BATCHES_MAX (1 << 20)
 
 /** One operator. Those before it in the array that it waits for: redco_step_inputs(); and all before it on its stream.
  */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MICRO_BATCHES_MAX = 1 << 20, LAYER_OPS_MAX = 128, MODULE_OPS_MAX = 2, LAYER_OPS = 64, FOLD_OPS = 8 };
+enum { LAYER_OPS_MAX = 128, MODULE_OPS_MAX = 2, LAYER_OPS = 64, FOLD_OPS = 8 };
 
 /* The operator that brings a stage's input, once it has been issued. */
 struct handover {
@@ -198,9 +198,9 @@ static redco_status check(const redcoi_builder *b, redco_error *err)
     built.group = b->schedule.group;
     const redco_status st = redco_step_chunks_check(b->costs, &built, err);
     if (st != REDCO_OK) { return st; }
-    if (b->micro_batches > MICRO_BATCHES_MAX) {
+    if (b->micro_batches > REDCO_SIMULATED_MICRO_BATCHES_MAX) {
         return redco_fail(err, REDCO_EVALUE, "micro-batches", "%llu are too many to build one by one; at most %d",
-                          (unsigned long long)b->micro_batches, MICRO_BATCHES_MAX);
+                          (unsigned long long)b->micro_batches, REDCO_SIMULATED_MICRO_BATCHES_MAX);
     }
     return REDCO_OK;
 }

@@ -43,7 +43,8 @@ static redco_status make_degree(redcoi_work_maker *m, redco_error *err)
     return st;
 }
 
-/* Each matrix of a fused product is split, where the ranks divide it: as trainer/layouts.c lays out the run. */
+/* Each matrix of a fused product is split, where the ranks divide it: as planner/executable/plan_layouts.c lays out the
+ * run. */
 static redco_tp_layout split_of(const redco_task_parameter *parameter, uint32_t dim, uint32_t tp)
 {
     const redco_tensor_type type = redco_task_parameter_type(parameter, REDCO_F32);

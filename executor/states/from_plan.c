@@ -3,17 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-redco_status redco_layout_options_from_plan(const redco_plan *plan, redco_layout_options *options_out, redco_error *err)
+redco_layout_options redco_layout_options_from_plan(const redco_plan *plan)
 {
-    if (plan->parallelism.pp != 1 || plan->parallelism.cp != 1 || plan->parallelism.ep != 1) {
-        return redco_fail(err, REDCO_EVALUE, "plan",
-                          "pp %u, cp %u, ep %u: only tensor and data parallelism are executed; plan with --pp 1 --cp 1",
-                          plan->parallelism.pp, plan->parallelism.cp, plan->parallelism.ep);
-    }
-    *options_out = (redco_layout_options){.mesh = {plan->parallelism.tp, plan->parallelism.dp},
-                                          .secondary = plan->parallelism.secondary,
-                                          .scheme = plan->parallelism.scheme};
-    return REDCO_OK;
+    return (redco_layout_options){.mesh = {plan->parallelism.tp, plan->parallelism.dp},
+                                  .secondary = plan->parallelism.secondary,
+                                  .scheme = plan->parallelism.scheme};
 }
 
 redco_status redco_plan_layer(const redco_plan *plan, const char *layer, const redco_plan_layers **row_out,

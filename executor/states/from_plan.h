@@ -9,10 +9,8 @@
 extern "C" {
 #endif
 
-/** Mesh, scheme and second copy.
- *  @return REDCO_EVALUE if the plan asks for pipelines or context parallelism, which are not executed */
-redco_status redco_layout_options_from_plan(const redco_plan *plan, redco_layout_options *options_out,
-                                            redco_error *err);
+/** Mesh, scheme and second copy. */
+redco_layout_options redco_layout_options_from_plan(const redco_plan *plan);
 
 /** The row of the plan's sharding list that a layer falls under.
  *  @param layer    the simulator's name: "block.3"

@@ -5,6 +5,8 @@
 #include "executor/data/initial.h"
 #include "executor/states/from_plan.h"
 #include "executor/trainer/collect.h"
+#include "planner/executable/executable.h"
+#include "planner/executable/plan_layouts.h"
 #include "topology/base/clock.h"
 
 #include <stdlib.h>
@@ -18,33 +20,13 @@ redco_dtype redco_trainer_dtype(redco_precision precision)
     return precision == REDCO_BF16 ? REDCO_BFLOAT16 : precision == REDCO_FP16 ? REDCO_F16 : REDCO_F32;
 }
 
-redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place, uint64_t ranks, redco_error *err)
+redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place, redco_executor executor,
+                                      uint64_t ranks, redco_error *err)
 {
-    if (plan->parallelism.pp != 1 || plan->parallelism.cp != 1 || plan->parallelism.ep != 1) {
-        return redco_fail(err, REDCO_EVALUE, place,
-                          "pp %u, cp %u, ep %u: only tensor and data parallelism are executed; plan with --pp 1 --cp 1",
-                          plan->parallelism.pp, plan->parallelism.cp, plan->parallelism.ep);
-    }
-    for (uint32_t i = 0; i < plan->layers_count; i++) {
-        const redco_recompute recompute = plan->layers[i].recompute;
-        if (!redco_recompute_mixes(recompute)) {
-            char text[REDCO_RECOMPUTE_TEXT];
-            return redco_fail(
-                err, REDCO_EVALUE, place,
-                "recomputes %s alone, which is not executed; plan with --engine redco-exec, or another --recompute",
-                recompute == REDCO_RECOMPUTE_MLP ? "the FFN"
-                                                 : redco_recompute_text(recompute, false, text, sizeof text));
-        }
-    }
-    if (redco_plan_gpus(plan) != ranks) {
-        return redco_fail(err, REDCO_EVALUE, place, "is for %llu ranks, but the world has %llu",
-                          (unsigned long long)redco_plan_gpus(plan), (unsigned long long)ranks);
-    }
-    if (plan->parallelism.micro_batches == 0 || plan->parallelism.micro_batches > UINT32_MAX) {
-        return redco_fail(err, REDCO_EVALUE, place, "%llu micro-batches; 1 to %u are run",
-                          (unsigned long long)plan->parallelism.micro_batches, UINT32_MAX);
-    }
-    return REDCO_OK;
+    const redco_status st = redco_plan_check_executable(plan, executor, place, err);
+    if (st != REDCO_OK || redco_plan_gpus(plan) == ranks) { return st; }
+    return redco_fail(err, REDCO_EVALUE, place, "is for %llu ranks, but the world has %llu",
+                      (unsigned long long)redco_plan_gpus(plan), (unsigned long long)ranks);
 }
 
 static redco_status no_memory(const redco_trainer *t, redco_error *err)
@@ -62,7 +44,7 @@ static redco_status open_task(redco_trainer *t, redco_error *err)
     if (st != REDCO_OK || t->task == NULL) { return st; }
     t->layouts = calloc(t->task->parameter_count + 1, sizeof *t->layouts);
     if (t->layouts == NULL) { return no_memory(t, err); }
-    st = redcoi_layouts_from_plan(plan, t->place, t->model, t->task, t->layouts, err);
+    st = redco_plan_layouts(plan, t->place, t->model, t->task, t->layouts, err);
     return st == REDCO_OK
                ? redcoi_modules_make(&t->modules, plan, t->model, t->task, t->layouts, t->options.decay_matrices, err)
                : st;
@@ -184,12 +166,12 @@ static redco_status split_world(redco_trainer *t, redco_error *err)
 
 static redco_status open_states(redco_trainer *t, redco_error *err)
 {
-    redco_states_options options = {.dtype = t->options.dtype,
+    redco_states_options options = {.layout = redco_layout_options_from_plan(t->plan),
+                                    .dtype = t->options.dtype,
                                     .optimizer = t->options.optimizer,
                                     .bucket_bytes = t->plan->bucket_bytes,
                                     .bucket_buffers = BUCKET_BUFFERS};
-    redco_status st = redco_layout_options_from_plan(t->plan, &options.layout, err);
-    if (st != REDCO_OK) { return st; }
+    redco_status st = REDCO_OK;
     t->mesh = options.layout.mesh;
     t->at = redco_place_of(t->mesh, t->device_comm->rank);
     for (uint32_t i = 0; i < t->modules.model.tensor_count; i++) { t->modules.matrices[i].rank = t->at.tp; }
@@ -299,7 +281,9 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
                                   redco_world *world, redco_trainer **trainer_out, redco_error *err)
 {
     const uint32_t ranks = options->device_comm != NULL ? options->device_comm->size : redco_world_size(world);
-    redco_status st = redco_trainer_check_plan(plan, place, ranks, err);
+    const bool cuda = options->backend != NULL && options->backend->calls->cuda;
+    const redco_executor executor = cuda ? REDCO_EXECUTOR_CUDA : REDCO_EXECUTOR_HOST;
+    redco_status st = redco_trainer_check_plan(plan, place, executor, ranks, err);
     if (st == REDCO_OK) { st = redco_rate_check(&options->schedule, err); }
     const double begin_s = redco_now_s();
     if (st != REDCO_OK) { return st; }

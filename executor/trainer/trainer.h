@@ -81,8 +81,9 @@ typedef struct redco_trainer_options {
 redco_dtype redco_trainer_dtype(redco_precision precision);
 /** Checks whether the plan can be run on a world of this size, before there is one.
  *  @param place  of the plan, for errors
- *  @return REDCO_EVALUE if not: pipelines, context or expert parallelism, or another number of ranks */
-redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place, uint64_t ranks, redco_error *err);
+ *  @return REDCO_EVALUE if not: redco_plan_check_executable(), or another number of ranks */
+redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place, redco_executor executor,
+                                      uint64_t ranks, redco_error *err);
 
 /** @param plan    borrowed until the trainer is freed
  *  @param place   of the plan, for errors; borrowed likewise

@@ -119,10 +119,6 @@ static inline redco_status redcoi_trainer_real(const redco_trainer *t, const cha
                       t->device_comm->rank);
 }
 
-/** Lays, by the plan's rules, the task's parameters onto tensor-parallel ranks. @param layouts_out  of parameters */
-redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place, const redco_model *model,
-                                      const redco_task *task, redco_tp_layout *layouts_out, redco_error *err);
-
 /** @param modules         all zero; to be freed with redcoi_modules_free(), also after a failure
  *  @param decay_matrices  see redco_trainer_options */
 redco_status redcoi_modules_make(redcoi_modules *modules, const redco_plan *plan, const redco_model *model,

@@ -1,5 +1,6 @@
 #include "planner/answer/question.h"
 
+#include "planner/executable/executable.h"
 #include "planner/search/strategy.h"
 
 redco_question redco_question_default(void)
@@ -177,6 +178,23 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
         if (limits[i].given && (limits[i].has & limits[i].bit) == 0) { lacks_out[count++] = limits[i].what; }
     }
     return count;
+}
+
+redco_status redco_options_executable(const redco_search_options *options, const redco_inputs *inputs, redco_error *err)
+{
+    const redco_executor executor = redco_gpu_is_host(&inputs->machine.gpu) ? REDCO_EXECUTOR_HOST : REDCO_EXECUTOR_CUDA;
+    redco_refusals refusals = {.count = 0};
+    redco_parallelism given = options->given;
+    if (!options->workload.engine.planned_memory) { return REDCO_OK; }
+    for (const redco_dimension *d = redco_dimensions; d->key != NULL; d++) {
+        if (!redco_dimension_is_degree(d)) { continue; }
+        uint32_t *const degree = redco_dimension_in(&given, d);
+        if (redco_degree_is_free(*degree)) { *degree = 1; }
+    }
+    redco_layout_executable(&given, options->workload.engine.gemm_format, options->recompute, executor, &refusals);
+    return refusals.count == 0
+               ? REDCO_OK
+               : redco_fail(err, REDCO_EVALUE, "engine", "%s: %s", inputs->engine.engine.name, refusals.text[0]);
 }
 
 const char *redco_options_left_out(const redco_search_options *options, const redco_inputs *inputs)

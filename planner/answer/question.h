@@ -83,6 +83,12 @@ uint32_t redco_setting_dimensions(const redco_parallelism *parallelism);
 size_t redco_options_lack(const redco_search_options *options, const redco_inputs *inputs,
                           const char *lacks_out[REDCO_MOST_LACKS]);
 
+/** Where redco-exec's steps are planned, what it does not run is no choice: whatever is given is checked.
+ *  @return REDCO_EVALUE, place "engine": the first that it does not run, on the machine's processors or GPUs, and the
+ *          nearest that it does */
+redco_status redco_options_executable(const redco_search_options *options, const redco_inputs *inputs,
+                                      redco_error *err);
+
 /** Names the given kind of stages or of context parallelism that the engine lacks while its degree is free: the search
  *  left it out (redco_search_allows.own_kinds).
  *  @return a static text, or NULL */

@@ -2,6 +2,7 @@
 
 #include "costmodel/closed_form/memory_model.h"
 #include "planner/assemble/assemble_internal.h"
+#include "planner/executable/executable.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -291,7 +292,8 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
                             candidate->assignment_count, &plan->layers, &plan->layers_count, err)) != REDCO_OK ||
         (st = redcoi_fill_rules(plan, assembler->inputs, assembler->options->tp_placement, err)) != REDCO_OK ||
         (st = redcoi_apply_user_rules(plan, assembler->inputs, err)) != REDCO_OK ||
-        (st = redcoi_fill_placement(plan, assembler->inputs, err)) != REDCO_OK) {
+        (st = redcoi_fill_placement(plan, assembler->inputs, err)) != REDCO_OK ||
+        (st = redco_plan_execution(plan, assembler->inputs->model, &plan->execution, err)) != REDCO_OK) {
         goto out;
     }
     *plan_out = plan;

@@ -1,6 +1,7 @@
 /* redco-plan --check: what a plan predicts must follow from what it embeds. */
 #include "costmodel/evaluation/request.h"
 #include "planner/assemble/assemble_internal.h"
+#include "planner/executable/executable.h"
 #include "planner/search/strategy.h"
 
 #include <math.h>
@@ -271,6 +272,27 @@ static redco_status check_filled(const redco_plan *plan, const char *name, const
     return st;
 }
 
+/* That redco-exec runs it, or why not, follows from the plan. Older ones do not say. */
+static redco_status check_execution(const redco_plan *plan, const char *name, const redco_model *model,
+                                    redco_error *err)
+{
+    json_t *again = NULL;
+    if (plan->execution == NULL) { return REDCO_OK; }
+    redco_status st = redco_plan_execution(plan, model, &again, err);
+    for (int e = 0; e < REDCO_EXECUTORS && st == REDCO_OK; e++) {
+        const char *const word = redco_executor_words[e];
+        const json_t *const computed = json_object_get(again, word);
+        char pointer[64];
+        if (json_equal(json_object_get(plan->execution, word), computed)) { continue; }
+        (void)snprintf(pointer, sizeof pointer, "/execution/%s", word);
+        const json_t *const because = json_array_get(json_object_get(computed, "because"), 0);
+        st = redcoi_refuse(name, pointer, err, "says something else than follows from the plan: %s",
+                           because != NULL ? json_string_value(because) : "it is executable");
+    }
+    json_decref(again);
+    return st;
+}
+
 redco_status redco_plan_verify(const redco_plan *plan, const char *name, const char *const *profiles,
                                uint32_t profile_count, redco_error *err)
 {
@@ -283,6 +305,7 @@ redco_status redco_plan_verify(const redco_plan *plan, const char *name, const c
         (st = check_prediction(plan, name, &reopened, err)) == REDCO_OK) {
         st = check_filled(plan, name, &reopened.inputs, err);
     }
+    if (st == REDCO_OK) { st = check_execution(plan, name, reopened.inputs.model, err); }
     redco_plan_case_free(&reopened);
     return st;
 }

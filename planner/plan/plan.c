@@ -124,6 +124,7 @@ void redco_plan_free(redco_plan *plan)
     free(plan->gpu_name);
     json_decref(plan->cluster_description);
     json_decref(plan->calibration);
+    json_decref(plan->execution);
     json_decref(plan->evidence);
     free(plan->layers);
     free(plan->split);

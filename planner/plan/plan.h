@@ -119,6 +119,7 @@ typedef struct redco_plan {
     uint64_t solver_candidates;
     double solver_within; /**< other layouts are faster by the simulator by no more than this share; < 0: not known */
     redco_plan_counts solver_counts;
+    json_t *execution; /**< from redco_plan_execution(): whether redco-exec runs it; NULL: an older plan */
     json_t *evidence; /**< from redco_evidence_describe(): measured layouts about this one; NULL: none are known */
     char model_sha256[65], cluster_sha256[65], profile_sha256[65]; /**< from redco_plan_digest(); "" = no profile */
     char *redco_version;
@@ -155,6 +156,11 @@ redco_status redco_plan_write(const redco_plan *plan, const char *path, redco_er
 extern const char *const redco_gemm_format_words[];
 /** The words of plan files and command lines, NULL-terminated, indexed by the enum. */
 extern const char *const redco_precision_words[];
+
+/** Where redco-exec computes. */
+typedef enum redco_executor { REDCO_EXECUTOR_HOST, REDCO_EXECUTOR_CUDA, REDCO_EXECUTORS } redco_executor;
+/** "host", "cuda"; NULL-terminated, indexed by the enum: words of redco-exec --backend and of plan files. */
+extern const char *const redco_executor_words[];
 
 #ifdef __cplusplus
 }

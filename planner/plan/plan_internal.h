@@ -23,4 +23,7 @@ redco_status redcoi_plan_check_pipeline(const redco_plan *plan, const char **poi
 /** The member "evidence", which may be absent (plan_evidence.c). */
 redco_status redcoi_plan_read_evidence(const redco_json_value *root, redco_plan *plan, redco_error *err);
 
+/** The member "execution", likewise (plan_execution.c). */
+redco_status redcoi_plan_read_execution(const redco_json_value *root, redco_plan *plan, redco_error *err);
+
 #endif

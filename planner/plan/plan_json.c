@@ -246,6 +246,7 @@ json_t *redco_plan_to_json(const redco_plan *plan)
                   "placement", placement_json(plan), "predicted", predicted_json(&plan->predicted), "closed_form",
                   closed_form_json(&plan->closed_form), "solver", solver_json(plan), "calibration",
                   shared(plan->calibration), "inputs", inputs);
+    if (plan->execution != NULL) { (void)json_object_set(json, "execution", plan->execution); }
     if (plan->evidence != NULL) { (void)json_object_set(json, "evidence", plan->evidence); }
     if (plan->active_params > 0 && plan->active_params < plan->params) { /* a mixture of experts */
         json_t *const assumed = redco_assumptions_json(&plan->engine, plan->hosts_per_node);

@@ -593,6 +593,7 @@ static redco_status read_plan(const redco_json_value *root, redco_plan *plan, re
         (st = read_solver(root, plan, err)) != REDCO_OK ||
         (st = keep_object(root, "calibration", &plan->calibration, err)) != REDCO_OK ||
         (st = redcoi_plan_read_evidence(root, plan, err)) != REDCO_OK ||
+        (st = redcoi_plan_read_execution(root, plan, err)) != REDCO_OK ||
         (st = read_inputs(root, plan, err)) != REDCO_OK) {
         return st;
     }

@@ -123,7 +123,7 @@ static void rules_close(ruled *r)
     redco_model_free(r->model);
 }
 
-/* As executor/trainer/layouts.c reads a plan's rules. */
+/* As planner/executable/plan_layouts.c reads a plan's rules. */
 static redco_tp_layout rule_layout(void *context, const redco_task *task, size_t index, const redco_tensor_type *type,
                                    uint32_t ranks)
 {

@@ -2,6 +2,7 @@
  * one rank says when something is wrong. */
 #include "costmodel/simulator/step.h"
 #include "executor/trainer/trainer_internal.h"
+#include "planner/executable/plan_layouts.h"
 
 #include "tests/parity/parity.h"
 #include "tests/unit/processes.h"
@@ -116,7 +117,7 @@ static void check_layouts(uint32_t model, const struct laid *want, size_t count)
     const redco_task *const task = open_subject(&f, &subject);
     redco_tp_layout *const layouts = calloc(task->parameter_count, sizeof *layouts);
     assert_non_null(layouts);
-    assert_int_equal(redcoi_layouts_from_plan(f.plan, "plan", subject.model, task, layouts, NULL), REDCO_OK);
+    assert_int_equal(redco_plan_layouts(f.plan, "plan", subject.model, task, layouts, NULL), REDCO_OK);
     for (size_t i = 0; i < count; i++) {
         const redco_task_parameter *const p = redco_task_find(task, want[i].name);
         assert_non_null(p);
@@ -170,7 +171,7 @@ static void wrong_rules_are_refused(void **state)
     assert_true(task->parameter_count <= 64);
     const uint32_t count = f.plan->rules_count;
     f.plan->rules_count = 0;
-    assert_int_equal(redcoi_layouts_from_plan(f.plan, "p.json", subject.model, task, layouts, &err), REDCO_EVALUE);
+    assert_int_equal(redco_plan_layouts(f.plan, "p.json", subject.model, task, layouts, &err), REDCO_EVALUE);
     assert_string_equal(err.place, "p.json:/tensor_parallel/rules");
     assert_string_equal(err.text, "no rule matches model/embed_tokens/embedding");
     f.plan->rules_count = count;
@@ -178,7 +179,7 @@ static void wrong_rules_are_refused(void **state)
         if (strcmp(f.plan->rules[i].match, "embedding") == 0) { f.plan->rules[i].dim = 0; }
     }
     err = (redco_error){.status = REDCO_OK};
-    assert_int_equal(redcoi_layouts_from_plan(f.plan, "p.json", subject.model, task, layouts, &err), REDCO_EVALUE);
+    assert_int_equal(redco_plan_layouts(f.plan, "p.json", subject.model, task, layouts, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "splits dimension 0 of model.embed_tokens.weight, 61, among 2 ranks"));
     redcoi_subject_close(&subject);
     close_case(&f);
@@ -195,7 +196,7 @@ static void parameters_form_modules(void **state)
     redcoi_modules m = {.layers = NULL};
     open_case(&f, case_of(GPT2, 2, (redco_mesh){2, 1}, (redco_mesh){2, 1}));
     const redco_task *const task = open_subject(&f, &subject);
-    assert_int_equal(redcoi_layouts_from_plan(f.plan, "plan", subject.model, task, layouts, NULL), REDCO_OK);
+    assert_int_equal(redco_plan_layouts(f.plan, "plan", subject.model, task, layouts, NULL), REDCO_OK);
     assert_int_equal(redcoi_modules_make(&m, f.plan, subject.model, task, layouts, false, NULL), REDCO_OK);
     /* embedding.0: two tables; block.0, block.1: two norms and four linears; head.0: a norm, as the table is tied. */
     static const char *const layers[] = {"embedding.0", "block.0", "block.1", "head.0"};
@@ -234,7 +235,7 @@ static void parameters_form_modules(void **state)
 static void check_plan(const redco_plan *plan, uint64_t ranks, const char *want)
 {
     redco_error err = {.status = REDCO_OK};
-    assert_int_equal(redco_trainer_check_plan(plan, "p.json", ranks, &err), REDCO_EVALUE);
+    assert_int_equal(redco_trainer_check_plan(plan, "p.json", REDCO_EXECUTOR_HOST, ranks, &err), REDCO_EVALUE);
     assert_string_equal(err.place, "p.json");
     if (strstr(err.text, want) == NULL) { fail_msg("\"%s\" is not in \"%s\"", want, err.text); }
 }
@@ -244,13 +245,13 @@ static void plans_of_other_worlds_are_refused(void **state)
     (void)state;
     struct fixture f;
     open_case(&f, case_of(LLAMA, 1, (redco_mesh){2, 2}, (redco_mesh){2, 2}));
-    assert_int_equal(redco_trainer_check_plan(f.plan, "p.json", 4, NULL), REDCO_OK);
+    assert_int_equal(redco_trainer_check_plan(f.plan, "p.json", REDCO_EXECUTOR_HOST, 4, NULL), REDCO_OK);
     check_plan(f.plan, 2, "is for 4 ranks, but the world has 2");
     f.plan->parallelism.pp = 2;
-    check_plan(f.plan, 4, "pp 2, cp 1, ep 1: only tensor and data parallelism are executed");
+    check_plan(f.plan, 4, "2 pipeline stages are not executed; plan with --pp 1");
     f.plan->parallelism.pp = 1;
     f.plan->parallelism.cp = 2;
-    check_plan(f.plan, 8, "pp 1, cp 2, ep 1");
+    check_plan(f.plan, 8, "2 context-parallel ranks are not executed; plan with --cp 1");
     f.plan->parallelism.cp = 1;
     f.plan->parallelism.micro_batches = 0;
     check_plan(f.plan, 4, "0 micro-batches");

@@ -1,5 +1,5 @@
-/* From the plan's rules, which name modules as Flax does, to layouts of the executor's parameters. */
-#include "executor/trainer/trainer_internal.h"
+#include "planner/executable/plan_layouts.h"
+
 #include "planner/rules/rules_params.h"
 #include "planner/rules/rules_user.h"
 
@@ -53,8 +53,8 @@ static redco_status lay(const struct rules *r, const redco_task_parameter *p, co
     return REDCO_OK;
 }
 
-redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place, const redco_model *model,
-                                      const redco_task *task, redco_tp_layout *layouts_out, redco_error *err)
+redco_status redco_plan_layouts(const redco_plan *plan, const char *place, const redco_model *model,
+                                const redco_task *task, redco_tp_layout *layouts_out, redco_error *err)
 {
     struct rules r = {.plan = plan};
     const redco_rules_param *params = NULL;
