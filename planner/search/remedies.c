@@ -23,8 +23,8 @@ static trial begin(const redcoi_inputs *inputs, const redco_search_options *opti
     return (trial){.inputs = *inputs, .machine = *inputs->machine, .options = *options};
 }
 
-/* @return whether it has a plan; then what that takes is in the remedy, where it is known */
-static bool fits(trial *t)
+/* @return whether a layout of it fits, by the closed form */
+static bool holds(trial *t)
 {
     redcoi_space *space = NULL;
     const redcoi_configuration *configuration = NULL;
@@ -37,10 +37,19 @@ static bool fits(trial *t)
     if (st == REDCO_OK) { st = redcoi_space_least_memory(space, true, &short_bytes, &configuration, answer, &ignored); }
     redcoi_space_free(space);
     free(answer);
+    return st == REDCO_OK && configuration != NULL && short_bytes <= 0;
+}
+
+/* @return whether what holds a layout has a plan; then what that takes is in the remedy, where it is known */
+static bool has_plan(trial *t)
+{
     const redco_search_pass *const pass = &t->options.pass;
-    const bool known = st == REDCO_OK && configuration != NULL && short_bytes <= 0;
-    return known &&
-           (pass->would_fit == NULL || pass->would_fit(pass->would_fit_context, &t->machine, &t->options, &t->remedy));
+    return pass->would_fit == NULL || pass->would_fit(pass->would_fit_context, &t->machine, &t->options, &t->remedy);
+}
+
+static bool fits(trial *t)
+{
+    return holds(t) && has_plan(t);
 }
 
 /* "WHAT REST", and what quantity of the options is set to what; value "" leaves it free. */
@@ -245,19 +254,19 @@ static bool enlarge(redco_machine *machine)
     return true;
 }
 
-/* Between half of these nodes, which do not fit, and all of them. */
-static void fewer_nodes(trial *t)
+/* Between half of these nodes, which do not fit, and all of them, of which a layout fits: the fewest that have a plan.
+ * A plan takes much longer to find than a layout that fits, and of fewer GPUs less long.
+ * @return whether there is one; else the nodes are as they were */
+static bool fewest_nodes(trial *t)
 {
     enum { TRIES = 8 };
-    const uint32_t fitting = t->machine.nodes;
-    const redco_remedy all = t->remedy;
-    const uint32_t step = fitting / 2 > TRIES ? fitting / 2 / TRIES : 1;
-    for (uint32_t nodes = fitting / 2 + step; nodes < fitting; nodes += step) {
+    const uint32_t all = t->machine.nodes, step = all / 2 > TRIES ? all / 2 / TRIES : 1;
+    for (uint32_t nodes = all / 2 + step; nodes < all; nodes += step) {
         t->machine.nodes = nodes;
-        if (fits(t)) { return; }
+        if (fits(t)) { return true; }
     }
-    t->machine.nodes = fitting;
-    t->remedy = all;
+    t->machine.nodes = all;
+    return has_plan(t);
 }
 
 static bool more_nodes(trial *t, bool most)
@@ -267,8 +276,7 @@ static bool more_nodes(trial *t, bool most)
     while (!most && enlarge(larger)) {
         /* More ranks than sequences, whatever the tensor-parallel degree: no further. */
         if (larger->nodes > t->options.workload.global_batch) { return false; }
-        if (!fits(t)) { continue; }
-        if (larger->nodes > 1) { fewer_nodes(t); }
+        if (!holds(t) || !fewest_nodes(t)) { continue; }
         char what[80], rest[120] = "";
         (void)snprintf(what, sizeof what, "%llu GPUs (%u node%s) instead of %llu",
                        (unsigned long long)larger->nodes * larger->gpus_per_node, larger->nodes,

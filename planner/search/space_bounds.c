@@ -2,6 +2,7 @@
 #include "planner/search/search_space.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Lower bounds of the simulated step, too: computation alone, gathers alone. */
 static double alone_s(const redcoi_configuration *configuration, uint32_t group)
@@ -46,7 +47,11 @@ struct mesh_bounds {
     const redco_fixed_cost *fixed;
     redco_recompute_list sets[REDCOI_MAX_CLASSES];                         /* all groups together */
     redco_recomputed recomputed[REDCOI_MAX_CLASSES][REDCO_RECOMPUTE_SETS]; /* by these */
+    redcoi_option computed[REDCOI_MAX_CLASSES][REDCO_RECOMPUTE_SETS];      /* without traffic of states, likewise */
     redcoi_option options[REDCOI_MAX_CLASSES][REDCO_RECOMPUTE_SETS];       /* with one mesh, likewise */
+    uint32_t order[REDCOI_MAX_CLASSES];                                    /* classes, those that compute most first */
+    double computed_s[REDCO_RECOMPUTE_SETS + 1];                           /* bounds without traffic, by copy */
+    double most_s; /* groups that are bounded above it are of no interest, whatever their traffic and other points */
 };
 
 /* The least that a class costs with parameters on a mesh and each of some sets. */
@@ -71,8 +76,8 @@ static void bound_class(struct mesh_bounds *b, uint32_t group, uint32_t class_in
     }
 }
 
-/* The bound of a group by the options of its sets. */
-static double bound_group(const struct mesh_bounds *b, uint32_t group)
+/* The bound of a group by the options of its sets. @param windows  false: what a window exposes is left out */
+static double bound_group(const struct mesh_bounds *b, uint32_t group, bool windows)
 {
     redcoi_option options[REDCOI_MAX_CLASSES * REDCO_RECOMPUTE_SETS];
     redcoi_problem least = redcoi_space_problem(b->space, b->configuration, b->fixed);
@@ -80,27 +85,41 @@ static double bound_group(const struct mesh_bounds *b, uint32_t group)
     for (uint32_t c = 0; c < b->space->class_count; c++) {
         const redco_recompute_list sets = redcoi_space_sets(b->space, b->configuration, group, c);
         for (uint32_t i = 0; i < sets.count; i++) {
-            options[least.option_count++] = b->options[c][redco_recompute_find(&b->sets[c], sets.sets[i])];
+            redcoi_option *const option = &options[least.option_count++];
+            *option = b->options[c][redco_recompute_find(&b->sets[c], sets.sets[i])];
+            for (int k = 0; k < REDCOI_WINDOWS && !windows; k++) { option->kink_s[k] = 0.0; }
         }
     }
     least.budget_bytes = redcoi_space_roomy_bytes(b->space, b->configuration, &least, 0, least.option_count);
     return redcoi_bound_best(&least, 0, least.option_count).value_s;
 }
 
-/* Bounds without traffic, each state on all ranks, whatever the meshes of gradients and optimizer states. Gathers of
- * parameters may go on beside other traffic that computation waits for: where there are any, these are no bounds.
- * @return whether no group is within its limit, whatever its traffic */
-static bool bound_computation(struct mesh_bounds *b, const redcoi_limits *limits, double *least_s)
+/* Classes by the time of all their layers, the longest first. */
+static void order_classes(struct mesh_bounds *b)
+{
+    const redcoi_space *const space = b->space;
+    double all_s[REDCOI_MAX_CLASSES];
+    for (uint32_t c = 0; c < space->class_count; c++) {
+        uint32_t at = c;
+        all_s[c] = space->classes[c].layers * b->recomputed[c][0].passes_s;
+        for (; at > 0 && all_s[c] > all_s[b->order[at - 1]]; at--) { b->order[at] = b->order[at - 1]; }
+        b->order[at] = c;
+    }
+}
+
+/* Bounds without traffic of states, each of them on all ranks, whatever the meshes.
+ * @return whether no group is of interest, whatever its traffic */
+static bool bound_computation(struct mesh_bounds *b, double *least_s)
 {
     redcoi_configuration *const configuration = b->configuration;
     const redco_parallelism *const p = &configuration->parallelism;
     redco_costs *const costs = b->space->costs;
-    bool gathers = false;
+    bool none = true;
     for (uint32_t c = 0; c < b->space->class_count; c++) {
         const uint64_t states_bytes = redco_cost_least_bytes(costs, p, c);
         for (uint32_t i = 0; i < b->sets[c].count; i++) {
             const redco_recomputed recomputed = redco_cost_recomputed(costs, p, c, b->sets[c].sets[i]);
-            redcoi_option *const option = &b->options[c][i];
+            redcoi_option *const option = &b->computed[c][i];
             b->recomputed[c][i] = recomputed;
             *option = (redcoi_option){.class_index = c,
                                       .base_s = b->fixed->scale * (recomputed.passes_s + recomputed.recompute_s),
@@ -108,56 +127,91 @@ static bool bound_computation(struct mesh_bounds *b, const redcoi_limits *limits
             redcoi_option_times(option, configuration->layers_each[c]);
         }
     }
-    for (uint32_t t = 0; t < configuration->triples; t++) {
-        gathers = gathers || redco_mesh_ranks(configuration->groups[t].parameters) > 1;
-    }
-    for (uint32_t g = 0; g < configuration->group_count && !gathers; g++) {
+    memcpy(b->options, b->computed, sizeof b->options);
+    order_classes(b);
+    for (uint32_t g = 0; g < configuration->group_count; g++) {
+        double *const copy_s = &b->computed_s[g / configuration->triples];
+        if (g % configuration->triples == 0) { *copy_s = bound_group(b, g, false); }
         configuration->loads[g] = (redcoi_load){.ratio = (double)INFINITY};
-        least_s[g] = g % configuration->triples == 0 ? bound_group(b, g) : least_s[g - 1];
-        if (!(least_s[g] > redcoi_limit_of(b->space, configuration, g, limits))) { return false; }
+        least_s[g] = *copy_s;
+        none = none && *copy_s > b->most_s;
     }
-    return !gathers;
+    return none;
 }
 
-/* Bounds by one mesh: with the reduction of gradients behind the longest recomputation of any group, and, where that
- * may be within the limit, behind its own. */
+/* The bound of a group by the mesh of its parameters and its own sets: class after class, since most groups are of no
+ * interest before all are priced. Windows are of all classes together: one hides another's traffic. Fills its load. */
+static double bound_classes(struct mesh_bounds *b, uint32_t group)
+{
+    redcoi_load *const load = &b->configuration->loads[group];
+    const uint32_t classes = b->space->class_count;
+    *load = (redcoi_load){.ratio = 0.0};
+    memcpy(b->options, b->computed, sizeof b->options);
+    for (uint32_t n = 0; n < classes; n++) {
+        const uint32_t c = b->order[n];
+        const redco_recompute_list sets = redcoi_space_sets(b->space, b->configuration, group, c);
+        for (uint32_t i = 0; i < sets.count; i++) {
+            const redco_recompute_list one = {{sets.sets[i]}, 1};
+            bound_class(b, group, c, &one, i == 0);
+        }
+        const double least_s = bound_group(b, group, n + 1 == classes);
+        if (n + 1 == classes) { return least_s; }
+        if (least_s > b->most_s) {
+            *load = (redcoi_load){.ratio = (double)INFINITY};
+            return least_s;
+        }
+    }
+    return 0.0;
+}
+
+/* Bounds by one mesh: where nothing is gathered, with the reduction of gradients behind the longest recomputation of
+ * any group, and, where that may be within the limit, behind its own. */
 static void bound_copies(struct mesh_bounds *b, uint32_t triple, const redcoi_limits *limits, double *least_s)
 {
     redcoi_configuration *const configuration = b->configuration;
     const uint32_t triples = configuration->triples;
     const bool gathers = redco_mesh_ranks(configuration->groups[triple].parameters) > 1;
+    redcoi_load load = {.ratio = 0.0};
     bool within[REDCO_RECOMPUTE_SETS + 1];
-    configuration->loads[triple] = (redcoi_load){.ratio = 0.0};
-    for (uint32_t c = 0; c < b->space->class_count && !gathers; c++) { bound_class(b, triple, c, &b->sets[c], true); }
-    const redcoi_load load = configuration->loads[triple];
+    if (!gathers) {
+        configuration->loads[triple] = load;
+        for (uint32_t c = 0; c < b->space->class_count; c++) { bound_class(b, triple, c, &b->sets[c], true); }
+        load = configuration->loads[triple];
+    }
     for (uint32_t g = triple, copy = 0; g < configuration->group_count; g += triples, copy++) {
+        within[copy] = !(b->computed_s[copy] > b->most_s);
+        if (!within[copy] || gathers) { continue; }
         configuration->loads[g] = load;
-        least_s[g] = gathers ? 0.0 : bound_group(b, g);
+        least_s[g] = bound_group(b, g, true);
         within[copy] = !(least_s[g] > redcoi_limit_of(b->space, configuration, g, limits));
     }
     for (uint32_t g = triple, copy = 0; g < configuration->group_count; g += triples, copy++) {
-        if (!within[copy]) { continue; }
-        configuration->loads[g] = (redcoi_load){.ratio = 0.0};
-        for (uint32_t c = 0; c < b->space->class_count; c++) {
-            const redco_recompute_list sets = redcoi_space_sets(b->space, configuration, g, c);
-            for (uint32_t i = 0; i < sets.count; i++) {
-                const redco_recompute_list one = {{sets.sets[i]}, 1};
-                bound_class(b, g, c, &one, i == 0);
-            }
-        }
-        least_s[g] = bound_group(b, g);
+        if (within[copy]) { least_s[g] = bound_classes(b, g); }
     }
+}
+
+/* The limit of a group of which nothing is known but the computation, among other points however many there are. */
+static double farthest_s(const redcoi_space *space, redcoi_configuration *configuration, const redcoi_limits *limits)
+{
+    redcoi_limits all = *limits;
+    all.crowded_s = (double)INFINITY;
+    configuration->loads[0] = (redcoi_load){.ratio = (double)INFINITY};
+    return redcoi_limit_of(space, configuration, 0, &all);
 }
 
 void redcoi_space_bound_meshes(redcoi_space *space, redcoi_configuration *configuration, const redco_fixed_cost *fixed,
                                const redcoi_limits *limits, double *least_s)
 {
-    struct mesh_bounds b = {.space = space, .configuration = configuration, .fixed = fixed};
+    struct mesh_bounds b; /* its options are filled as they are read */
     const uint32_t triples = configuration->triples;
+    b.space = space;
+    b.configuration = configuration;
+    b.fixed = fixed;
+    b.most_s = farthest_s(space, configuration, limits);
     for (uint32_t c = 0; c < space->class_count; c++) {
         b.sets[c] = redcoi_space_sets(space, configuration, REDCOI_ANY_GROUP, c);
     }
-    if (bound_computation(&b, limits, least_s)) { return; }
+    if (bound_computation(&b, least_s)) { return; }
     for (uint32_t t = 0; t < triples; t++) {
         uint32_t same = 0;
         while (!redco_mesh_equal(configuration->groups[same].parameters, configuration->groups[t].parameters)) {
