@@ -50,33 +50,44 @@ static uint32_t overlap(const redco_parallelism *parallelism, const redco_shards
     return (wanted & REDCO_OVERLAP_AG_RS) != 0 ? REDCO_OVERLAP_AG_RS | REDCO_OVERLAP_AR : REDCO_OVERLAP_NONE;
 }
 
-static json_t *zero_json(const redcoi_context *context)
+static void say(json_t *json, const char *target, const char *value)
 {
+    redcoi_say(json, &redcoi_deepspeed_keys, target, value);
+}
+
+static void number(json_t *json, const char *target, uint64_t value)
+{
+    redcoi_say_number(json, &redcoi_deepspeed_keys, target, value);
+}
+
+static void beside(json_t *json, const char *key, json_t *value)
+{
+    redcoi_say_key(json, &redcoi_deepspeed_keys, key, value);
+}
+
+static void add_zero(const redcoi_context *context, json_t *json)
+{
+    static const char *const stages[] = {"ddp", "zero1", "zero2", "zero3"};
     const redco_parallelism *parallelism = &context->offer->parallelism;
     const redco_shards *shards = &context->offer->layers[0].shards;
     const int stage = stage_of(parallelism, shards);
     const json_int_t bucket = (json_int_t)redcoi_bucket_elements(context->plan);
-    json_t *json = json_pack("{s:i}", "stage", stage);
-    if (stage == 0) { return json; }
-    (void)json_object_set_new(json, "overlap_comm",
-                              json_boolean((context->offer->overlap & (REDCO_OVERLAP_AR | REDCO_OVERLAP_AG_RS)) != 0));
-    (void)json_object_set_new(json, "contiguous_gradients", json_true());
-    (void)json_object_set_new(json, "reduce_bucket_size", json_integer(bucket));
+    say(json, ".zero", stages[stage > 0 ? stage : 0]);
+    if (stage == 0) { return; }
+    beside(json, "zero_optimization.overlap_comm",
+           json_boolean((context->offer->overlap & (REDCO_OVERLAP_AR | REDCO_OVERLAP_AG_RS)) != 0));
+    beside(json, "zero_optimization.contiguous_gradients", json_true());
+    beside(json, "zero_optimization.reduce_bucket_size", json_integer(bucket));
     if (stage < 3) {
-        (void)json_object_set_new(json, "reduce_scatter", json_true());
-        (void)json_object_set_new(json, "allgather_partitions", json_true());
-        (void)json_object_set_new(json, "allgather_bucket_size", json_integer(bucket));
+        beside(json, "zero_optimization.reduce_scatter", json_true());
+        beside(json, "zero_optimization.allgather_partitions", json_true());
+        beside(json, "zero_optimization.allgather_bucket_size", json_integer(bucket));
     }
-    if (parallelism->secondary.gpus > 0) {
-        (void)json_object_set_new(json, "zero_hpz_partition_size",
-                                  json_integer((json_int_t)redco_mesh_ranks(parallelism->secondary)));
-    }
+    if (parallelism->secondary.gpus > 0) { number(json, ".second-copy", redco_mesh_ranks(parallelism->secondary)); }
     if (is_mics(parallelism, shards)) {
-        (void)json_object_set_new(json, "mics_shard_size",
-                                  json_integer((json_int_t)redco_mesh_ranks(shards->parameters)));
-        (void)json_object_set_new(json, "mics_hierarchical_params_gather", json_boolean(shards->parameters.nodes > 1));
+        number(json, ".shard-group", redco_mesh_ranks(shards->parameters));
+        beside(json, "zero_optimization.mics_hierarchical_params_gather", json_boolean(shards->parameters.nodes > 1));
     }
-    return json;
 }
 
 /* DeepSpeed leaves the model to the user's code; of formats it has none below 16 bits, of overlapped tensor parallelism
@@ -136,23 +147,21 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
 {
     const redco_plan *plan = context->plan;
     const redco_parallelism *parallelism = &context->offer->parallelism;
-    json_t *json =
-        json_pack("{s:I,s:I,s:I,s:o}", "train_batch_size", (json_int_t)plan->global_batch,
-                  "train_micro_batch_size_per_gpu", (json_int_t)parallelism->micro_batch, "gradient_accumulation_steps",
-                  (json_int_t)parallelism->micro_batches, "zero_optimization", zero_json(context));
+    json_t *json = json_object();
     if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    number(json, "global-batch", plan->global_batch);
+    number(json, "micro-batch", parallelism->micro_batch);
+    number(json, ".accumulation", parallelism->micro_batches);
+    add_zero(context, json);
     const redco_precision precision = redcoi_base_precision(plan);
     if (precision != REDCO_FP32) {
         const bool wide = redcoi_gradient_bytes(plan, &context->offer->engine) == 4;
         const char *word = redco_precision_words[precision];
-        (void)json_object_set_new(json, word, json_pack("{s:b}", "enabled", 1));
-        (void)json_object_set_new(json, "data_types", json_pack("{s:s}", "grad_accum_dtype", wide ? "fp32" : word));
-        if (wide) { (void)json_object_set_new(json, "communication_data_type", json_string("fp32")); }
+        say(json, precision == REDCO_BF16 ? ".bf16" : ".fp16", "yes");
+        beside(json, "data_types.grad_accum_dtype", json_string(wide ? "fp32" : word));
+        if (wide) { say(json, "grad_reduce_bytes", "4"); }
     }
-    if (parallelism->tp > 1) {
-        (void)json_object_set_new(json, "tensor_parallel",
-                                  json_pack("{s:I}", "autotp_size", (json_int_t)parallelism->tp));
-    }
+    if (parallelism->tp > 1) { number(json, "tp", parallelism->tp); }
     add_notes(context);
     *config_out = json;
     return REDCO_OK;

@@ -4,6 +4,7 @@
 #define REDCO_EXPORT_INTERNAL_H
 
 #include "planner/export/export.h"
+#include "planner/read/trainers.h"
 
 #include <stdio.h>
 
@@ -133,6 +134,22 @@ void redcoi_write_hosts(const redco_plan *plan, const char *separator, FILE *str
 
 /** "4x1". @return @p buffer */
 const char *redcoi_mesh_text(redco_mesh mesh, char *buffer, size_t size);
+
+/** Sets the key by which a trainer says @p target to what it writes for @p value, an option's or a trait's of redco
+ *  ("" is the default); keys with "." lie in objects. The trainer's table has such a row: planner/read reads by it. */
+void redcoi_say(json_t *config, const redcoi_trainer *trainer, const char *target, const char *value);
+void redcoi_say_number(json_t *config, const redcoi_trainer *trainer, const char *target, uint64_t value);
+/** The default where not @p yes. */
+void redcoi_say_if(json_t *config, const redcoi_trainer *trainer, const char *target, bool yes, const char *value);
+/** A value that is no word: a list, a fraction. Takes the reference. */
+void redcoi_say_json(json_t *config, const redcoi_trainer *trainer, const char *target, json_t *value);
+/** A key of the table that no option of redco-plan follows from. Takes the reference. */
+void redcoi_say_key(json_t *config, const redcoi_trainer *trainer, const char *key, json_t *value);
+/** What a flat configuration of one trainer says, as another trainer's @p key writes it. @param value_out  new
+ * reference
+ *  @return false: it says nothing of it */
+bool redcoi_translate(const redcoi_trainer *from, const json_t *config, const redcoi_trainer *to, const char *key,
+                      json_t **value_out);
 
 /** @p text without control characters, in a comment. */
 void redcoi_write_comment(FILE *stream, const char *prefix, const char *text);

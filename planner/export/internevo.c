@@ -44,29 +44,55 @@ static void limit(redco_engine *engine, const redco_parallelism *parallelism)
     engine->workspace_bytes = 0;
 }
 
-static json_t *parallel_json(const redcoi_context *context)
+static void say(json_t *json, const char *target, const char *value)
+{
+    redcoi_say(json, &redcoi_internevo_keys, target, value);
+}
+
+static void number(json_t *json, const char *target, uint64_t value)
+{
+    redcoi_say_number(json, &redcoi_internevo_keys, target, value);
+}
+
+static void beside(json_t *json, const char *key, json_t *value)
+{
+    redcoi_say_key(json, &redcoi_internevo_keys, key, value);
+}
+
+static void add_parallel(const redcoi_context *context, json_t *json)
 {
     const redco_parallelism *parallelism = &context->offer->parallelism;
     const redco_shards *shards = &context->offer->layers[0].shards;
     const uint64_t weight = redco_mesh_ranks(shards->parameters);
     const uint64_t zero1 = redco_mesh_ranks(shards->optimizer) / weight;
     const bool hidden = weight > 1 && (context->offer->overlap & REDCO_OVERLAP_AG_RS) != 0;
-    const char *plain = context->offer->parallelism.sequence_parallel && parallelism->tp > 1 ? "msp" : "mtp";
-    return json_pack("{s:{s:I,s:b},s:{s:I,s:s},s:{s:I,s:b},s:{s:I,s:b,s:b}}", "zero1", "size", (json_int_t)zero1,
-                     "fsdp", 0, "tensor", "size", (json_int_t)parallelism->tp, "mode", weight > 1 ? "isp" : plain,
-                     "pipeline", "size", (json_int_t)parallelism->pp, "interleaved_overlap",
-                     context->offer->parallelism.chunks > 1, "weight", "size", (json_int_t)weight, "overlap", hidden,
-                     "memory_pool", hidden);
+    const bool sequence = parallelism->sequence_parallel && parallelism->tp > 1;
+    number(json, ".zero1-group", zero1);
+    say(json, ".zero1-fsdp", "");
+    number(json, "tp", parallelism->tp);
+    if (weight > 1) {
+        beside(json, "parallel.tensor.mode", json_string("isp")); /* which cuts weights, not activations */
+    } else {
+        say(json, "sequence-parallel", sequence ? "on" : "off");
+    }
+    number(json, "pp", parallelism->pp);
+    beside(json, "parallel.pipeline.interleaved_overlap", json_boolean(parallelism->chunks > 1));
+    number(json, ".weight-group", weight);
+    beside(json, "parallel.weight.overlap", json_boolean(hidden));
+    beside(json, "parallel.weight.memory_pool", json_boolean(hidden));
 }
 
 /* Layers below num_layers x checkpoint are recomputed: half a layer less than the count is safe from rounding. */
-static json_t *checkpoint_json(const redcoi_context *context)
+static void add_checkpoint(const redcoi_context *context, json_t *json)
 {
     const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
     const uint32_t layers = context->plan->model_layers;
     const uint32_t stages = redcoi_positions(&context->offer->parallelism);
-    if (full == 0 || full == layers) { return json_boolean(full > 0); }
-    return json_real((full / (double)stages - 0.5) / (layers / (double)stages));
+    if (full == 0 || full == layers) {
+        say(json, ".checkpointing", full > 0 ? "full" : "none");
+    } else {
+        beside(json, "model.checkpoint", json_real((full / (double)stages - 0.5) / (layers / (double)stages)));
+    }
 }
 
 /* The width of the FFN is int(hidden_size x mlp_ratio): the ratio as written must not come out below it. */
@@ -78,19 +104,21 @@ static double mlp_ratio(const redco_model_dims *dims)
     return (uint32_t)(dims->hidden * written) == dims->ffn ? written : (dims->ffn + 0.5) / dims->hidden;
 }
 
-static json_t *model_json(const redcoi_context *context)
+static void add_model(const redcoi_context *context, json_t *json)
 {
-    static const char *const types[] = {"torch.bfloat16", "torch.float16", "torch.float32"};
     const redco_model_dims *dims = redco_model_get_dims(context->reopened->inputs.model);
     const redco_engine *engine = &context->offer->engine;
-    json_t *json = json_pack(
-        "{s:o,s:I,s:I,s:I,s:I,s:f,s:I,s:s,s:I,s:b}", "checkpoint", checkpoint_json(context), "num_layers",
-        (json_int_t)dims->layers, "hidden_size", (json_int_t)dims->hidden, "num_attention_heads",
-        (json_int_t)dims->heads, "num_kv_attention_heads", (json_int_t)dims->kv_heads, "mlp_ratio", mlp_ratio(dims),
-        "vocab_size", (json_int_t)dims->vocab, "dtype", types[redcoi_base_precision(context->plan)], "num_chunks",
-        (json_int_t)context->offer->parallelism.chunks, "use_flash_attn", redcoi_flash_attention(engine));
-    if (engine->logits_gathered) { (void)json_object_set_new(json, "parallel_output", json_false()); }
-    return json;
+    add_checkpoint(context, json);
+    number(json, "num_hidden_layers", dims->layers);
+    number(json, "hidden_size", dims->hidden);
+    number(json, "num_attention_heads", dims->heads);
+    number(json, "num_key_value_heads", dims->kv_heads);
+    redcoi_say_json(json, &redcoi_internevo_keys, ".mlp-ratio", json_real(mlp_ratio(dims)));
+    number(json, "vocab_size", dims->vocab);
+    say(json, ".mixed-precision", redco_precision_words[redcoi_base_precision(context->plan)]);
+    number(json, "pp-chunks", context->offer->parallelism.chunks);
+    say(json, "attention", redcoi_flash_attention(engine) ? "" : "unfused");
+    if (engine->logits_gathered) { beside(json, "model.parallel_output", json_false()); }
 }
 
 static void add_notes(const redcoi_context *context)
@@ -125,17 +153,16 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     }
     json_t *json = json_object();
     if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    if (type != NULL) { (void)json_object_set_new(json, "model_type", json_string(type)); }
-    (void)json_object_set_new(json, "data",
-                              json_pack("{s:I,s:I,s:I}", "seq_len", (json_int_t)plan->seq_len, "micro_num",
-                                        (json_int_t)parallelism->micro_batches, "micro_bsz",
-                                        (json_int_t)parallelism->micro_batch));
-    (void)json_object_set_new(json, "hybrid_zero_optimizer",
-                              json_pack("{s:b,s:b,s:I,s:f}", "overlap_sync_grad", (hidden & REDCO_OVERLAP_AR) != 0,
-                                        "overlap_sync_param", (hidden & REDCO_OVERLAP_BC) != 0, "reduce_bucket_size",
-                                        (json_int_t)redcoi_bucket_elements(plan), "clip_grad_norm", 1.0));
-    (void)json_object_set_new(json, "model", model_json(context));
-    (void)json_object_set_new(json, "parallel", parallel_json(context));
+    if (type != NULL) { beside(json, "model_type", json_string(type)); }
+    number(json, "seq", plan->seq_len);
+    number(json, ".accumulation", parallelism->micro_batches);
+    number(json, "micro-batch", parallelism->micro_batch);
+    beside(json, "hybrid_zero_optimizer.overlap_sync_grad", json_boolean((hidden & REDCO_OVERLAP_AR) != 0));
+    beside(json, "hybrid_zero_optimizer.overlap_sync_param", json_boolean((hidden & REDCO_OVERLAP_BC) != 0));
+    beside(json, "hybrid_zero_optimizer.reduce_bucket_size", json_integer((json_int_t)redcoi_bucket_elements(plan)));
+    beside(json, "hybrid_zero_optimizer.clip_grad_norm", json_real(1.0));
+    add_model(context, json);
+    add_parallel(context, json);
     if (type == NULL) {
         redcoi_note(context, "InternEvo 0.3.4 has no model of type %.40s: register your own as model_type",
                     plan->model_type);

@@ -56,19 +56,19 @@ static uint32_t overlap(const redco_parallelism *parallelism, const redco_shards
     return engine == ENGINE_DISTRIBUTED_OPTIMIZER ? wanted & (reduce | REDCO_OVERLAP_BC) : reduce;
 }
 
-static void set(json_t *json, const char *option, uint64_t value)
+static void number(json_t *json, const char *target, uint64_t value)
 {
-    (void)json_object_set_new(json, option, json_integer((json_int_t)value));
+    redcoi_say_number(json, &redcoi_megatron_keys, target, value);
 }
 
-static void flag(json_t *json, const char *option)
+static void say(json_t *json, const char *target, const char *value)
 {
-    (void)json_object_set_new(json, option, json_true());
+    redcoi_say(json, &redcoi_megatron_keys, target, value);
 }
 
-static void word(json_t *json, const char *option, const char *value)
+static void beside(json_t *json, const char *key, json_t *value)
 {
-    (void)json_object_set_new(json, option, json_string(value));
+    redcoi_say_key(json, &redcoi_megatron_keys, key, value);
 }
 
 static void add_sharding(const redcoi_context *context, json_t *json)
@@ -82,24 +82,22 @@ static void add_sharding(const redcoi_context *context, json_t *json)
     const uint64_t group = redco_mesh_ranks(inner ? shards->gradients : shards->optimizer);
     const uint64_t instances = all / group;
     if (engine != ENGINE_DDP) {
-        flag(json, "use-distributed-optimizer");
-        if (instances > 1) { set(json, "num-distributed-optimizer-instances", instances); }
+        say(json, ".optimizer-shards", "yes");
+        if (instances > 1) { number(json, ".optimizer-groups", instances); }
     }
-    set(json, "ddp-bucket-size", redcoi_bucket_elements(context->plan));
+    beside(json, "ddp-bucket-size", json_integer((json_int_t)redcoi_bucket_elements(context->plan)));
     if (engine == ENGINE_FSDP) {
-        flag(json, "use-megatron-fsdp");
-        word(json, "data-parallel-sharding-strategy",
-             redco_mesh_ranks(shards->parameters) > 1 ? "optim_grads_params" : "optim_grads");
+        say(json, ".megatron-fsdp", "yes");
+        say(json, ".fsdp-shards", redco_mesh_ranks(shards->parameters) > 1 ? "zero3" : "zero2");
         if (instances > 1) {
-            word(json, "outer-dp-sharding-strategy",
-                 redco_mesh_equal(shards->optimizer, shards->gradients) ? "no_shard" : "optim");
+            say(json, ".outer-shards", redco_mesh_equal(shards->optimizer, shards->gradients) ? "" : "optim");
         }
-        word(json, "ckpt-format", "fsdp_dtensor");
+        beside(json, "ckpt-format", json_string("fsdp_dtensor"));
     }
     const uint32_t traffic = offer->overlap & redcoi_traffic(&sharded, shards);
     const bool gathers = (traffic & (REDCO_OVERLAP_AG_RS | REDCO_OVERLAP_BC)) != 0;
-    if (gathers || (traffic & REDCO_OVERLAP_AR) != 0) { flag(json, "overlap-grad-reduce"); }
-    if (gathers) { flag(json, "overlap-param-gather"); }
+    if (gathers || (traffic & REDCO_OVERLAP_AR) != 0) { say(json, ".overlap-ar", "yes"); }
+    if (gathers) { say(json, ".overlap-bc", "yes"); }
 }
 
 /* A count is of every model chunk; where chunks differ in layers, one layer at a time of all of them. */
@@ -115,14 +113,14 @@ static void add_recompute(const redcoi_context *context, json_t *json)
                 (void)json_array_append_new(names, json_string(redco_recompute_modules[m]));
             }
         }
-        word(json, "recompute-granularity", "selective");
-        (void)json_object_set_new(json, "recompute-modules", names);
+        say(json, ".recompute", "selective");
+        redcoi_say_json(json, &redcoi_megatron_keys, ".recompute-modules", names);
     } else if (full > 0) {
         const bool uneven =
             full == context->plan->model_layers && (full % stages != 0 || context->offer->parallelism.split != NULL);
-        word(json, "recompute-granularity", "full");
-        word(json, "recompute-method", uneven ? "uniform" : "block");
-        set(json, "recompute-num-layers", uneven ? 1 : full / stages);
+        say(json, ".recompute", "full");
+        say(json, ".recompute-method", uneven ? "uniform" : "block");
+        number(json, ".recompute-layers", uneven ? 1 : full / stages);
     }
 }
 
@@ -139,7 +137,7 @@ static void add_layout(const redcoi_context *context, uint32_t positions, json_t
         if (layers > 0) { (void)fprintf(stream, "t*%u", layers); }
     }
     (void)fputs("L", stream);
-    if (fclose(stream) == 0) { word(json, "pipeline-model-parallel-layout", text); }
+    if (fclose(stream) == 0) { redcoi_say_json(json, &redcoi_megatron_keys, "pp-layout", json_string(text)); }
     free(text);
 }
 
@@ -155,13 +153,13 @@ static void add_stages(const redcoi_context *context, json_t *json)
     const bool counted = parallelism->split == NULL && redco_stage_edges_count(layers, positions);
     const bool listed = parallelism->split != NULL || (layers % positions != 0 && !counted);
     if (parallelism->pp > 1 && pipeline.chunks > 1) {
-        if (!listed) { set(json, "num-virtual-stages-per-pipeline-rank", pipeline.chunks); }
-        set(json, "microbatch-group-size-per-virtual-pipeline-stage", pipeline.group);
+        if (!listed) { number(json, "pp-chunks", pipeline.chunks); }
+        number(json, "pp-group", pipeline.group);
     }
     if (listed) { add_layout(context, positions, json); }
     if (counted) {
-        flag(json, "account-for-embedding-in-pipeline-split");
-        flag(json, "account-for-loss-in-pipeline-split");
+        say(json, ".embedding-counts", "yes");
+        say(json, ".loss-counts", "yes");
     }
 }
 
@@ -180,24 +178,24 @@ static void add_engine(const redcoi_context *context, json_t *json)
     const redco_engine *engine = &context->offer->engine;
     const uint32_t bytes = redcoi_gradient_bytes(context->plan, engine);
     const redco_precision precision = redcoi_base_precision(context->plan);
-    if (precision != REDCO_FP32) { flag(json, redco_precision_words[precision]); }
-    if (bytes == 2 && precision == REDCO_BF16) { flag(json, "grad-reduce-in-bf16"); }
-    if (bytes == 4 && precision != REDCO_FP32) { flag(json, "accumulate-allreduce-grads-in-fp32"); }
+    if (precision != REDCO_FP32) { say(json, precision == REDCO_BF16 ? ".bf16" : ".fp16", "yes"); }
+    if (bytes == 2 && precision == REDCO_BF16) { say(json, "grad_reduce_bytes", "2"); }
+    if (bytes == 4 && precision != REDCO_FP32) { say(json, "grad_reduce_bytes", "4"); }
     if (engine->attention != REDCO_ATTENTION_AUTO) {
-        word(json, "attention-backend", redcoi_flash_attention(engine) ? "flash" : "unfused");
+        say(json, "attention", redcoi_flash_attention(engine) ? "" : "unfused");
     }
-    if (engine->attention == REDCO_ATTENTION_UNFUSED) { flag(json, "no-masked-softmax-fusion"); }
+    if (engine->attention == REDCO_ATTENTION_UNFUSED) { beside(json, "no-masked-softmax-fusion", json_true()); }
     if (engine->attention == REDCO_ATTENTION_FLASH1 || engine->attention == REDCO_ATTENTION_FLASH3) {
         redcoi_note(context, "the version of flash attention is that of the installed library: the plan counts with %s",
                     engine->attention == REDCO_ATTENTION_FLASH1 ? "flash 1" : "flash 3");
     }
     if (engine->gemm_format == REDCO_GEMM_FP8 || engine->gemm_format == REDCO_GEMM_MXFP8) {
-        word(json, "fp8-format", "hybrid");
-        word(json, "fp8-recipe", engine->gemm_format == REDCO_GEMM_FP8 ? "delayed" : "mxfp8");
+        say(json, ".fp8", "yes");
+        say(json, ".fp8-recipe", engine->gemm_format == REDCO_GEMM_FP8 ? "fp8" : "mxfp8");
     }
-    if (engine->gemm_format == REDCO_GEMM_NVFP4) { word(json, "fp4-format", "e2m1"); }
-    if (engine->fused_loss) { flag(json, "cross-entropy-loss-fusion"); }
-    if (engine->async_tp && context->offer->parallelism.tp > 1) { flag(json, "tp-comm-overlap"); }
+    if (engine->gemm_format == REDCO_GEMM_NVFP4) { say(json, ".fp4", "yes"); }
+    if (engine->fused_loss) { say(json, "cross_entropy", "fused"); }
+    if (engine->async_tp && context->offer->parallelism.tp > 1) { say(json, ".overlap-tp", "yes"); }
 }
 
 static bool is_type(const redcoi_context *context, const char *const *types)
@@ -208,15 +206,14 @@ static bool is_type(const redcoi_context *context, const char *const *types)
     return false;
 }
 
-static void add_number(const redcoi_context *context, json_t *json, const char *key, const char *option)
+static void add_number(const redcoi_context *context, json_t *json, const char *key, const char *target)
 {
     const json_t *value = json_object_get(context->plan->model_config, key);
     if (!json_is_number(value) || json_number_value(value) <= 0.0) { return; }
-    /* --rotary-base is a whole number */
-    if (strcmp(option, "rotary-base") == 0) {
-        set(json, option, (uint64_t)(json_number_value(value) < 1e15 ? json_number_value(value) : 1e15));
+    if (strcmp(target, "rope_theta") == 0) { /* --rotary-base is a whole number */
+        number(json, target, (uint64_t)(json_number_value(value) < 1e15 ? json_number_value(value) : 1e15));
     } else {
-        (void)json_object_set_new(json, option, json_real(json_number_value(value)));
+        redcoi_say_json(json, &redcoi_megatron_keys, target, json_real(json_number_value(value)));
     }
 }
 
@@ -244,19 +241,19 @@ static void add_architecture(const redcoi_context *context, json_t *json)
     const redco_model_dims *dims = redco_model_get_dims(model);
     const bool turned = dims->positions == REDCO_POSITIONS_ROTARY, rms = dims->norm == REDCO_NORM_RMS;
     const bool alibi = dims->positions == REDCO_POSITIONS_ALIBI, learned = dims->positions == REDCO_POSITIONS_LEARNED;
-    word(json, "position-embedding-type", turned ? "rope" : learned ? "learned_absolute" : "none");
-    if (turned) { add_number(context, json, "rope_theta", "rotary-base"); }
-    if (turned) { add_number(context, json, "rotary_pct", "rotary-percent"); }
-    word(json, "normalization", rms ? "RMSNorm" : "LayerNorm");
-    add_number(context, json, "rms_norm_eps", "norm-epsilon");
-    if (dims->gated && !is_type(context, geglu)) { flag(json, "swiglu"); }
-    if (rms) { flag(json, "disable-bias-linear"); }
-    if (biased(model, REDCO_USE_QUERY) && !biased(model, REDCO_USE_OUTPUT)) { flag(json, "add-qkv-bias"); }
-    if (dims->head_norms) { flag(json, "qk-layernorm"); }
-    if (!dims->tied) { flag(json, "untie-embeddings-and-output-weights"); }
+    say(json, ".positions", turned ? "rope" : learned ? "learned_absolute" : "none");
+    if (turned) { add_number(context, json, "rope_theta", "rope_theta"); }
+    if (turned) { add_number(context, json, "rotary_pct", ".rotary-percent"); }
+    say(json, ".norm", rms ? "RMSNorm" : "LayerNorm");
+    add_number(context, json, "rms_norm_eps", "rms_norm_eps");
+    if (dims->gated && !is_type(context, geglu)) { say(json, ".gated", "yes"); }
+    if (rms) { say(json, ".no-biases", "yes"); }
+    if (biased(model, REDCO_USE_QUERY) && !biased(model, REDCO_USE_OUTPUT)) { say(json, ".qkv-bias", "yes"); }
+    if (dims->head_norms) { say(json, ".head-norms", "yes"); }
+    if (!dims->tied) { say(json, ".untied", "yes"); }
     if (!dims->dropout) {
-        set(json, "attention-dropout", 0);
-        set(json, "hidden-dropout", 0);
+        number(json, ".attention-dropout", 0);
+        number(json, ".dropout", 0);
     }
     note_if(context, alibi, "Megatron-LM has no ALiBi positions: the layout stands, the model differs");
     note_if(context, dims->activation == REDCO_ACTIVATION_RELU,
@@ -274,24 +271,23 @@ static void add_model(const redcoi_context *context, json_t *json)
 {
     const redco_model_dims *dims = redco_model_get_dims(context->reopened->inputs.model);
     const uint32_t seq = context->plan->seq_len;
-    set(json, "num-layers", dims->layers);
-    set(json, "hidden-size", dims->hidden);
-    set(json, "ffn-hidden-size", dims->ffn);
-    set(json, "num-attention-heads", dims->heads);
-    if ((uint64_t)dims->head_dim * dims->heads != dims->hidden) { set(json, "kv-channels", dims->head_dim); }
+    number(json, "num_hidden_layers", dims->layers);
+    number(json, "hidden_size", dims->hidden);
+    number(json, "intermediate_size", dims->ffn);
+    number(json, "num_attention_heads", dims->heads);
+    if ((uint64_t)dims->head_dim * dims->heads != dims->hidden) { number(json, "head_dim", dims->head_dim); }
     if (dims->kv_heads < dims->heads) {
-        flag(json, "group-query-attention");
-        set(json, "num-query-groups", dims->kv_heads);
+        say(json, ".grouped-heads", "yes");
+        number(json, "num_key_value_heads", dims->kv_heads);
     }
-    set(json, "vocab-size", dims->vocab);
-    set(json, "seq-length", seq);
-    set(json, "max-position-embeddings", dims->max_positions > seq ? dims->max_positions : seq);
+    number(json, "vocab_size", dims->vocab);
+    number(json, "seq", seq);
+    number(json, "max_position_embeddings", dims->max_positions > seq ? dims->max_positions : seq);
     add_architecture(context, json);
 }
 
 static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
 {
-    static const char *const exchanges[REDCO_CP_TYPES] = {"p2p", "all_gather", "a2a"};
     const redco_parallelism *parallelism = &context->offer->parallelism;
     const redco_plan *plan = context->plan;
     if (redco_model_get_dims(context->reopened->inputs.model)->encoder_layers > 0) {
@@ -299,13 +295,13 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     }
     json_t *json = json_object();
     if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    set(json, "tensor-model-parallel-size", parallelism->tp);
-    set(json, "pipeline-model-parallel-size", parallelism->pp);
-    set(json, "context-parallel-size", parallelism->cp);
-    if (parallelism->cp > 1) { word(json, "cp-comm-type", exchanges[parallelism->cp_type]); }
-    if (context->offer->parallelism.sequence_parallel && parallelism->tp > 1) { flag(json, "sequence-parallel"); }
-    set(json, "micro-batch-size", parallelism->micro_batch);
-    set(json, "global-batch-size", plan->global_batch);
+    number(json, "tp", parallelism->tp);
+    number(json, "pp", parallelism->pp);
+    number(json, "cp", parallelism->cp);
+    if (parallelism->cp > 1) { say(json, "cp-type", redco_cp_type_words[parallelism->cp_type]); }
+    if (context->offer->parallelism.sequence_parallel && parallelism->tp > 1) { say(json, "sequence-parallel", "on"); }
+    number(json, "micro-batch", parallelism->micro_batch);
+    number(json, "global-batch", plan->global_batch);
     add_engine(context, json);
     add_stages(context, json);
     add_sharding(context, json);

@@ -1,7 +1,6 @@
 /* Megatron-Bridge's configuration: a Python function that changes a recipe's ConfigContainer. Bridge trains by Megatron
-   Core, so that its keys are derived from the options of megatron.c, one row of a table each. Keys: Megatron-Bridge
-   0.7.0, commit 067f987, src/megatron/bridge/training/config.py, mixed_precision.py, comm_overlap.py,
-   models/gpt_provider.py. */
+   Core, so that the values are those of megatron.c, by what the tables of both say that their keys mean.
+   Megatron-Bridge 0.7.0, commit 067f987. */
 #include "planner/export/internal.h"
 
 #include <string.h>
@@ -9,81 +8,57 @@
 /** A key that has no value where the option is not set: null, false, a number; or it stays the recipe's. */
 typedef enum absence { ABSENT_KEPT, ABSENT_NULL, ABSENT_FALSE, ABSENT_TRUE, ABSENT_ONE, ABSENT_NO_SHARD } absence;
 
-/** An option of Megatron-LM as a key. Flags are true, or false where the option says "no". */
+/** A key, and the option of Megatron-LM that it repeats where that says nothing that redco plans. */
 struct key {
-    const char *option, *section, *key;
+    const char *key;
     absence absent;
+    const char *option;
 };
 
 static const struct key keys[] = {
-    {"tensor-model-parallel-size", "model", "tensor_model_parallel_size", ABSENT_ONE},
-    {"sequence-parallel", "model", "sequence_parallel", ABSENT_FALSE},
-    {"pipeline-model-parallel-size", "model", "pipeline_model_parallel_size", ABSENT_ONE},
-    {"num-virtual-stages-per-pipeline-rank", "model", "virtual_pipeline_model_parallel_size", ABSENT_NULL},
-    {"microbatch-group-size-per-virtual-pipeline-stage", "model", "microbatch_group_size_per_vp_stage", ABSENT_NULL},
-    {"pipeline-model-parallel-layout", "model", "pipeline_model_parallel_layout", ABSENT_NULL},
-    {"account-for-embedding-in-pipeline-split", "model", "account_for_embedding_in_pipeline_split", ABSENT_FALSE},
-    {"account-for-loss-in-pipeline-split", "model", "account_for_loss_in_pipeline_split", ABSENT_FALSE},
-    {"context-parallel-size", "model", "context_parallel_size", ABSENT_ONE},
-    {"cp-comm-type", "model", "cp_comm_type", ABSENT_NULL},
-    {"recompute-granularity", "model", "recompute_granularity", ABSENT_NULL},
-    {"recompute-method", "model", "recompute_method", ABSENT_NULL},
-    {"recompute-num-layers", "model", "recompute_num_layers", ABSENT_NULL},
-    {"recompute-modules", "model", "recompute_modules", ABSENT_NULL},
-    {"attention-backend", "model", "attention_backend", ABSENT_KEPT},
-    {"no-masked-softmax-fusion", "model", "masked_softmax_fusion", ABSENT_KEPT},
-    {"cross-entropy-loss-fusion", "model", "cross_entropy_loss_fusion", ABSENT_FALSE},
-    {"seq-length", "model", "seq_length", ABSENT_KEPT},
-    {"seq-length", "dataset", "seq_length", ABSENT_KEPT},
-    {"micro-batch-size", "train", "micro_batch_size", ABSENT_KEPT},
-    {"global-batch-size", "train", "global_batch_size", ABSENT_KEPT},
-    {"use-distributed-optimizer", "ddp", "use_distributed_optimizer", ABSENT_FALSE},
-    {"num-distributed-optimizer-instances", "ddp", "num_distributed_optimizer_instances", ABSENT_ONE},
-    {"ddp-bucket-size", "ddp", "bucket_size", ABSENT_NULL},
-    {"overlap-grad-reduce", "ddp", "overlap_grad_reduce", ABSENT_FALSE},
-    {"overlap-param-gather", "ddp", "overlap_param_gather", ABSENT_FALSE},
-    {"use-megatron-fsdp", "ddp", "use_megatron_fsdp", ABSENT_FALSE},
-    {"data-parallel-sharding-strategy", "ddp", "data_parallel_sharding_strategy", ABSENT_NO_SHARD},
-    {"outer-dp-sharding-strategy", "ddp", "outer_dp_sharding_strategy", ABSENT_NO_SHARD},
-    {"use-distributed-optimizer", "optimizer", "use_distributed_optimizer", ABSENT_FALSE},
-    {"use-megatron-fsdp", "dist", "use_megatron_fsdp", ABSENT_FALSE},
-    {"ckpt-format", "checkpoint", "ckpt_format", ABSENT_KEPT},
-    {"bf16", "mixed_precision", "bf16", ABSENT_FALSE},
-    {"fp16", "mixed_precision", "fp16", ABSENT_FALSE},
-    {"grad-reduce-in-bf16", "mixed_precision", "grad_reduce_in_fp32", ABSENT_TRUE},
-    {"fp8-format", "mixed_precision", "fp8", ABSENT_KEPT},
-    {"fp8-recipe", "mixed_precision", "fp8_recipe", ABSENT_KEPT},
-    {"fp4-format", "mixed_precision", "fp4", ABSENT_KEPT},
-    {"tp-comm-overlap", "comm_overlap", "tp_comm_overlap", ABSENT_FALSE},
-    {"overlap-grad-reduce", "comm_overlap", "overlap_grad_reduce", ABSENT_FALSE},
-    {"overlap-param-gather", "comm_overlap", "overlap_param_gather", ABSENT_FALSE},
-    {"ddp-bucket-size", "comm_overlap", "bucket_size", ABSENT_NULL},
+    {"model.tensor_model_parallel_size", ABSENT_ONE, NULL},
+    {"model.sequence_parallel", ABSENT_FALSE, NULL},
+    {"model.pipeline_model_parallel_size", ABSENT_ONE, NULL},
+    {"model.virtual_pipeline_model_parallel_size", ABSENT_NULL, NULL},
+    {"model.microbatch_group_size_per_vp_stage", ABSENT_NULL, NULL},
+    {"model.pipeline_model_parallel_layout", ABSENT_NULL, NULL},
+    {"model.account_for_embedding_in_pipeline_split", ABSENT_FALSE, NULL},
+    {"model.account_for_loss_in_pipeline_split", ABSENT_FALSE, NULL},
+    {"model.context_parallel_size", ABSENT_ONE, NULL},
+    {"model.cp_comm_type", ABSENT_NULL, NULL},
+    {"model.recompute_granularity", ABSENT_NULL, NULL},
+    {"model.recompute_method", ABSENT_NULL, NULL},
+    {"model.recompute_num_layers", ABSENT_NULL, NULL},
+    {"model.recompute_modules", ABSENT_NULL, NULL},
+    {"model.attention_backend", ABSENT_KEPT, NULL},
+    {"model.masked_softmax_fusion", ABSENT_KEPT, "no-masked-softmax-fusion"},
+    {"model.cross_entropy_loss_fusion", ABSENT_FALSE, NULL},
+    {"model.seq_length", ABSENT_KEPT, NULL},
+    {"dataset.seq_length", ABSENT_KEPT, NULL},
+    {"train.micro_batch_size", ABSENT_KEPT, NULL},
+    {"train.global_batch_size", ABSENT_KEPT, NULL},
+    {"ddp.use_distributed_optimizer", ABSENT_FALSE, NULL},
+    {"ddp.num_distributed_optimizer_instances", ABSENT_ONE, NULL},
+    {"ddp.bucket_size", ABSENT_NULL, "ddp-bucket-size"},
+    {"ddp.overlap_grad_reduce", ABSENT_FALSE, NULL},
+    {"ddp.overlap_param_gather", ABSENT_FALSE, NULL},
+    {"ddp.use_megatron_fsdp", ABSENT_FALSE, NULL},
+    {"ddp.data_parallel_sharding_strategy", ABSENT_NO_SHARD, NULL},
+    {"ddp.outer_dp_sharding_strategy", ABSENT_NO_SHARD, NULL},
+    {"optimizer.use_distributed_optimizer", ABSENT_FALSE, NULL},
+    {"dist.use_megatron_fsdp", ABSENT_FALSE, NULL},
+    {"checkpoint.ckpt_format", ABSENT_KEPT, "ckpt-format"},
+    {"mixed_precision.bf16", ABSENT_FALSE, NULL},
+    {"mixed_precision.fp16", ABSENT_FALSE, NULL},
+    {"mixed_precision.grad_reduce_in_fp32", ABSENT_TRUE, NULL},
+    {"mixed_precision.fp8", ABSENT_KEPT, NULL},
+    {"mixed_precision.fp8_recipe", ABSENT_KEPT, NULL},
+    {"mixed_precision.fp4", ABSENT_KEPT, NULL},
+    {"comm_overlap.tp_comm_overlap", ABSENT_FALSE, NULL},
+    {"comm_overlap.overlap_grad_reduce", ABSENT_FALSE, NULL},
+    {"comm_overlap.overlap_param_gather", ABSENT_FALSE, NULL},
+    {"comm_overlap.bucket_size", ABSENT_NULL, "ddp-bucket-size"},
 };
-
-/** Options that say how the model is made: the recipe's, told by a note; and one that repeats what another says. */
-static const char *const of_recipe[] = {"num-layers",
-                                        "hidden-size",
-                                        "ffn-hidden-size",
-                                        "num-attention-heads",
-                                        "kv-channels",
-                                        "group-query-attention",
-                                        "num-query-groups",
-                                        "vocab-size",
-                                        "max-position-embeddings",
-                                        "position-embedding-type",
-                                        "rotary-base",
-                                        "rotary-percent",
-                                        "normalization",
-                                        "norm-epsilon",
-                                        "swiglu",
-                                        "disable-bias-linear",
-                                        "add-qkv-bias",
-                                        "qk-layernorm",
-                                        "untie-embeddings-and-output-weights",
-                                        "attention-dropout",
-                                        "hidden-dropout",
-                                        "accumulate-allreduce-grads-in-fp32",
-                                        NULL};
 
 static json_t *absent(absence kind)
 {
@@ -98,48 +73,58 @@ static json_t *absent(absence kind)
     return NULL;
 }
 
-/* The value of an option under its key, a new reference. */
-static json_t *converted(const struct key *key, json_t *value)
+/* The value of a key by Megatron-LM's options, a new reference; NULL: the key is left out. */
+static json_t *value_of(const struct key *key, const json_t *options)
 {
-    if (strcmp(key->key, "attention_backend") == 0) { return json_sprintf("AttnBackend.%s", json_string_value(value)); }
-    if (strncmp(key->option, "no-", 3) == 0 || strcmp(key->key, "grad_reduce_in_fp32") == 0) { return json_false(); }
-    return json_incref(value);
-}
-
-static void set_in(json_t *config, const char *section, const char *key, json_t *value)
-{
-    json_t *keys_of = json_object_get(config, section);
-    if (keys_of == NULL) {
-        keys_of = json_object();
-        (void)json_object_set_new(config, section, keys_of);
+    json_t *value = NULL;
+    if (key->option != NULL) {
+        value = json_incref(json_object_get(options, key->option));
+        if (value != NULL && strncmp(key->option, "no-", 3) == 0) {
+            json_decref(value);
+            value = json_false();
+        }
+    } else if (!redcoi_translate(&redcoi_megatron_keys, options, &redcoi_megatron_bridge_keys, key->key, &value)) {
+        value = NULL;
     }
-    (void)json_object_set_new(keys_of, key, value);
+    return value != NULL ? value : absent(key->absent);
 }
 
+static void say(json_t *config, const char *key, json_t *value)
+{
+    redcoi_say_key(config, &redcoi_megatron_bridge_keys, key, value);
+}
+
+/* Some key repeats an option, or it says how the model is made: that is the recipe's, told by a note. */
 static bool is_known(const char *option)
 {
-    bool known = false;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) { known = known || strcmp(keys[i].option, option) == 0; }
-    for (size_t i = 0; of_recipe[i] != NULL; i++) { known = known || strcmp(of_recipe[i], option) == 0; }
-    return known;
+    const redcoi_trainer_key *const said = redcoi_key_of(&redcoi_megatron_keys, option);
+    if (said == NULL || said->means == REDCOI_MEANS_MODEL) { return said != NULL; }
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const redcoi_trainer_key *const row = redcoi_key_of(&redcoi_megatron_bridge_keys, keys[i].key);
+        if (keys[i].option != NULL ? strcmp(keys[i].option, option) == 0 : strcmp(row->target, said->target) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Number formats, and the optimizer's states in 32 bits, as the plan counts them. */
 static void add_formats(const redcoi_context *context, json_t *config)
 {
     static const char *const types[] = {"torch.bfloat16", "torch.float16", "torch.float32"};
-    static const char *const states[] = {"main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"};
+    static const char *const states[] = {"optimizer.main_grads_dtype", "optimizer.main_params_dtype",
+                                         "optimizer.exp_avg_dtype", "optimizer.exp_avg_sq_dtype"};
     const redco_precision precision = redcoi_base_precision(context->plan);
-    set_in(config, "mixed_precision", "fp32", json_boolean(precision == REDCO_FP32));
-    set_in(config, "mixed_precision", "params_dtype", json_string(types[precision]));
-    set_in(config, "mixed_precision", "pipeline_dtype", json_string(types[precision]));
+    say(config, "mixed_precision.fp32", json_boolean(precision == REDCO_FP32));
+    say(config, "mixed_precision.params_dtype", json_string(types[precision]));
+    say(config, "mixed_precision.pipeline_dtype", json_string(types[precision]));
     if (precision == REDCO_FP16) {
-        set_in(config, "mixed_precision", "grad_reduce_in_fp32",
-               json_boolean(redcoi_gradient_bytes(context->plan, &context->offer->engine) == 4));
+        say(config, "mixed_precision.grad_reduce_in_fp32",
+            json_boolean(redcoi_gradient_bytes(context->plan, &context->offer->engine) == 4));
     }
-    set_in(config, "optimizer", "use_precision_aware_optimizer", json_false());
+    say(config, "optimizer.use_precision_aware_optimizer", json_false());
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
-        set_in(config, "optimizer", states[i], json_string("torch.float32"));
+        say(config, states[i], json_string("torch.float32"));
     }
 }
 
@@ -166,9 +151,8 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     if (st != REDCO_OK) { return st; }
     json_t *config = json_object();
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        value = json_object_get(options, keys[i].option);
-        json_t *made = value != NULL ? converted(&keys[i], value) : absent(keys[i].absent);
-        if (made != NULL) { set_in(config, keys[i].section, keys[i].key, made); }
+        value = value_of(&keys[i], options);
+        if (value != NULL) { say(config, keys[i].key, value); }
     }
     json_object_foreach(options, option, value)
     {

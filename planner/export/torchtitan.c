@@ -75,6 +75,26 @@ static json_t *parts_json(const redcoi_context *context, uint32_t positions)
     return parts;
 }
 
+static void say(json_t *json, const char *target, const char *value)
+{
+    redcoi_say(json, &redcoi_torchtitan_keys, target, value);
+}
+
+static void number(json_t *json, const char *target, uint64_t value)
+{
+    redcoi_say_number(json, &redcoi_torchtitan_keys, target, value);
+}
+
+static void beside(json_t *json, const char *key, json_t *value)
+{
+    redcoi_say_key(json, &redcoi_torchtitan_keys, key, value);
+}
+
+static void list(json_t *json, const char *target, json_t *value)
+{
+    redcoi_say_json(json, &redcoi_torchtitan_keys, target, value);
+}
+
 /* Stages and schedule. torchtitan's own split gives the first positions a layer more, as the plan does, or counts
    embedding and head as layers; another split is written module by module. */
 static void add_stages(const redcoi_context *context, json_t *json)
@@ -86,51 +106,52 @@ static void add_stages(const redcoi_context *context, json_t *json)
     const uint32_t all = counted ? layers + 2 : layers, each = (all + positions - 1) / positions;
     const bool even = parallelism->split == NULL && (all + each - 1) / each == positions;
     if (parallelism->pp == 1) { return; }
-    (void)json_object_set_new(json, "pipeline_parallel_schedule", json_string(redcoi_torch_schedule(&pipeline)));
-    (void)json_object_set_new(json, "num_pp_microbatches", json_integer((json_int_t)parallelism->micro_batches));
-    (void)json_object_set_new(json, "pipeline_parallel_first_stage_less_layers", json_integer(counted));
-    (void)json_object_set_new(json, "pipeline_parallel_last_stage_less_layers", json_integer(counted));
-    (void)json_object_set_new(json, "pipeline_parallel_layers_per_stage", even ? json_integer(each) : json_null());
-    (void)json_object_set_new(json, "module_fqns_per_model_part", even ? json_null() : parts_json(context, positions));
+    say(json, "pp-schedule", redco_pipeline_words[pipeline.kind]);
+    beside(json, "parallelism.num_pp_microbatches", json_integer((json_int_t)parallelism->micro_batches));
+    redcoi_say_if(json, &redcoi_torchtitan_keys, ".embedding-counts", counted, "yes");
+    redcoi_say_if(json, &redcoi_torchtitan_keys, ".loss-counts", counted, "yes");
+    list(json, ".layers-per-chunk", even ? json_integer(each) : json_null());
+    list(json, ".parts", even ? json_null() : parts_json(context, positions));
 }
 
-static json_t *parallelism_json(const redcoi_context *context)
+static void add_parallelism(const redcoi_context *context, json_t *json)
 {
     const redco_parallelism *parallelism = &context->offer->parallelism;
     const redco_parallelism sharded = redcoi_offer_sharded(context);
     const redco_shards *shards = &redcoi_main_layers(context->offer->layers, context->offer->count)->shards;
     const uint64_t group = redco_mesh_ranks(shards->optimizer);
-    const char *reshard = group == 1 ? "default" : is_one(shards->parameters) ? "never" : "always";
-    json_t *json = json_pack("{s:I,s:I,s:s,s:I,s:b,s:I,s:I}", "data_parallel_replicate_degree",
-                             (json_int_t)(redco_mesh_ranks(sharded.dp) / group), "data_parallel_shard_degree",
-                             (json_int_t)(group > 1 ? group / parallelism->cp : 1), "fsdp_reshard_after_forward",
-                             reshard, "tensor_parallel_degree", (json_int_t)parallelism->tp, "enable_sequence_parallel",
-                             parallelism->sequence_parallel, "context_parallel_degree", (json_int_t)parallelism->cp,
-                             "pipeline_parallel_degree", (json_int_t)parallelism->pp);
+    number(json, ".dp-replicate", redco_mesh_ranks(sharded.dp) / group);
+    number(json, ".dp-shard", group > 1 ? group / parallelism->cp : 1);
+    say(json, ".reshard", group == 1 ? "" : is_one(shards->parameters) ? "zero2" : "zero3");
+    number(json, "tp", parallelism->tp);
+    say(json, "sequence-parallel", parallelism->sequence_parallel ? "on" : "off");
+    number(json, "cp", parallelism->cp);
+    number(json, "pp", parallelism->pp);
     if (parallelism->cp > 1) {
         const bool balanced = !context->offer->engine.contiguous_context;
-        (void)json_object_set_new(json, "context_parallel_load_balancer",
-                                  balanced ? json_string("headtail") : json_null());
+        beside(json, "parallelism.context_parallel_load_balancer", balanced ? json_string("headtail") : json_null());
     }
     add_stages(context, json);
-    return json;
 }
 
-static json_t *training_json(const redcoi_context *context)
+static void add_training(const redcoi_context *context, json_t *json)
 {
     const redco_plan *plan = context->plan;
-    const json_int_t seq = plan->seq_len, sequences = (json_int_t)plan->global_batch;
-    return json_pack("{s:I,s:I,s:I,s:s,s:s,s:s,s:b}", "num_tokens_per_microbatch_per_dp_rank",
-                     seq * context->offer->parallelism.micro_batch, "num_tokens_per_train_step", seq * sequences,
-                     "max_context_length", seq, "dtype", "float32", "mixed_precision_param",
-                     redcoi_base_precision(plan) == REDCO_FP32 ? "float32" : "bfloat16", "mixed_precision_reduce",
-                     "float32", "disable_cuda_graphs", !context->offer->engine.cuda_graphs);
+    number(json, ".tokens-of-micro-batch", (uint64_t)plan->seq_len * context->offer->parallelism.micro_batch);
+    number(json, ".tokens-of-step", plan->seq_len * plan->global_batch);
+    beside(json, "training.max_context_length", json_integer((json_int_t)plan->seq_len));
+    beside(json, "training.dtype", json_string("float32"));
+    say(json, ".mixed-precision", redcoi_base_precision(plan) == REDCO_FP32 ? "fp32" : "bf16");
+    say(json, "grad_reduce_bytes", "4");
+    beside(json, "training.disable_cuda_graphs", json_boolean(!context->offer->engine.cuda_graphs));
 }
 
-static json_t *checkpoint_json(const redcoi_context *context)
+static void add_checkpoint(const redcoi_context *context, json_t *json)
 {
-    if (redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL) == 0) { return json_null(); }
-    return json_string(context->offer->engine.partial_recompute ? "SelectiveAC" : "FullAC");
+    const bool none = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL) == 0;
+    json_t *const policy = json_string(context->offer->engine.partial_recompute ? "SelectiveAC" : "FullAC");
+    beside(json, "activation_checkpoint", none ? json_null() : policy);
+    if (none) { json_decref(policy); }
 }
 
 static void add_notes(const redcoi_context *context)
@@ -177,11 +198,15 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
         return redco_fail(err, REDCO_EINFEASIBLE, "",
                           "torchtitan 0.2.2 does not train in fp16: plan with bf16 or fp32");
     }
-    *config_out = json_pack("{s:o,s:o,s:{s:b,s:b},s:o}", "training", training_json(context), "parallelism",
-                            parallelism_json(context), "compile", "enable", engine->compiled,
-                            "enable_async_tensor_parallel", engine->async_tp && context->offer->parallelism.tp > 1,
-                            "activation_checkpoint", checkpoint_json(context));
-    if (*config_out == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    json_t *const json = json_object();
+    if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    add_training(context, json);
+    add_parallelism(context, json);
+    redcoi_say_if(json, &redcoi_torchtitan_keys, "compiled", engine->compiled, "1");
+    redcoi_say_if(json, &redcoi_torchtitan_keys, ".overlap-tp", engine->async_tp && context->offer->parallelism.tp > 1,
+                  "yes");
+    add_checkpoint(context, json);
+    *config_out = json;
     add_notes(context);
     return REDCO_OK;
 }

@@ -1,14 +1,7 @@
 /* accelerate's configuration YAML or JSON, and the FSDP JSON that the Trainer reads.
  * Source: accelerate 1.12, src/accelerate/commands/config/config_args.py, src/accelerate/utils/dataclasses.py;
  * transformers 5.24, src/transformers/training_args.py (fsdp_config). */
-#include "planner/read/trainers.h"
-
-#define OPTION REDCOI_MEANS_OPTION
-#define TRAIT REDCOI_MEANS_TRAIT
-#define ENGINE REDCOI_MEANS_ENGINE
-#define LIMIT REDCOI_MEANS_LIMIT
-#define HARMLESS REDCOI_MEANS_HARMLESS
-#define YES "true=yes false="
+#include "planner/read/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {
@@ -22,7 +15,7 @@ static const redcoi_trainer_key keys[] = {
     {"offload_params", LIMIT, "parameters on the host", YES},
     {"cpu_offload", LIMIT, "parameters on the host", YES},
     {"version", ENGINE, "FSDP 1 or 2: the same layout", NULL},
-    {"config", HARMLESS, "", NULL},
+    HARMLESS("config"),
     {"auto_wrap_policy", ENGINE, "a unit is a layer", "TRANSFORMER_BASED_WRAP= *="},
     {"transformer_layer_cls_to_wrap", ENGINE, "a unit is a layer", NULL},
     {"min_num_params", ENGINE, "a unit is a layer", NULL},
@@ -31,36 +24,40 @@ static const redcoi_trainer_key keys[] = {
     {"forward_prefetch", ENGINE, "gathers as the engine hides them", NULL},
     {"limit_all_gathers", ENGINE, "gathers as the engine hides them", NULL},
     {"use_orig_params", ENGINE, "flat units", NULL},
-    {"sync_module_states", HARMLESS, "", NULL}, {"state_dict_type", HARMLESS, "", NULL}, {"cpu_ram_efficient_loading", HARMLESS, "", NULL},
+    HARMLESS("sync_module_states"), HARMLESS("state_dict_type"), HARMLESS("cpu_ram_efficient_loading"),
     {"deepspeed_config.zero_stage", OPTION, ".zero", "0=ddp 1=zero1 2=zero2 3=zero3"},
     {"deepspeed_config.gradient_accumulation_steps", OPTION, ".accumulation", "auto= *=*"},
     {"deepspeed_config.train_micro_batch_size_per_gpu", OPTION, "micro-batch", "auto= *=*"},
     {"deepspeed_config.deepspeed_config_file", OPTION, ".file", NULL},
     {"deepspeed_config.offload_optimizer_device", LIMIT, "states of the optimizer on the host", "none= *=*"},
     {"deepspeed_config.offload_param_device", LIMIT, "parameters on the host", "none= *=*"},
-    {"deepspeed_config.zero3_init_flag", HARMLESS, "", NULL}, {"deepspeed_config.zero3_save_16bit_model", HARMLESS, "", NULL},
-    {"deepspeed_config.*", HARMLESS, "", NULL},
+    HARMLESS("deepspeed_config.zero3_init_flag"), HARMLESS("deepspeed_config.zero3_save_16bit_model"),
+    HARMLESS("deepspeed_config.*"),
     {"megatron_lm_config.megatron_lm_tp_degree", OPTION, "tp", NULL},
     {"megatron_lm_config.megatron_lm_pp_degree", OPTION, "pp", NULL},
     {"megatron_lm_config.megatron_lm_num_micro_batches", OPTION, ".accumulation", NULL},
     {"megatron_lm_config.megatron_lm_sequence_parallelism", OPTION, "sequence-parallel", "true=on false=off"},
     {"megatron_lm_config.megatron_lm_recompute_activations", OPTION, ".recompute", "true=selective false=none"},
     {"megatron_lm_config.megatron_lm_use_distributed_optimizer", OPTION, ".optimizer-shards", YES},
-    {"megatron_lm_config.*", HARMLESS, "", NULL},
+    HARMLESS("megatron_lm_config.*"),
     {"parallelism_config.parallelism_config_dp_replicate_size", OPTION, ".dp-replicate", NULL},
     {"parallelism_config.parallelism_config_dp_shard_size", OPTION, ".dp-shard", NULL},
     {"parallelism_config.parallelism_config_tp_size", OPTION, "tp", NULL},
     {"parallelism_config.parallelism_config_cp_size", OPTION, "cp", NULL},
     {"parallelism_config.parallelism_config_cp_comm_strategy", OPTION, "cp-type", "allgather=all-gather alltoall=p2p"},
-    {"parallelism_config.*", HARMLESS, "", NULL},
+    HARMLESS("parallelism_config.*"),
     {"gradient_accumulation_steps", OPTION, ".accumulation", NULL},
     {"dynamo_config.dynamo_backend", TRAIT, "compiled", "NO= INDUCTOR=1"},
     {"dynamo_backend", TRAIT, "compiled", "NO= INDUCTOR=1"},
-    {"dynamo_config.*", HARMLESS, "", NULL},
+    HARMLESS("dynamo_config.*"),
     {"fp8_config.*", ENGINE, "recipe of fp8", NULL},
     {"use_cpu", LIMIT, "training on processors", YES},
-    {"tpu_*", HARMLESS, "", NULL}, {"compute_environment", HARMLESS, "", NULL}, {"debug", HARMLESS, "", NULL}, {"downcast_bf16", HARMLESS, "", NULL}, {"machine_rank", HARMLESS, "", NULL}, {"main_*", HARMLESS, "", NULL}, {"rdzv_backend", HARMLESS, "", NULL}, {"same_network", HARMLESS, "", NULL}, {"enable_cpu_affinity", HARMLESS, "", NULL}, {"gpu_ids", HARMLESS, "", NULL}, {"command_file", HARMLESS, "", NULL}, {"commands", HARMLESS, "", NULL}, {"deepspeed_multinode_launcher", HARMLESS, "", NULL}, {"fsdp", OPTION, ".fsdp-words", NULL},
-    {NULL, HARMLESS, NULL, NULL},
+    HARMLESS("tpu_*"), HARMLESS("compute_environment"), HARMLESS("debug"), HARMLESS("downcast_bf16"),
+    HARMLESS("machine_rank"), HARMLESS("main_*"), HARMLESS("rdzv_backend"), HARMLESS("same_network"),
+    HARMLESS("enable_cpu_affinity"), HARMLESS("gpu_ids"), HARMLESS("command_file"), HARMLESS("commands"),
+    HARMLESS("deepspeed_multinode_launcher"),
+    {"fsdp", OPTION, ".fsdp-words", NULL},
+    END_OF_KEYS,
 };
 /* clang-format on */
 

@@ -1,13 +1,6 @@
 /* DeepSpeed's configuration JSON. Source: DeepSpeed 0.19.8, deepspeed/runtime/config.py,
  * deepspeed/runtime/zero/config.py. */
-#include "planner/read/trainers.h"
-
-#define OPTION REDCOI_MEANS_OPTION
-#define TRAIT REDCOI_MEANS_TRAIT
-#define ENGINE REDCOI_MEANS_ENGINE
-#define LIMIT REDCOI_MEANS_LIMIT
-#define HARMLESS REDCOI_MEANS_HARMLESS
-#define YES "true=yes false="
+#include "planner/read/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {
@@ -23,8 +16,8 @@ static const redcoi_trainer_key keys[] = {
     {"zero_optimization.mics_shard_size", OPTION, ".shard-group", "-1= *=*"},
     {"tensor_parallel.autotp_size", OPTION, "tp", "0=1 *=*"},
     {"tensor_parallel.tp_size", OPTION, "tp", NULL},
-    {"data_types.grad_accum_dtype", TRAIT, "grad_reduce_bytes", "fp32=4 fp16=2 bf16=2"},
     {"communication_data_type", TRAIT, "grad_reduce_bytes", "fp32=4 fp16=2 bf16=2 bfp16=2"},
+    {"data_types.grad_accum_dtype", TRAIT, "grad_reduce_bytes", "fp32=4 fp16=2 bf16=2"},
     {"zero_optimization.overlap_comm", ENGINE, "overlapped as the engine's runs were measured", NULL},
     {"zero_optimization.contiguous_gradients", ENGINE, "buffers as the engine has them", NULL},
     {"zero_optimization.reduce_scatter", ENGINE, "buffers as the engine has them", NULL},
@@ -40,26 +33,37 @@ static const redcoi_trainer_key keys[] = {
     {"zero_optimization.offload_param.device", LIMIT, "parameters on the host", "none= *=*"},
     {"zero_optimization.cpu_offload", LIMIT, "states of the optimizer on the host", YES},
     {"zero_optimization.cpu_offload_params", LIMIT, "parameters on the host", YES},
-    {"zero_optimization.offload_*", HARMLESS, "", NULL},
+    HARMLESS("zero_optimization.offload_*"),
     {"zero_optimization.zero_quantized_*", LIMIT, "traffic in fewer bits", YES},
     {"zero_optimization.leaf_module*", ENGINE, "modules that are gathered whole", NULL},
-    {"zero_optimization.ignore_unused_parameters", HARMLESS, "", NULL},
-    {"zero_optimization.load_from_fp32_weights", HARMLESS, "", NULL},
-    {"zero_optimization.elastic_checkpoint", HARMLESS, "", NULL},
+    HARMLESS("zero_optimization.ignore_unused_parameters"),
+    HARMLESS("zero_optimization.load_from_fp32_weights"),
+    HARMLESS("zero_optimization.elastic_checkpoint"),
     {"zero_optimization.memory_efficient_linear", ENGINE, "linears as the engine has them", NULL},
-    {"zero_optimization.log_trace_cache_warnings", HARMLESS, "", NULL},
+    HARMLESS("zero_optimization.log_trace_cache_warnings"),
     {"optimizer.type", LIMIT, "the optimizer: priced as Adam in 32 bits", "Adam= AdamW= FusedAdam= CPUAdam= *=*"},
-    {"optimizer.*", HARMLESS, "", NULL},
+    HARMLESS("optimizer.*"),
     {"sequence_parallel_size", LIMIT, "Ulysses' sequence parallelism", "1= *=*"},
     {"compile.enabled", TRAIT, "compiled", "true=1 false="},
-    {"compile.*", HARMLESS, "", NULL},
+    HARMLESS("compile.*"),
     {"activation_checkpointing.cpu_checkpointing", LIMIT, "checkpoints of activations on the host", YES},
     {"activation_checkpointing.*", ENGINE, "the model's code says which layers are recomputed", NULL},
-    {"_*", HARMLESS, "", NULL}, {"monitor_config.*", HARMLESS, "", NULL}, {"sparse_attention.*", LIMIT, "attention over blocks", NULL},
-    {"flops_profiler.*", HARMLESS, "", NULL}, {"comms_logger.*", HARMLESS, "", NULL}, {"tensorboard.*", HARMLESS, "", NULL}, {"wandb.*", HARMLESS, "", NULL}, {"csv_monitor.*", HARMLESS, "", NULL}, {"aio.*", HARMLESS, "", NULL}, {"autotuning.*", HARMLESS, "", NULL}, {"elasticity.*", LIMIT, "the number of GPUs may change", NULL}, {"curriculum_learning.*", LIMIT, "sequences that grow", NULL}, {"data_efficiency.*", LIMIT, "sequences that grow", NULL},
-    {"gradient_clipping", HARMLESS, "", NULL}, {"steps_per_print", HARMLESS, "", NULL}, {"wall_clock_breakdown", HARMLESS, "", NULL}, {"memory_breakdown", HARMLESS, "", NULL}, {"dump_state", HARMLESS, "", NULL}, {"prescale_gradients", HARMLESS, "", NULL}, {"gradient_predivide_factor", HARMLESS, "", NULL}, {"zero_allow_untested_optimizer", HARMLESS, "", NULL}, {"zero_force_ds_cpu_optimizer", HARMLESS, "", NULL}, {"scheduler.*", HARMLESS, "", NULL}, {"scheduler", HARMLESS, "", NULL}, {"checkpoint.*", HARMLESS, "", NULL}, {"data_types.*", HARMLESS, "", NULL}, {"seed", HARMLESS, "", NULL}, {"disable_allgather", HARMLESS, "", NULL}, {"sparse_gradients", HARMLESS, "", NULL}, {"amp.enabled", LIMIT, "apex's mixed precision", YES}, {"amp.*", HARMLESS, "", NULL},
-    {"bf16.*", HARMLESS, "", NULL}, {"fp16.*", HARMLESS, "", NULL}, {"bfloat16.*", HARMLESS, "", NULL}, {"tensor_parallel.*", HARMLESS, "", NULL}, {"use_node_local_storage", HARMLESS, "", NULL}, {"comms_config.*", HARMLESS, "", NULL},
-    {NULL, HARMLESS, NULL, NULL},
+    HARMLESS("_*"), HARMLESS("monitor_config.*"), {"sparse_attention.*", LIMIT, "attention over blocks", NULL},
+    HARMLESS("flops_profiler.*"), HARMLESS("comms_logger.*"), HARMLESS("tensorboard.*"), HARMLESS("wandb.*"),
+    HARMLESS("csv_monitor.*"), HARMLESS("aio.*"), HARMLESS("autotuning.*"),
+    {"elasticity.*", LIMIT, "the number of GPUs may change", NULL},
+    {"curriculum_learning.*", LIMIT, "sequences that grow", NULL},
+    {"data_efficiency.*", LIMIT, "sequences that grow", NULL},
+    HARMLESS("gradient_clipping"), HARMLESS("steps_per_print"), HARMLESS("wall_clock_breakdown"),
+    HARMLESS("memory_breakdown"), HARMLESS("dump_state"), HARMLESS("prescale_gradients"),
+    HARMLESS("gradient_predivide_factor"), HARMLESS("zero_allow_untested_optimizer"),
+    HARMLESS("zero_force_ds_cpu_optimizer"), HARMLESS("scheduler.*"), HARMLESS("scheduler"), HARMLESS("checkpoint.*"),
+    HARMLESS("data_types.*"), HARMLESS("seed"), HARMLESS("disable_allgather"), HARMLESS("sparse_gradients"),
+    {"amp.enabled", LIMIT, "apex's mixed precision", YES},
+    HARMLESS("amp.*"),
+    HARMLESS("bf16.*"), HARMLESS("fp16.*"), HARMLESS("bfloat16.*"), HARMLESS("tensor_parallel.*"),
+    HARMLESS("use_node_local_storage"), HARMLESS("comms_config.*"),
+    END_OF_KEYS,
 };
 /* clang-format on */
 

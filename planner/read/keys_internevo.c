@@ -1,13 +1,6 @@
 /* InternEvo's configuration in Python. Source: InternEvo 0.3.4, configs/7B_isp_sft.py, internlm/initialize/launch.py.
  */
-#include "planner/read/trainers.h"
-
-#define OPTION REDCOI_MEANS_OPTION
-#define MODEL REDCOI_MEANS_MODEL
-#define TRAIT REDCOI_MEANS_TRAIT
-#define ENGINE REDCOI_MEANS_ENGINE
-#define HARMLESS REDCOI_MEANS_HARMLESS
-#define YES "true=yes false="
+#include "planner/read/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {
@@ -24,9 +17,22 @@ static const redcoi_trainer_key keys[] = {
     {"model.checkpoint", OPTION, ".checkpointing", "true=full false=none 1.0=full 0.0=none"},
     {"model.dtype", OPTION, ".mixed-precision", "torch.bfloat16=bf16 torch.float16=fp16 torch.float32=fp32 torch.tf32=fp32"},
     {"model.use_flash_attn", TRAIT, "attention", "true= false=unfused"},
-    {"model.num_layers", MODEL, "num_hidden_layers", NULL}, {"model.hidden_size", MODEL, "hidden_size", NULL}, {"model.num_attention_heads", MODEL, "num_attention_heads", NULL}, {"model.num_kv_attention_heads", MODEL, "num_key_value_heads", NULL}, {"model.vocab_size", MODEL, "vocab_size", NULL}, {"model.mlp_ratio", MODEL, ".mlp-ratio", NULL}, {"VOCAB_SIZE", MODEL, "vocab_size", NULL},
-    {"model_type", HARMLESS, "", NULL}, {"model.*", HARMLESS, "", NULL}, {"hybrid_zero_optimizer.overlap_sync_grad", ENGINE, "as the engine hides gradients", NULL}, {"hybrid_zero_optimizer.overlap_sync_param", ENGINE, "as the engine hides parameters", NULL}, {"hybrid_zero_optimizer.*", HARMLESS, "", NULL}, {"parallel.*", ENGINE, "as the engine has it", NULL}, {"data.*", HARMLESS, "", NULL}, {"ckpt.*", HARMLESS, "", NULL}, {"loss.*", HARMLESS, "", NULL}, {"adam.*", HARMLESS, "", NULL}, {"lr_scheduler.*", HARMLESS, "", NULL}, {"beta2_scheduler.*", HARMLESS, "", NULL}, {"grad_scaler.*", HARMLESS, "", NULL}, {"monitor.*", HARMLESS, "", NULL}, {"cudnn_*", HARMLESS, "", NULL}, {"JOB_NAME", HARMLESS, "", NULL}, {"DO_ALERT", HARMLESS, "", NULL}, {"use_fp32_norm", HARMLESS, "", NULL}, {"generation.*", HARMLESS, "", NULL},
-    {NULL, HARMLESS, NULL, NULL},
+    {"model.num_layers", MODEL, "num_hidden_layers", NULL},
+    {"model.hidden_size", MODEL, "hidden_size", NULL},
+    {"model.num_attention_heads", MODEL, "num_attention_heads", NULL},
+    {"model.num_kv_attention_heads", MODEL, "num_key_value_heads", NULL},
+    {"model.vocab_size", MODEL, "vocab_size", NULL},
+    {"model.mlp_ratio", MODEL, ".mlp-ratio", NULL},
+    {"VOCAB_SIZE", MODEL, "vocab_size", NULL},
+    HARMLESS("model_type"), HARMLESS("model.*"),
+    {"hybrid_zero_optimizer.overlap_sync_grad", ENGINE, "as the engine hides gradients", NULL},
+    {"hybrid_zero_optimizer.overlap_sync_param", ENGINE, "as the engine hides parameters", NULL},
+    HARMLESS("hybrid_zero_optimizer.*"),
+    {"parallel.*", ENGINE, "as the engine has it", NULL},
+    HARMLESS("data.*"), HARMLESS("ckpt.*"), HARMLESS("loss.*"), HARMLESS("adam.*"), HARMLESS("lr_scheduler.*"),
+    HARMLESS("beta2_scheduler.*"), HARMLESS("grad_scaler.*"), HARMLESS("monitor.*"), HARMLESS("cudnn_*"),
+    HARMLESS("JOB_NAME"), HARMLESS("DO_ALERT"), HARMLESS("use_fp32_norm"), HARMLESS("generation.*"),
+    END_OF_KEYS,
 };
 /* clang-format on */
 

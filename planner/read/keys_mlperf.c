@@ -1,15 +1,7 @@
 /* MLPerf Training: variables of config_*.sh of NeMo's submissions (GPT-3, Llama 3.1).
  * Source: mlcommons/training_results_v3.0 to v5.1, NVIDIA/benchmarks/.../config_common.sh, run_and_time.sh and the YAML
  * in conf. */
-#include "planner/read/trainers.h"
-
-#define OPTION REDCOI_MEANS_OPTION
-#define MODEL REDCOI_MEANS_MODEL
-#define TRAIT REDCOI_MEANS_TRAIT
-#define ENGINE REDCOI_MEANS_ENGINE
-#define LIMIT REDCOI_MEANS_LIMIT
-#define HARMLESS REDCOI_MEANS_HARMLESS
-#define YES "true=yes false="
+#include "planner/read/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {
@@ -69,8 +61,22 @@ static const redcoi_trainer_key keys[] = {
     {"OVERLAP_P2P_COMM", ENGINE, "transfers of stages as the engine hides them", NULL},
     {"BATCH_P2P_COMM", ENGINE, "transfers of stages as the engine hides them", NULL},
     {"CUDA_GRAPH_SCOPE", ENGINE, "launches as measured", NULL},
-    {"CUBLAS_*", ENGINE, "kernels as measured", NULL}, {"CUDNN_*", ENGINE, "kernels as measured", NULL}, {"CK_*", ENGINE, "kernels as measured", NULL}, {"USE_HIPBLASLT", ENGINE, "kernels as measured", NULL}, {"TORCH_BLAS_*", ENGINE, "kernels as measured", NULL}, {"USE_TE_SWIGLU", ENGINE, "kernels as measured", NULL}, {"ENABLE_TRANSPOSE_CACHE", ENGINE, "kernels as measured", NULL}, {"RMSNORM_CAST", ENGINE, "kernels as measured", NULL},
-    {"GPU_ARCH", HARMLESS, "", NULL}, {"SEGMENT", HARMLESS, "", NULL}, {"OPT_LR_DECAY_STEPS", HARMLESS, "", NULL}, {"LOG_*", HARMLESS, "", NULL}, {"GC_*", HARMLESS, "", NULL}, {"MODEL_TFLOP_PER_SAMPLE", HARMLESS, "", NULL}, {"TQDM_DISABLE", HARMLESS, "", NULL}, {"TRANSFORMERS_OFFLINE", HARMLESS, "", NULL}, {"DEPENDENCIES", HARMLESS, "", NULL}, {"REMOTE", HARMLESS, "", NULL}, {"CONTINUAL_CKPT", HARMLESS, "", NULL}, {"USE_CKPT", HARMLESS, "", NULL}, {"FROM_HF", HARMLESS, "", NULL}, {"SAVE_CKPT", HARMLESS, "", NULL}, {"MAX_LR", HARMLESS, "", NULL}, {"START_STEPS", HARMLESS, "", NULL}, {"NPAR", HARMLESS, "", NULL}, {"TAG", HARMLESS, "", NULL}, {"TARGET*", HARMLESS, "", NULL}, {"STEP_TIME_ATOL", HARMLESS, "", NULL}, {"PT_TENSOR_VALIDATION", HARMLESS, "", NULL}, {"PROFILE*", HARMLESS, "", NULL}, {"CHECK_*", HARMLESS, "", NULL}, {"SKIP_EVALS", HARMLESS, "", NULL}, {"LIMIT_*", HARMLESS, "", NULL}, {"MOCK_*", HARMLESS, "", NULL}, {"ENABLE_*", HARMLESS, "", NULL}, {"CREATE_*", HARMLESS, "", NULL}, {"EXCHANGE_*", HARMLESS, "", NULL}, {"CUSTOM_INPUT_PIPELINE", HARMLESS, "", NULL}, {"DATASET*", HARMLESS, "", NULL}, {"NCCL_TEST", HARMLESS, "", NULL}, {"MAX_STEPS*", HARMLESS, "", NULL}, {"SYNC_BATCH_COMM", HARMLESS, "", NULL}, {"PROXY_GBS", HARMLESS, "", NULL},
+    {"CUBLAS_*", ENGINE, "kernels as measured", NULL},
+    {"CUDNN_*", ENGINE, "kernels as measured", NULL},
+    {"CK_*", ENGINE, "kernels as measured", NULL},
+    {"USE_HIPBLASLT", ENGINE, "kernels as measured", NULL},
+    {"TORCH_BLAS_*", ENGINE, "kernels as measured", NULL},
+    {"USE_TE_SWIGLU", ENGINE, "kernels as measured", NULL},
+    {"ENABLE_TRANSPOSE_CACHE", ENGINE, "kernels as measured", NULL},
+    {"RMSNORM_CAST", ENGINE, "kernels as measured", NULL},
+    HARMLESS("GPU_ARCH"), HARMLESS("SEGMENT"), HARMLESS("OPT_LR_DECAY_STEPS"), HARMLESS("LOG_*"), HARMLESS("GC_*"),
+    HARMLESS("MODEL_TFLOP_PER_SAMPLE"), HARMLESS("TQDM_DISABLE"), HARMLESS("TRANSFORMERS_OFFLINE"),
+    HARMLESS("DEPENDENCIES"), HARMLESS("REMOTE"), HARMLESS("CONTINUAL_CKPT"), HARMLESS("USE_CKPT"), HARMLESS("FROM_HF"),
+    HARMLESS("SAVE_CKPT"), HARMLESS("MAX_LR"), HARMLESS("START_STEPS"), HARMLESS("NPAR"), HARMLESS("TAG"),
+    HARMLESS("TARGET*"), HARMLESS("STEP_TIME_ATOL"), HARMLESS("PT_TENSOR_VALIDATION"), HARMLESS("PROFILE*"),
+    HARMLESS("CHECK_*"), HARMLESS("SKIP_EVALS"), HARMLESS("LIMIT_*"), HARMLESS("MOCK_*"), HARMLESS("ENABLE_*"),
+    HARMLESS("CREATE_*"), HARMLESS("EXCHANGE_*"), HARMLESS("CUSTOM_INPUT_PIPELINE"), HARMLESS("DATASET*"),
+    HARMLESS("NCCL_TEST"), HARMLESS("MAX_STEPS*"), HARMLESS("SYNC_BATCH_COMM"), HARMLESS("PROXY_GBS"),
     {"FP8_PARAM_GATHER", ENGINE, "parameters are gathered in the training precision", NULL},
     {"FP8_*", ENGINE, "recipe of fp8", NULL}, {"FP4_*", ENGINE, "recipe of fp4", NULL},
     {"TP_PP_DP_MAPPING", LIMIT, "the order of ranks: data parallelism outside of stages", YES},
@@ -79,9 +85,25 @@ static const redcoi_trainer_key keys[] = {
     {"DEFER_EMBEDDING_WGRAD_COMPUTE", ENGINE, "the order of the last stage's passes", NULL},
     {"WGRAD_DEFERRAL_LIMIT", ENGINE, "the order of the last stage's passes", NULL},
     {"CUDA_DEVICE_MAX_CONNECTIONS", ENGINE, "streams as measured", NULL},
-    {"MC_*", ENGINE, "how tensor-parallel traffic is cut up", NULL}, {"TE_*", ENGINE, "kernels as measured", NULL}, {"NVTE_*", ENGINE, "kernels as measured", NULL}, {"NCCL_*", ENGINE, "collectives as measured", NULL}, {"TORCH_NCCL_*", ENGINE, "collectives as measured", NULL}, {"UB_*", ENGINE, "how tensor-parallel traffic is cut up", NULL}, {"SHARP*", ENGINE, "collectives as measured", NULL},
-    {"DGX*", HARMLESS, "", NULL}, {"WALLTIME*", HARMLESS, "", NULL}, {"MAX_STEPS", HARMLESS, "", NULL}, {"LOAD_*", HARMLESS, "", NULL}, {"TRAIN_ONLY", HARMLESS, "", NULL}, {"INIT_GLOBAL_STEP", HARMLESS, "", NULL}, {"OVERRIDE_ZERO_CONSUMED_SAMPLES", HARMLESS, "", NULL}, {"LEGACY_DATASET", HARMLESS, "", NULL}, {"HYDRA_*", HARMLESS, "", NULL}, {"HF_*", HARMLESS, "", NULL}, {"TOKENIZERS_PARALLELISM", HARMLESS, "", NULL}, {"NEMO_*", HARMLESS, "", NULL}, {"CHECK_COMPLIANCE", HARMLESS, "", NULL}, {"PYTORCH_*", ENGINE, "the allocator as measured", NULL}, {"BINDCMD", HARMLESS, "", NULL}, {"SLURM_*", HARMLESS, "", NULL}, {"WARMUP_*", HARMLESS, "", NULL}, {"CUDA_*", HARMLESS, "", NULL}, {"EXTRA_ASSETS", HARMLESS, "", NULL}, {"MLPERF_*", HARMLESS, "", NULL}, {"NEXP", HARMLESS, "", NULL}, {"LR", HARMLESS, "", NULL}, {"MIN_LR", HARMLESS, "", NULL}, {"SEED*", HARMLESS, "", NULL}, {"VAL_*", HARMLESS, "", NULL}, {"EVAL_*", HARMLESS, "", NULL}, {"OMP_NUM_THREADS", HARMLESS, "", NULL}, {"START_EVAL_AT", HARMLESS, "", NULL}, {"MBS", OPTION, "micro-batch", NULL}, {"PREPROC_DATA", HARMLESS, "", NULL}, {"SPM", HARMLESS, "", NULL}, {"TARGET_LOG_PPL", HARMLESS, "", NULL}, {"TASK", HARMLESS, "", NULL}, {"LOGDIR", HARMLESS, "", NULL}, {"CONT*", HARMLESS, "", NULL}, {"DATADIR", HARMLESS, "", NULL}, {"OPT_*", HARMLESS, "", NULL}, {"EXTRA_*", HARMLESS, "", NULL}, {"CHECKPOINT*", HARMLESS, "", NULL},
-    {NULL, HARMLESS, NULL, NULL},
+    {"MC_*", ENGINE, "how tensor-parallel traffic is cut up", NULL},
+    {"TE_*", ENGINE, "kernels as measured", NULL},
+    {"NVTE_*", ENGINE, "kernels as measured", NULL},
+    {"NCCL_*", ENGINE, "collectives as measured", NULL},
+    {"TORCH_NCCL_*", ENGINE, "collectives as measured", NULL},
+    {"UB_*", ENGINE, "how tensor-parallel traffic is cut up", NULL},
+    {"SHARP*", ENGINE, "collectives as measured", NULL},
+    HARMLESS("DGX*"), HARMLESS("WALLTIME*"), HARMLESS("MAX_STEPS"), HARMLESS("LOAD_*"), HARMLESS("TRAIN_ONLY"),
+    HARMLESS("INIT_GLOBAL_STEP"), HARMLESS("OVERRIDE_ZERO_CONSUMED_SAMPLES"), HARMLESS("LEGACY_DATASET"),
+    HARMLESS("HYDRA_*"), HARMLESS("HF_*"), HARMLESS("TOKENIZERS_PARALLELISM"), HARMLESS("NEMO_*"),
+    HARMLESS("CHECK_COMPLIANCE"),
+    {"PYTORCH_*", ENGINE, "the allocator as measured", NULL},
+    HARMLESS("BINDCMD"), HARMLESS("SLURM_*"), HARMLESS("WARMUP_*"), HARMLESS("CUDA_*"), HARMLESS("EXTRA_ASSETS"),
+    HARMLESS("MLPERF_*"), HARMLESS("NEXP"), HARMLESS("LR"), HARMLESS("MIN_LR"), HARMLESS("SEED*"), HARMLESS("VAL_*"),
+    HARMLESS("EVAL_*"), HARMLESS("OMP_NUM_THREADS"), HARMLESS("START_EVAL_AT"),
+    {"MBS", OPTION, "micro-batch", NULL},
+    HARMLESS("PREPROC_DATA"), HARMLESS("SPM"), HARMLESS("TARGET_LOG_PPL"), HARMLESS("TASK"), HARMLESS("LOGDIR"),
+    HARMLESS("CONT*"), HARMLESS("DATADIR"), HARMLESS("OPT_*"), HARMLESS("EXTRA_*"), HARMLESS("CHECKPOINT*"),
+    END_OF_KEYS,
 };
 /* clang-format on */
 

@@ -1,26 +1,19 @@
 /* torchtitan's TOML, and its arguments "--parallelism.tensor_parallel_degree 8".
  * Source: torchtitan 0.1.0 to 0.2.2, torchtitan/config/job_config.py. */
-#include "planner/read/trainers.h"
-
-#define OPTION REDCOI_MEANS_OPTION
-#define MODEL REDCOI_MEANS_MODEL
-#define TRAIT REDCOI_MEANS_TRAIT
-#define ENGINE REDCOI_MEANS_ENGINE
-#define LIMIT REDCOI_MEANS_LIMIT
-#define HARMLESS REDCOI_MEANS_HARMLESS
-#define YES "true=yes false="
+#include "planner/read/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {
     {"model.name", MODEL, ".family", NULL},
     {"model.flavor", MODEL, ".flavor", NULL},
-    {"model.hf_assets_path", HARMLESS, "", NULL},
+    HARMLESS("model.hf_assets_path"),
     {"training.local_batch_size", OPTION, "micro-batch", NULL},
     {"training.batch_size", OPTION, "micro-batch", NULL},
     {"training.num_tokens_per_microbatch_per_dp_rank", OPTION, ".tokens-of-micro-batch", NULL},
     {"training.num_tokens_per_train_step", OPTION, ".tokens-of-step", NULL},
     {"training.max_context_length", OPTION, "seq", NULL},
     {"training.disable_cuda_graphs", ENGINE, "launches as measured", NULL},
+    {"parallelism.context_parallel_load_balancer", ENGINE, "how positions are dealt to ranks", NULL},
     {"parallelism.num_pp_microbatches", ENGINE, "follows from the batch", NULL},
     {"parallelism.module_fqns_per_model_part", OPTION, ".parts", NULL},
     {"parallelism.enable_sequence_parallel", OPTION, "sequence-parallel", "true=on false=off"},
@@ -56,14 +49,14 @@ static const redcoi_trainer_key keys[] = {
     {"activation_checkpoint.mode", OPTION, ".checkpointing", "none=none selective=half full=full memory_budget=auto"},
     {"activation_checkpoint.selective_ac_option", ENGINE, "selective: about half of the products are made again", NULL},
     {"activation_checkpoint.*", ENGINE, "selective: about half of the products are made again", NULL},
-    {"training.compile", TRAIT, "compiled", "true=1 false="},
     {"compile.enable", TRAIT, "compiled", "true=1 false="},
+    {"training.compile", TRAIT, "compiled", "true=1 false="},
     {"compile.components", ENGINE, "parts that are compiled", NULL},
     {"model.converters", OPTION, ".converters", NULL},
-    {"quantize.linear.float8.*", HARMLESS, "", NULL}, {"quantize.*", HARMLESS, "", NULL},
+    HARMLESS("quantize.linear.float8.*"), HARMLESS("quantize.*"),
     {"float8.enable_fsdp_float8_all_gather", ENGINE, "parameters are gathered in the training precision", NULL},
     {"float8.recipe_name", ENGINE, "recipe of fp8", NULL},
-    {"float8.*", HARMLESS, "", NULL}, {"mx.*", HARMLESS, "", NULL},
+    HARMLESS("float8.*"), HARMLESS("mx.*"),
     {"training.mixed_precision_param", OPTION, ".mixed-precision", "bfloat16=bf16 float32=fp32"},
     {"training.mixed_precision_reduce", TRAIT, "grad_reduce_bytes", "float32=4 bfloat16=2"},
     {"training.dtype", LIMIT, "the type of the weights that the optimizer updates", "float32= *=*"},
@@ -71,12 +64,19 @@ static const redcoi_trainer_key keys[] = {
     {"training.fsdp_reshard_after_forward", OPTION, ".reshard", "default= always=zero3 never=zero2"},
     {"optimizer.name", LIMIT, "the optimizer: priced as Adam in 32 bits", "Adam= AdamW= *=*"},
     {"optimizer.early_step_in_backward", LIMIT, "an update for each parameter in backward", YES},
-    {"optimizer.fused", HARMLESS, "", NULL}, {"optimizer.*", HARMLESS, "", NULL}, {"lr_scheduler.*", HARMLESS, "", NULL},
-    {"training.tensor_parallel_*", HARMLESS, "", NULL},
-    {"job.*", HARMLESS, "", NULL}, {"profiling.*", HARMLESS, "", NULL}, {"metrics.*", HARMLESS, "", NULL}, {"checkpoint.*", HARMLESS, "", NULL}, {"model.tokenizer_path", HARMLESS, "", NULL}, {"model.tokenizer*", HARMLESS, "", NULL}, {"model.norm_type", HARMLESS, "", NULL}, {"model.print_after_conversion", HARMLESS, "", NULL}, {"model.use_flex_attn", ENGINE, "the attention kernel", NULL}, {"model.attn_mask_type", HARMLESS, "", NULL},
-    {"training.data.*", HARMLESS, "", NULL}, {"dataset.*", HARMLESS, "", NULL}, {"activation_offload.*", LIMIT, "activations on the host", NULL},
-    {"training.max_norm", HARMLESS, "", NULL}, {"training.steps", HARMLESS, "", NULL}, {"training.dataset*", HARMLESS, "", NULL}, {"training.seed", HARMLESS, "", NULL}, {"training.deterministic", HARMLESS, "", NULL}, {"training.warmup_steps", HARMLESS, "", NULL}, {"training.gc_*", HARMLESS, "", NULL}, {"training.debug_*", HARMLESS, "", NULL}, {"comm.*", HARMLESS, "", NULL}, {"debug.*", HARMLESS, "", NULL}, {"memory_estimation.*", HARMLESS, "", NULL}, {"validation.*", HARMLESS, "", NULL}, {"experimental.*", HARMLESS, "", NULL}, {"fault_tolerance.*", HARMLESS, "", NULL},
-    {NULL, HARMLESS, NULL, NULL},
+    HARMLESS("optimizer.fused"), HARMLESS("optimizer.*"), HARMLESS("lr_scheduler.*"),
+    HARMLESS("training.tensor_parallel_*"),
+    HARMLESS("job.*"), HARMLESS("profiling.*"), HARMLESS("metrics.*"), HARMLESS("checkpoint.*"),
+    HARMLESS("model.tokenizer_path"), HARMLESS("model.tokenizer*"), HARMLESS("model.norm_type"),
+    HARMLESS("model.print_after_conversion"),
+    {"model.use_flex_attn", ENGINE, "the attention kernel", NULL},
+    HARMLESS("model.attn_mask_type"),
+    HARMLESS("training.data.*"), HARMLESS("dataset.*"), {"activation_offload.*", LIMIT, "activations on the host", NULL},
+    HARMLESS("training.max_norm"), HARMLESS("training.steps"), HARMLESS("training.dataset*"), HARMLESS("training.seed"),
+    HARMLESS("training.deterministic"), HARMLESS("training.warmup_steps"), HARMLESS("training.gc_*"),
+    HARMLESS("training.debug_*"), HARMLESS("comm.*"), HARMLESS("debug.*"), HARMLESS("memory_estimation.*"),
+    HARMLESS("validation.*"), HARMLESS("experimental.*"), HARMLESS("fault_tolerance.*"),
+    END_OF_KEYS,
 };
 /* clang-format on */
 

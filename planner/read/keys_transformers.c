@@ -1,15 +1,7 @@
 /* TrainingArguments of transformers, as arguments of a script or as the YAML of LlamaFactory, TRL, axolotl-like
  * trainers. Source: transformers 5.24, src/transformers/training_args.py; LlamaFactory 0.9.4, src/llamafactory/hparams.
  */
-#include "planner/read/trainers.h"
-
-#define OPTION REDCOI_MEANS_OPTION
-#define MODEL REDCOI_MEANS_MODEL
-#define TRAIT REDCOI_MEANS_TRAIT
-#define ENGINE REDCOI_MEANS_ENGINE
-#define LIMIT REDCOI_MEANS_LIMIT
-#define HARMLESS REDCOI_MEANS_HARMLESS
-#define YES "true=yes false="
+#include "planner/read/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {
@@ -32,7 +24,7 @@ static const redcoi_trainer_key keys[] = {
     {"deepspeed", OPTION, ".file", NULL},
     {"deepspeed_config", OPTION, ".file", NULL},
     {"ds_config", OPTION, ".file", NULL},
-    {"accelerator_config", HARMLESS, "", NULL},
+    HARMLESS("accelerator_config"),
     {"fsdp", OPTION, ".fsdp-words", NULL},
     {"fsdp_config", OPTION, ".file", NULL},
     {"fsdp_transformer_layer_cls_to_wrap", ENGINE, "a unit is a layer", NULL},
@@ -75,20 +67,50 @@ static const redcoi_trainer_key keys[] = {
     {"quantization_*", LIMIT, "quantised weights", NULL},
     {"load_in_4bit", LIMIT, "quantised weights", YES},
     {"load_in_8bit", LIMIT, "quantised weights", YES},
-    {"use_galore", LIMIT, "the optimizer", YES}, {"galore_*", HARMLESS, "", NULL}, {"use_badam", LIMIT, "the optimizer", YES}, {"badam_*", HARMLESS, "", NULL}, {"use_apollo", LIMIT, "the optimizer", YES}, {"apollo_*", HARMLESS, "", NULL}, {"use_adam_mini", LIMIT, "the optimizer", YES}, {"use_muon", LIMIT, "the optimizer", YES}, {"use_unsloth*", LIMIT, "kernels of Unsloth", YES},
+    {"use_galore", LIMIT, "the optimizer", YES},
+    HARMLESS("galore_*"),
+    {"use_badam", LIMIT, "the optimizer", YES},
+    HARMLESS("badam_*"),
+    {"use_apollo", LIMIT, "the optimizer", YES},
+    HARMLESS("apollo_*"),
+    {"use_adam_mini", LIMIT, "the optimizer", YES},
+    {"use_muon", LIMIT, "the optimizer", YES},
+    {"use_unsloth*", LIMIT, "kernels of Unsloth", YES},
     {"stage", LIMIT, "more than one model, or a loss of its own", "sft= pt= *=*"},
-    {"packing", HARMLESS, "", NULL}, {"neat_packing", HARMLESS, "", NULL}, {"group_by_length", HARMLESS, "", NULL}, {"train_on_inputs", HARMLESS, "", NULL},
-    {"neftune_noise_alpha", HARMLESS, "", NULL}, {"label_smoothing_factor", HARMLESS, "", NULL}, {"gradient_checkpointing_kwargs*", HARMLESS, "", NULL}, {"use_reentrant_gc", HARMLESS, "", NULL}, {"use_cache", HARMLESS, "", NULL}, {"tf32", ENGINE, "products of 32 bits", NULL}, {"full_determinism", HARMLESS, "", NULL}, {"bf16_full_eval", HARMLESS, "", NULL}, {"fp16_*", HARMLESS, "", NULL}, {"half_precision_backend", HARMLESS, "", NULL},
-    {"ddp_*", HARMLESS, "", NULL}, {"average_tokens_across_devices", HARMLESS, "", NULL}, {"torch_empty_cache_steps", HARMLESS, "", NULL}, {"optim_args", HARMLESS, "", NULL}, {"parallelism_config*", LIMIT, "degrees of parallelism beside data parallelism", NULL},
-    {"data_split", HARMLESS, "", NULL}, {"enable_tensorboard", HARMLESS, "", NULL}, {"tensorboard_path", HARMLESS, "", NULL}, {"print_loss", HARMLESS, "", NULL},
+    HARMLESS("packing"), HARMLESS("neat_packing"), HARMLESS("group_by_length"), HARMLESS("train_on_inputs"),
+    HARMLESS("neftune_noise_alpha"), HARMLESS("label_smoothing_factor"), HARMLESS("gradient_checkpointing_kwargs*"),
+    HARMLESS("use_reentrant_gc"), HARMLESS("use_cache"),
+    {"tf32", ENGINE, "products of 32 bits", NULL},
+    HARMLESS("full_determinism"), HARMLESS("bf16_full_eval"), HARMLESS("fp16_*"), HARMLESS("half_precision_backend"),
+    HARMLESS("ddp_*"), HARMLESS("average_tokens_across_devices"), HARMLESS("torch_empty_cache_steps"),
+    HARMLESS("optim_args"),
+    {"parallelism_config*", LIMIT, "degrees of parallelism beside data parallelism", NULL},
+    HARMLESS("data_split"), HARMLESS("enable_tensorboard"), HARMLESS("tensorboard_path"), HARMLESS("print_loss"),
     {"vision_model_name_or_path", LIMIT, "a second model, for images", NULL},
-    {"output_dir", HARMLESS, "", NULL}, {"overwrite_*", HARMLESS, "", NULL}, {"do_*", HARMLESS, "", NULL}, {"eval*", HARMLESS, "", NULL}, {"evaluation_strategy", HARMLESS, "", NULL}, {"per_device_eval_batch_size", HARMLESS, "", NULL}, {"per_gpu_eval_batch_size", HARMLESS, "", NULL}, {"val_*", HARMLESS, "", NULL}, {"predict_*", HARMLESS, "", NULL}, {"prediction_loss_only", HARMLESS, "", NULL}, {"metric_for_best_model", HARMLESS, "", NULL}, {"greater_is_better", HARMLESS, "", NULL}, {"include_*", HARMLESS, "", NULL}, {"jit_mode_eval", HARMLESS, "", NULL},
-    {"learning_rate", HARMLESS, "", NULL}, {"lr_*", HARMLESS, "", NULL}, {"warmup_*", HARMLESS, "", NULL}, {"weight_decay", HARMLESS, "", NULL}, {"adam_*", HARMLESS, "", NULL}, {"max_grad_norm", HARMLESS, "", NULL}, {"num_train_epochs", HARMLESS, "", NULL},
-    {"num_warmup_steps", HARMLESS, "", NULL}, {"num_epochs", HARMLESS, "", NULL}, {"max_steps", HARMLESS, "", NULL}, {"max_train_steps", HARMLESS, "", NULL}, {"seed", HARMLESS, "", NULL}, {"data_seed", HARMLESS, "", NULL}, {"loraplus_*", HARMLESS, "", NULL}, {"pissa_*", HARMLESS, "", NULL},
-    {"logging_*", HARMLESS, "", NULL}, {"log_*", HARMLESS, "", NULL}, {"report_to", HARMLESS, "", NULL}, {"run_name", HARMLESS, "", NULL}, {"plot_loss", HARMLESS, "", NULL}, {"disable_tqdm", HARMLESS, "", NULL}, {"project", HARMLESS, "", NULL}, {"trackio_*", HARMLESS, "", NULL}, {"wandb_*", HARMLESS, "", NULL}, {"skip_memory_metrics", HARMLESS, "", NULL}, {"swanlab_*", HARMLESS, "", NULL}, {"use_swanlab", HARMLESS, "", NULL},
-    {"save_*", HARMLESS, "", NULL}, {"load_best_model_at_end", HARMLESS, "", NULL}, {"resume_from_checkpoint", HARMLESS, "", NULL}, {"push_to_hub", HARMLESS, "", NULL}, {"hub_*", HARMLESS, "", NULL}, {"cache_dir", HARMLESS, "", NULL}, {"ignore_data_skip", HARMLESS, "", NULL}, {"auto_find_batch_size", HARMLESS, "", NULL}, {"restore_callback_states_from_checkpoint", HARMLESS, "", NULL},
-    {"dataset*", HARMLESS, "", NULL}, {"data_path", HARMLESS, "", NULL}, {"train_file", HARMLESS, "", NULL}, {"validation_file", HARMLESS, "", NULL}, {"train_data*", HARMLESS, "", NULL}, {"eval_data*", HARMLESS, "", NULL}, {"template", HARMLESS, "", NULL}, {"max_samples", HARMLESS, "", NULL}, {"preprocessing_*", HARMLESS, "", NULL}, {"dataloader_*", HARMLESS, "", NULL}, {"remove_unused_columns", HARMLESS, "", NULL}, {"tokenizer_name*", HARMLESS, "", NULL}, {"tokenized_path", HARMLESS, "", NULL}, {"trust_remote_code", HARMLESS, "", NULL}, {"streaming", HARMLESS, "", NULL}, {"mix_strategy", HARMLESS, "", NULL}, {"lazy_preprocess", HARMLESS, "", NULL}, {"media_dir", HARMLESS, "", NULL}, {"image_*", HARMLESS, "", NULL}, {"video_*", HARMLESS, "", NULL}, {"enable_thinking", HARMLESS, "", NULL}, {"local_rank", HARMLESS, "", NULL}, {"use_fast_tokenizer", HARMLESS, "", NULL}, {"model_revision", HARMLESS, "", NULL}, {"token", HARMLESS, "", NULL}, {"low_cpu_mem_usage", HARMLESS, "", NULL}, {"config_name", HARMLESS, "", NULL}, {"dataset_config_name", HARMLESS, "", NULL}, {"conversation_template", HARMLESS, "", NULL}, {"disable_group_texts", HARMLESS, "", NULL}, {"length_column_name", HARMLESS, "", NULL},
-    {NULL, HARMLESS, NULL, NULL},
+    HARMLESS("output_dir"), HARMLESS("overwrite_*"), HARMLESS("do_*"), HARMLESS("eval*"),
+    HARMLESS("evaluation_strategy"), HARMLESS("per_device_eval_batch_size"), HARMLESS("per_gpu_eval_batch_size"),
+    HARMLESS("val_*"), HARMLESS("predict_*"), HARMLESS("prediction_loss_only"), HARMLESS("metric_for_best_model"),
+    HARMLESS("greater_is_better"), HARMLESS("include_*"), HARMLESS("jit_mode_eval"),
+    HARMLESS("learning_rate"), HARMLESS("lr_*"), HARMLESS("warmup_*"), HARMLESS("weight_decay"), HARMLESS("adam_*"),
+    HARMLESS("max_grad_norm"), HARMLESS("num_train_epochs"),
+    HARMLESS("num_warmup_steps"), HARMLESS("num_epochs"), HARMLESS("max_steps"), HARMLESS("max_train_steps"),
+    HARMLESS("seed"), HARMLESS("data_seed"), HARMLESS("loraplus_*"), HARMLESS("pissa_*"),
+    HARMLESS("logging_*"), HARMLESS("log_*"), HARMLESS("report_to"), HARMLESS("run_name"), HARMLESS("plot_loss"),
+    HARMLESS("disable_tqdm"), HARMLESS("project"), HARMLESS("trackio_*"), HARMLESS("wandb_*"),
+    HARMLESS("skip_memory_metrics"), HARMLESS("swanlab_*"), HARMLESS("use_swanlab"),
+    HARMLESS("save_*"), HARMLESS("load_best_model_at_end"), HARMLESS("resume_from_checkpoint"), HARMLESS("push_to_hub"),
+    HARMLESS("hub_*"), HARMLESS("cache_dir"), HARMLESS("ignore_data_skip"), HARMLESS("auto_find_batch_size"),
+    HARMLESS("restore_callback_states_from_checkpoint"),
+    HARMLESS("dataset*"), HARMLESS("data_path"), HARMLESS("train_file"), HARMLESS("validation_file"),
+    HARMLESS("train_data*"), HARMLESS("eval_data*"), HARMLESS("template"), HARMLESS("max_samples"),
+    HARMLESS("preprocessing_*"), HARMLESS("dataloader_*"), HARMLESS("remove_unused_columns"),
+    HARMLESS("tokenizer_name*"), HARMLESS("tokenized_path"), HARMLESS("trust_remote_code"), HARMLESS("streaming"),
+    HARMLESS("mix_strategy"), HARMLESS("lazy_preprocess"), HARMLESS("media_dir"), HARMLESS("image_*"),
+    HARMLESS("video_*"), HARMLESS("enable_thinking"), HARMLESS("local_rank"), HARMLESS("use_fast_tokenizer"),
+    HARMLESS("model_revision"), HARMLESS("token"), HARMLESS("low_cpu_mem_usage"), HARMLESS("config_name"),
+    HARMLESS("dataset_config_name"), HARMLESS("conversation_template"), HARMLESS("disable_group_texts"),
+    HARMLESS("length_column_name"),
+    END_OF_KEYS,
 };
 /* clang-format on */
 
@@ -124,10 +146,23 @@ static const redcoi_trainer_key launcher[] = {
     {"offload_optimizer_device", LIMIT, "states of the optimizer on the host", "none= *=*"},
     {"offload_param_device", LIMIT, "parameters on the host", "none= *=*"},
     {"fsdp_*", ENGINE, "units of FSDP as the engine has them", NULL},
-    {"num_cpu_threads_per_process", HARMLESS, "", NULL}, {"node_rank", HARMLESS, "", NULL}, {"machine_rank", HARMLESS, "", NULL}, {"master_*", HARMLESS, "", NULL}, {"main_*", HARMLESS, "", NULL}, {"rdzv*", HARMLESS, "", NULL}, {"standalone", HARMLESS, "", NULL}, {"max_restarts", HARMLESS, "", NULL}, {"role", HARMLESS, "", NULL}, {"tee", HARMLESS, "", NULL}, {"redirects", HARMLESS, "", NULL}, {"local-ranks-filter", HARMLESS, "", NULL}, {"local_addr", HARMLESS, "", NULL}, {"hostfile", HARMLESS, "", NULL}, {"include", HARMLESS, "", NULL}, {"exclude", HARMLESS, "", NULL}, {"launcher", HARMLESS, "", NULL}, {"module", HARMLESS, "", NULL}, {"use_env", HARMLESS, "", NULL}, {"dynamo_backend", HARMLESS, "", NULL}, {"zero3_init_flag", HARMLESS, "", NULL}, {"no_python", HARMLESS, "", NULL}, {"same_network", HARMLESS, "", NULL}, {"force", HARMLESS, "", NULL},
-    {"job-name", HARMLESS, "", NULL}, {"J", HARMLESS, "", NULL}, {"p", HARMLESS, "", NULL}, {"t", HARMLESS, "", NULL}, {"A", HARMLESS, "", NULL}, {"o", HARMLESS, "", NULL}, {"e", HARMLESS, "", NULL}, {"n", HARMLESS, "", NULL}, {"c", HARMLESS, "", NULL}, {"ntasks", HARMLESS, "", NULL}, {"time", HARMLESS, "", NULL}, {"partition", HARMLESS, "", NULL}, {"account", HARMLESS, "", NULL}, {"exclusive", HARMLESS, "", NULL}, {"mem", HARMLESS, "", NULL}, {"cpus-per-task", HARMLESS, "", NULL}, {"cpus-per-gpu", HARMLESS, "", NULL}, {"hint", HARMLESS, "", NULL}, {"output", HARMLESS, "", NULL}, {"error", HARMLESS, "", NULL}, {"open-mode", HARMLESS, "", NULL}, {"container-*", HARMLESS, "", NULL}, {"qos", HARMLESS, "", NULL}, {"constraint", HARMLESS, "", NULL}, {"dependency", HARMLESS, "", NULL}, {"reservation", HARMLESS, "", NULL}, {"nodelist", HARMLESS, "", NULL}, {"w", HARMLESS, "", NULL}, {"signal", HARMLESS, "", NULL}, {"requeue", HARMLESS, "", NULL}, {"mail-*", HARMLESS, "", NULL}, {"wait*", HARMLESS, "", NULL}, {"kill-on-bad-exit", HARMLESS, "", NULL}, {"jobid", HARMLESS, "", NULL}, {"label", HARMLESS, "", NULL}, {"l", HARMLESS, "", NULL}, {"no-container-*", HARMLESS, "", NULL}, {"mpi", HARMLESS, "", NULL}, {"cpu-bind", HARMLESS, "", NULL}, {"overlap", HARMLESS, "", NULL}, {"export", HARMLESS, "", NULL}, {"gpus-per-task", HARMLESS, "", NULL}, {"gpu-bind", HARMLESS, "", NULL}, {"chdir", HARMLESS, "", NULL}, {"comment", HARMLESS, "", NULL}, {"segment", HARMLESS, "", NULL},
-    {"D", HARMLESS, "", NULL}, {"output_dir", HARMLESS, "", NULL}, {"seed", HARMLESS, "", NULL},
-    {NULL, HARMLESS, NULL, NULL},
+    HARMLESS("num_cpu_threads_per_process"), HARMLESS("node_rank"), HARMLESS("machine_rank"), HARMLESS("master_*"),
+    HARMLESS("main_*"), HARMLESS("rdzv*"), HARMLESS("standalone"), HARMLESS("max_restarts"), HARMLESS("role"),
+    HARMLESS("tee"), HARMLESS("redirects"), HARMLESS("local-ranks-filter"), HARMLESS("local_addr"),
+    HARMLESS("hostfile"), HARMLESS("include"), HARMLESS("exclude"), HARMLESS("launcher"), HARMLESS("module"),
+    HARMLESS("use_env"), HARMLESS("dynamo_backend"), HARMLESS("zero3_init_flag"), HARMLESS("no_python"),
+    HARMLESS("same_network"), HARMLESS("force"),
+    HARMLESS("job-name"), HARMLESS("J"), HARMLESS("p"), HARMLESS("t"), HARMLESS("A"), HARMLESS("o"), HARMLESS("e"),
+    HARMLESS("n"), HARMLESS("c"), HARMLESS("ntasks"), HARMLESS("time"), HARMLESS("partition"), HARMLESS("account"),
+    HARMLESS("exclusive"), HARMLESS("mem"), HARMLESS("cpus-per-task"), HARMLESS("cpus-per-gpu"), HARMLESS("hint"),
+    HARMLESS("output"), HARMLESS("error"), HARMLESS("open-mode"), HARMLESS("container-*"), HARMLESS("qos"),
+    HARMLESS("constraint"), HARMLESS("dependency"), HARMLESS("reservation"), HARMLESS("nodelist"), HARMLESS("w"),
+    HARMLESS("signal"), HARMLESS("requeue"), HARMLESS("mail-*"), HARMLESS("wait*"), HARMLESS("kill-on-bad-exit"),
+    HARMLESS("jobid"), HARMLESS("label"), HARMLESS("l"), HARMLESS("no-container-*"), HARMLESS("mpi"),
+    HARMLESS("cpu-bind"), HARMLESS("overlap"), HARMLESS("export"), HARMLESS("gpus-per-task"), HARMLESS("gpu-bind"),
+    HARMLESS("chdir"), HARMLESS("comment"), HARMLESS("segment"),
+    HARMLESS("D"), HARMLESS("output_dir"), HARMLESS("seed"),
+    END_OF_KEYS,
 };
 /* clang-format on */
 

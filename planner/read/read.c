@@ -349,13 +349,13 @@ bool redco_reading_words(const redco_reading *reading, const char *target, const
     }
     for (uint32_t g = 0; g < reading->group_count; g++) {
         if (reading->trainers[g] == NULL) { continue; }
-        const redcoi_trainer_key *const row = redcoi_key_for(reading->trainers[g], target);
-        if (row == NULL || (reading->trainers[g]->engine == NULL && !of_trainer(target)) ||
-            !redcoi_key_text(row, value, words_out->to, sizeof words_out->to)) {
-            continue;
-        }
-        (void)snprintf(words_out->key, sizeof words_out->key, "%s%s",
-                       reading->arguments[g] && strchr(row->key, '.') == NULL ? "--" : "", row->key);
+        const redcoi_trainer_key *const row =
+            redcoi_key_for(reading->trainers[g], target, value, words_out->to, sizeof words_out->to);
+        if (row == NULL || (reading->trainers[g]->engine == NULL && !of_trainer(target))) { continue; }
+        char name[REDCOI_MOST_KEY_NAME];
+        (void)redcoi_key_name(reading->trainers[g], row, name, sizeof name);
+        (void)snprintf(words_out->key, sizeof words_out->key, "%s%.90s",
+                       reading->arguments[g] && strchr(name, '.') == NULL ? "--" : "", name);
         words_out->from[0] = '\0';
         return true;
     }

@@ -55,8 +55,8 @@ static void settle_overlap(redco_reading *reading)
     size_t used = 0;
     static const char *const words[][2] = {{".overlap-ar", "ar"}, {".overlap-bc", "bc"}, {".overlap-tp", "tp"}};
     const bool all = redcoi_is(reading, ".fsdp-shards", "zero3") || redcoi_is(reading, ".fsdp-shards", "zero2");
-    const bool flags = redcoi_is(reading, ".overlap", "flags") || redcoi_known(reading, ".overlap-ar") != NULL ||
-                       redcoi_known(reading, ".overlap-bc") != NULL;
+    const bool flags = redcoi_is(reading, ".overlap", "flags") || redcoi_said(reading, ".overlap-ar") != NULL ||
+                       redcoi_said(reading, ".overlap-bc") != NULL; /* an explicit "false" is one, too */
     if (!flags) {
         if (redcoi_is(reading, ".overlap-tp", "yes")) {
             redcoi_set_option(reading, "overlap", "ag_rs,ar,bc,tp", ".overlap-tp"); /* the engine's, and this */
@@ -83,9 +83,6 @@ static const char *engine_of(redco_reading *reading)
         }
     }
     const char *const launch = redcoi_value(reading, ".launch");
-    if (found != NULL && strcmp(found, "nemo") == 0 && reading->settings.files[0].form == REDCOI_FORM_PYTHON) {
-        return "megatron-bridge";
-    }
     if (found != NULL) { return found; }
     if (launch != NULL && strcmp(launch, "megatron") == 0) { return "megatron-lm"; }
     if (redcoi_said(reading, ".zero") != NULL || (launch != NULL && strcmp(launch, "deepspeed") == 0)) {

@@ -4,23 +4,13 @@
 #include <string.h>
 #include <strings.h>
 
-extern const redcoi_trainer redcoi_megatron_keys, redcoi_mlperf_keys, redcoi_deepspeed_keys, redcoi_accelerate_keys,
-    redcoi_transformers_keys, redcoi_torchtitan_keys, redcoi_nemo_keys, redcoi_neox_keys, redcoi_foundry_keys,
-    redcoi_maxtext_keys, redcoi_axolotl_keys, redcoi_internevo_keys;
-
-const redcoi_trainer *const redcoi_trainers[] = {&redcoi_megatron_keys,
-                                                 &redcoi_mlperf_keys,
-                                                 &redcoi_deepspeed_keys,
-                                                 &redcoi_accelerate_keys,
-                                                 &redcoi_transformers_keys,
-                                                 &redcoi_torchtitan_keys,
-                                                 &redcoi_nemo_keys,
-                                                 &redcoi_neox_keys,
-                                                 &redcoi_foundry_keys,
-                                                 &redcoi_maxtext_keys,
-                                                 &redcoi_axolotl_keys,
-                                                 &redcoi_internevo_keys,
-                                                 NULL};
+const redcoi_trainer *const redcoi_trainers[] = {&redcoi_megatron_keys,     &redcoi_mlperf_keys,
+                                                 &redcoi_deepspeed_keys,    &redcoi_accelerate_keys,
+                                                 &redcoi_transformers_keys, &redcoi_torchtitan_keys,
+                                                 &redcoi_nemo_keys,         &redcoi_megatron_bridge_keys,
+                                                 &redcoi_neox_keys,         &redcoi_foundry_keys,
+                                                 &redcoi_maxtext_keys,      &redcoi_axolotl_keys,
+                                                 &redcoi_internevo_keys,    NULL};
 
 /* Without dashes in front and without a section that the table leaves out. */
 static const char *bare(const redcoi_trainer *trainer, const char *key)
@@ -35,17 +25,43 @@ static const char *bare(const redcoi_trainer *trainer, const char *key)
     return key + strspn(key, "-");
 }
 
-const redcoi_trainer_key *redcoi_key_of(const redcoi_trainer *trainer, const char *key)
+/* The row of a name in one table: the key itself, else the longest that ends with "*". */
+static const redcoi_trainer_key *row_of(const redcoi_trainer_key *keys, const char *name)
 {
-    const char *const name = bare(trainer, key);
     const redcoi_trainer_key *wide = NULL;
-    for (const redcoi_trainer_key *row = trainer->keys; row->key != NULL; row++) {
+    for (const redcoi_trainer_key *row = keys; row->key != NULL; row++) {
         const size_t length = strlen(row->key);
         if (!redcoi_key_matches(row->key, name)) { continue; }
         if (row->key[length - 1] != '*') { return row; }
-        wide = wide == NULL ? row : wide;
+        if (wide == NULL || length > strlen(wide->key)) { wide = row; }
     }
     return wide;
+}
+
+static bool is_wide(const redcoi_trainer_key *row)
+{
+    return row->key[strlen(row->key) - 1] == '*';
+}
+
+const redcoi_trainer_key *redcoi_key_of(const redcoi_trainer *trainer, const char *key)
+{
+    const char *const name = bare(trainer, key);
+    const redcoi_trainer_key *const own = row_of(trainer->keys, name);
+    const size_t section = trainer->core != NULL ? strlen(trainer->core_section) : 0;
+    if ((own != NULL && !is_wide(own)) || trainer->core == NULL || strncmp(name, trainer->core_section, section) != 0) {
+        return own;
+    }
+    const redcoi_trainer_key *const core = row_of(trainer->core->keys, name + section);
+    return core != NULL && (own == NULL || !is_wide(core)) ? core : own;
+}
+
+const char *redcoi_key_name(const redcoi_trainer *trainer, const redcoi_trainer_key *row, char *buffer, size_t size)
+{
+    bool own = false;
+    for (const redcoi_trainer_key *one = trainer->keys; one->key != NULL; one++) { own = own || one == row; }
+    (void)snprintf(buffer, size, "%s%s", own ? "" : trainer->core_section, row->key);
+    for (char *c = buffer; !own && *c != '\0'; c++) { *c = *c == '-' ? '_' : *c; }
+    return buffer;
 }
 
 static bool is_yes(const char *value)
@@ -107,16 +123,6 @@ bool redcoi_key_value(const redcoi_trainer_key *row, const char *value, char *ou
     return false;
 }
 
-const redcoi_trainer_key *redcoi_key_for(const redcoi_trainer *trainer, const char *target)
-{
-    for (const redcoi_trainer_key *row = trainer->keys; row->key != NULL; row++) {
-        const bool sets =
-            row->means == REDCOI_MEANS_OPTION || row->means == REDCOI_MEANS_MODEL || row->means == REDCOI_MEANS_TRAIT;
-        if (sets && strcmp(row->target, target) == 0) { return row; }
-    }
-    return NULL;
-}
-
 bool redcoi_key_text(const redcoi_trainer_key *row, const char *value, char *out, size_t size)
 {
     redcoi_span theirs, ours;
@@ -137,12 +143,29 @@ bool redcoi_key_text(const redcoi_trainer_key *row, const char *value, char *out
     return false;
 }
 
+static const redcoi_trainer_key *row_for(const redcoi_trainer_key *keys, const char *target, const char *value,
+                                         char *text_out, size_t size)
+{
+    for (const redcoi_trainer_key *row = keys; row->key != NULL; row++) {
+        const bool sets =
+            row->means == REDCOI_MEANS_OPTION || row->means == REDCOI_MEANS_MODEL || row->means == REDCOI_MEANS_TRAIT;
+        if (sets && strcmp(row->target, target) == 0 && redcoi_key_text(row, value, text_out, size)) { return row; }
+    }
+    return NULL;
+}
+
+const redcoi_trainer_key *redcoi_key_for(const redcoi_trainer *trainer, const char *target, const char *value,
+                                         char *text_out, size_t size)
+{
+    const redcoi_trainer_key *const own = row_for(trainer->keys, target, value, text_out, size);
+    return own != NULL || trainer->core == NULL ? own : row_for(trainer->core->keys, target, value, text_out, size);
+}
+
 /* A key that is priced tells more than one that any trainer could have. */
 static size_t weight_of(const redcoi_trainer_key *row)
 {
     if (row == NULL) { return 0; }
-    const bool wide = row->key[strlen(row->key) - 1] == '*';
-    if (wide) { return 0; }
+    if (is_wide(row)) { return 0; }
     return row->means == REDCOI_MEANS_HARMLESS || row->means == REDCOI_MEANS_ENGINE ? 1 : 4;
 }
 

@@ -1,6 +1,6 @@
 /** @file trainers.h  One table for each trainer: which of its keys sets which option of redco-plan, which key of a
- * model's config.json, which trait of its engine, and which changes nothing of a step. Reading and exporting look into
- * the same table. */
+ * model's config.json, which trait of its engine, and which changes nothing of a step. Reading looks keys up in it, and
+ * exports look up how a trainer says what a plan says: both have this table alone. */
 #ifndef REDCO_READ_TRAINERS_H
 #define REDCO_READ_TRAINERS_H
 
@@ -36,21 +36,33 @@ typedef struct redcoi_trainer {
     const char *const
         *defaults;  /**< "target", "value" in pairs of what holds where the file is silent; NULL-terminated */
     bool variables; /**< a script's variables are its keys */
+    const struct redcoi_trainer *core; /**< whose keys it has, too, behind core_section: "model."; NULL: none */
+    const char *core_section;
 } redcoi_trainer;
 
-enum { REDCOI_TRAINERS_MOST = 24 };
+extern const redcoi_trainer redcoi_megatron_keys, redcoi_megatron_bridge_keys, redcoi_mlperf_keys,
+    redcoi_deepspeed_keys, redcoi_accelerate_keys, redcoi_transformers_keys, redcoi_torchtitan_keys, redcoi_nemo_keys,
+    redcoi_neox_keys, redcoi_foundry_keys, redcoi_maxtext_keys, redcoi_axolotl_keys, redcoi_internevo_keys;
+
+enum { REDCOI_TRAINERS_MOST = 24, REDCOI_MOST_KEY_NAME = 120 };
 /** NULL-terminated; the order decides where a file could be of two. */
 extern const redcoi_trainer *const redcoi_trainers[];
 /** Arguments of torchrun, accelerate launch, deepspeed, srun and sbatch. */
 extern const redcoi_trainer redcoi_launcher;
 
-/** The row of a key. @return NULL: the table does not have it */
+/** The row of a key, of the trainer or of its core; of several that end with "*" the longest.
+ *  @return NULL: no table has it */
 const redcoi_trainer_key *redcoi_key_of(const redcoi_trainer *trainer, const char *key);
 /** The option's value for one of the file. @return false: no value of the row's list */
 bool redcoi_key_value(const redcoi_trainer_key *row, const char *value, char *out, size_t size);
-/** The key of a trainer that sets a target, and how it writes a value of it. @return NULL: it has none for it */
-const redcoi_trainer_key *redcoi_key_for(const redcoi_trainer *trainer, const char *target);
+/** The first key of a trainer that can set a target to a value of redco's ("": its default), with what it writes
+ *  there. @return NULL: none can */
+const redcoi_trainer_key *redcoi_key_for(const redcoi_trainer *trainer, const char *target, const char *value,
+                                         char *text_out, size_t size);
+/** How a row writes a value of redco's. @return false: it cannot */
 bool redcoi_key_text(const redcoi_trainer_key *row, const char *value, char *out, size_t size);
+/** A row's key as the trainer writes it: those of its core stand in core_section. @return @p buffer */
+const char *redcoi_key_name(const redcoi_trainer *trainer, const redcoi_trainer_key *row, char *buffer, size_t size);
 /** The trainer that knows most keys of a file. @return NULL: none knows any */
 const redcoi_trainer *redcoi_trainer_of(const redcoi_file_settings *settings, size_t first, size_t count);
 

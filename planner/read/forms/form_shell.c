@@ -7,17 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static redcoi_truth statements(redcoi_shell *shell, const char *const *ends, const char **end_out);
-
-static char here(const redcoi_shell *shell, size_t offset)
+char redcoi_shell_here(const redcoi_shell *shell, size_t offset)
 {
     return shell->at + offset < shell->end ? shell->text[shell->at + offset] : '\0';
 }
 
 /* Behind the line; an #SBATCH line says how many nodes. */
-static void comment(redcoi_shell *shell)
+void redcoi_shell_comment(redcoi_shell *shell)
 {
     const size_t from = shell->at;
     while (shell->at < shell->end && shell->text[shell->at] != '\n') { shell->at++; }
@@ -43,7 +40,7 @@ static void skip_heredoc(redcoi_shell *shell)
     shell->heredoc[0] = '\0';
 }
 
-static void next_line(redcoi_shell *shell)
+void redcoi_shell_next_line(redcoi_shell *shell)
 {
     shell->at++;
     if (shell->heredoc[0] != '\0') { skip_heredoc(shell); }
@@ -54,12 +51,12 @@ static void space(redcoi_shell *shell)
 {
     for (;;) {
         redcoi_shell_blanks(shell);
-        const char c = here(shell, 0);
+        const char c = redcoi_shell_here(shell, 0);
         if (c == '#') {
-            comment(shell);
+            redcoi_shell_comment(shell);
         } else if (c == '\n') {
-            next_line(shell);
-        } else if (c == ';' && here(shell, 1) != ';') {
+            redcoi_shell_next_line(shell);
+        } else if (c == ';' && redcoi_shell_here(shell, 1) != ';') {
             shell->at++;
         } else {
             return;
@@ -67,121 +64,19 @@ static void space(redcoi_shell *shell)
     }
 }
 
-static bool is_word_end(char c)
+bool redcoi_shell_word_ends(char c)
 {
     return c == '\0' || isspace((unsigned char)c) != 0 || strchr(";&|()<>", c) != NULL;
 }
 
-static bool at_word(const redcoi_shell *shell, const char *word)
+bool redcoi_shell_at_word(const redcoi_shell *shell, const char *word)
 {
     const size_t length = strlen(word);
     return shell->end - shell->at >= length && memcmp(shell->text + shell->at, word, length) == 0 &&
-           is_word_end(here(shell, length));
+           redcoi_shell_word_ends(redcoi_shell_here(shell, length));
 }
 
-/* "> file", "2>&1", "<<END", "<(...)": what they lead to is of no interest. */
-static void redirection(redcoi_shell *shell)
-{
-    const bool text = here(shell, 0) == '<' && here(shell, 1) == '<' && here(shell, 2) != '<';
-    redcoi_words words = {.count = 0};
-    if (here(shell, 1) == '(') {
-        shell->at++;
-        return; /* a bracket of statements follows */
-    }
-    while (here(shell, 0) == '<' || here(shell, 0) == '>' || here(shell, 0) == '&') { shell->at++; }
-    shell->heredoc_tabs = text && here(shell, 0) == '-';
-    if (shell->heredoc_tabs) { shell->at++; }
-    redcoi_shell_blanks(shell);
-    redcoi_shell_word(shell, &words);
-    if (text && words.count > 0) {
-        (void)snprintf(shell->heredoc, sizeof shell->heredoc, "%s", redcoi_text_of(&words.items[0]));
-    }
-    redcoi_words_free(&words);
-}
-
-/* "NAME=", "NAME+=" or "NAME[3]=" at a place. @return bytes of the name, 0: it is none */
-static size_t assignment(const redcoi_shell *shell, size_t at, size_t *value_out, bool *append_out)
-{
-    const char *const text = shell->text;
-    size_t end = at;
-    if (end < shell->end && isdigit((unsigned char)text[end]) != 0) { return 0; }
-    while (end < shell->end && (isalnum((unsigned char)text[end]) != 0 || text[end] == '_')) { end++; }
-    const size_t size = end - at;
-    if (size == 0) { return 0; }
-    if (end < shell->end && text[end] == '[') {
-        while (end < shell->end && text[end] != ']' && text[end] != '\n') { end++; }
-        end += end < shell->end ? 1 : 0;
-    }
-    *append_out = end + 1 < shell->end && text[end] == '+' && text[end + 1] == '=';
-    end += *append_out ? 1 : 0;
-    if (end >= shell->end || text[end] != '=') { return 0; }
-    *value_out = end + 1;
-    return size;
-}
-
-/* "(a b c)" */
-static void array(redcoi_shell *shell, redcoi_words *words)
-{
-    shell->at++;
-    while (shell->status == REDCO_OK) {
-        redcoi_shell_blanks(shell);
-        const char c = here(shell, 0);
-        if (c == '#') {
-            comment(shell);
-        } else if (c == '\n') {
-            next_line(shell);
-        } else if (c == ')') {
-            shell->at++;
-            return;
-        } else if (c == '\0') {
-            (void)redcoi_shell_fail(shell, "a list \"(...)\" is not closed");
-        } else if (is_word_end(c)) {
-            shell->at++;
-        } else {
-            redcoi_shell_word(shell, words);
-        }
-    }
-}
-
-/* @return whether one stood there */
-static bool assign(redcoi_shell *shell)
-{
-    size_t value = 0;
-    bool append = false;
-    redcoi_words words = {.count = 0};
-    const size_t from = shell->at;
-    const size_t size = assignment(shell, from, &value, &append);
-    if (size == 0) { return false; }
-    shell->at = value;
-    const bool list = here(shell, 0) == '(';
-    if (list) {
-        array(shell, &words);
-    } else {
-        redcoi_text text = {.size = 0};
-        redcoi_shell_value(shell, &text);
-        redcoi_words_add(shell, &words, &text);
-    }
-    redcoi_shell_assign(shell, shell->text + from, size, &words, list, append);
-    return true;
-}
-
-static void record(redcoi_shell *shell, redcoi_words *words, uint32_t line)
-{
-    if (shell->command_count == shell->command_room) {
-        const size_t room = shell->command_room > 0 ? 2 * shell->command_room : 32;
-        redcoi_command *const commands = realloc(shell->commands, room * sizeof *commands);
-        if (commands == NULL) {
-            shell->status = redco_fail(shell->err, REDCO_ENOMEM, "", "out of memory");
-            return;
-        }
-        shell->commands = commands;
-        shell->command_room = room;
-    }
-    shell->commands[shell->command_count++] = (redcoi_command){.words = *words, .file = shell->file, .line = line};
-    *words = (redcoi_words){.count = 0};
-}
-
-static void run_file(redcoi_shell *shell, uint32_t file)
+void redcoi_shell_run_file(redcoi_shell *shell, uint32_t file)
 {
     const char *end = NULL;
     shell->file = file;
@@ -189,252 +84,17 @@ static void run_file(redcoi_shell *shell, uint32_t file)
     shell->at = 0;
     shell->end = shell->settings->files[file].size;
     while (shell->at < shell->end && shell->status == REDCO_OK) {
-        (void)statements(shell, NULL, &end);
+        (void)redcoi_shell_statements(shell, NULL, &end);
         if (shell->at < shell->end && shell->status == REDCO_OK) {
             (void)redcoi_shell_fail(shell, "a \")\" or \"}\" too many");
         }
     }
 }
 
-/* A file that lies beside is read; any other is named. */
-static void source(redcoi_shell *shell, const redcoi_text *path)
-{
-    static const char *const beside[] = {"", ".", "\003", "\003/."};
-    const redcoi_shell back = *shell;
-    const char *const text = redcoi_text_of(path);
-    const char *const slash = strrchr(text, '/');
-    const char *const name = slash != NULL ? slash + 1 : text;
-    const char *const own = shell->settings->files[shell->file].path;
-    const char *const folder_end = strrchr(own, '/');
-    const uint32_t line = redcoi_line_of(shell->text, shell->at);
-    char needs[64], found[600], folder[300];
-    bool near = redcoi_text_needs(path, needs, sizeof needs) ? strncmp(needs, "$(", 2) == 0 && slash != NULL : false;
-    (void)snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - text) : 0, text);
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) { near = near || strcmp(folder, beside[i]) == 0; }
-    (void)snprintf(found, sizeof found, "%.*s%.200s", folder_end != NULL ? (int)(folder_end - own) + 1 : 0, own, name);
-    if (!near || strchr(name, REDCOI_UNKNOWN) != NULL || name[0] == '\0' || access(found, R_OK) != 0) {
-        redcoi_settings_remark(shell->settings, shell->file, line, "%.80s is not read: it %s", name,
-                               near ? "is not there" : "does not lie beside");
-        return;
-    }
-    if (++shell->depth > REDCOI_SHELL_DEPTH / 2) {
-        (void)redcoi_shell_fail(shell, "files source one another in a circle");
-        return;
-    }
-    redcoi_file_settings *const settings = shell->settings;
-    const uint32_t index = settings->file_count;
-    if (index == REDCOI_MOST_FILES) {
-        (void)redcoi_shell_fail(shell, "more than 16 files are sourced");
-        return;
-    }
-    shell->status = redcoi_load_file(settings, found, shell->err);
-    if (shell->status == REDCO_OK) { run_file(shell, index); }
-    shell->depth--;
-    shell->file = back.file;
-    shell->text = back.text;
-    shell->at = back.at;
-    shell->end = back.end;
-}
-
-static redcoi_truth call(redcoi_shell *shell, const redcoi_function *function, const redcoi_words *words)
-{
-    const redcoi_shell back = *shell;
-    const char *const ends[] = {"}", NULL};
-    const char *end = NULL;
-    if (++shell->depth > REDCOI_SHELL_DEPTH / 2) {
-        (void)redcoi_shell_fail(shell, "functions call one another too deep");
-        return REDCOI_TRUE;
-    }
-    shell->file = function->file;
-    shell->text = shell->settings->files[function->file].text;
-    shell->end = shell->settings->files[function->file].size;
-    shell->at = function->body;
-    shell->arguments = words;
-    (void)statements(shell, ends, &end);
-    shell->depth--;
-    shell->file = back.file;
-    shell->text = back.text;
-    shell->at = back.at;
-    shell->end = back.end;
-    shell->arguments = back.arguments;
-    return REDCOI_TRUE;
-}
-
-static const redcoi_function *function_of(const redcoi_shell *shell, const char *name)
-{
-    for (size_t i = shell->function_count; i > 0; i--) {
-        if (strcmp(shell->functions[i - 1].name, name) == 0) { return &shell->functions[i - 1]; }
-    }
-    return NULL;
-}
-
-/* A command with its words: tests are answered, functions entered, the rest is kept. */
-static redcoi_truth command(redcoi_shell *shell, redcoi_words *words, uint32_t line)
-{
-    const char *const name = redcoi_text_of(&words->items[0]);
-    if (shell->skipping) { return REDCOI_TRUE; }
-    if (strcmp(name, "[") == 0 || strcmp(name, "test") == 0) {
-        const bool bracket = name[0] == '[' && words->count > 1;
-        const redcoi_words inner = {words->items + 1, words->count - (bracket ? 2 : 1), 0};
-        return redcoi_shell_test(&inner);
-    }
-    if (strcmp(name, "true") == 0 || strcmp(name, ":") == 0) { return REDCOI_TRUE; }
-    if (strcmp(name, "false") == 0) { return REDCOI_FALSE; }
-    if ((strcmp(name, "source") == 0 || strcmp(name, ".") == 0) && words->count > 1) {
-        source(shell, &words->items[1]);
-        return REDCOI_TRUE;
-    }
-    if (strcmp(name, "unset") == 0) {
-        for (size_t i = 1; i < words->count; i++) {
-            redcoi_words none = {.count = 0};
-            const char *const variable = redcoi_text_of(&words->items[i]);
-            if (redcoi_shell_variable(shell, variable, strlen(variable)) != NULL) {
-                redcoi_shell_assign(shell, variable, strlen(variable), &none, true, false);
-            }
-        }
-        return REDCOI_TRUE;
-    }
-    const redcoi_function *const function = function_of(shell, name);
-    if (function != NULL) { return call(shell, function, words); }
-    record(shell, words, line);
-    return REDCOI_MAYBE;
-}
-
-/* "[[ a == b && c ]]": its signs are words. */
-static redcoi_truth double_test(redcoi_shell *shell)
-{
-    redcoi_words words = {.count = 0};
-    shell->at += 2;
-    for (;;) {
-        redcoi_shell_blanks(shell);
-        const char c = here(shell, 0);
-        if (shell->status != REDCO_OK || c == '\0') { break; }
-        if (at_word(shell, "]]")) {
-            shell->at += 2;
-            break;
-        }
-        if (c == '\n') {
-            next_line(shell);
-        } else if (is_word_end(c)) {
-            const size_t size = (c == '&' || c == '|') && here(shell, 1) == c ? 2 : 1;
-            redcoi_text sign = {.size = 0};
-            redcoi_text_add(shell, &sign, shell->text + shell->at, size, REDCOI_NO_PLACE);
-            redcoi_words_add(shell, &words, &sign);
-            shell->at += size;
-        } else {
-            redcoi_text text = {.size = 0};
-            redcoi_shell_value(shell, &text);
-            redcoi_words_add(shell, &words, &text);
-        }
-    }
-    const redcoi_truth truth = redcoi_shell_test(&words);
-    redcoi_words_free(&words);
-    return truth;
-}
-
-/* "((X = Y * 2))": an assignment or a test. */
-static redcoi_truth double_bracket(redcoi_shell *shell)
-{
-    size_t depth = 0, value = 0;
-    bool append = false;
-    const size_t from = shell->at + 2;
-    redcoi_text inner = {.size = 0}, result = {.size = 0};
-    while (shell->at < shell->end && (depth > 0 || here(shell, 0) == '(')) {
-        depth += here(shell, 0) == '(' ? 1 : 0;
-        depth -= here(shell, 0) == ')' ? 1 : 0;
-        shell->at++;
-        if (depth == 0) { break; }
-    }
-    const size_t to = shell->at >= from + 2 ? shell->at - 2 : from;
-    size_t start = from;
-    while (start < to && shell->text[start] == ' ') { start++; }
-    size_t name_end = start;
-    while (name_end < to && (isalnum((unsigned char)shell->text[name_end]) != 0 || shell->text[name_end] == '_')) {
-        name_end++;
-    }
-    value = name_end;
-    while (value < to && shell->text[value] == ' ') { value++; }
-    append = value + 1 < to && shell->text[value] == '=' && shell->text[value + 1] != '=';
-    redcoi_shell_expand(shell, append ? value + 1 : from, to, true, &inner);
-    redcoi_shell_arithmetic(shell, &inner, &result);
-    const bool known = strchr(redcoi_text_of(&result), REDCOI_UNKNOWN) == NULL;
-    const redcoi_truth truth = !known                                      ? REDCOI_MAYBE
-                               : strcmp(redcoi_text_of(&result), "0") != 0 ? REDCOI_TRUE
-                                                                           : REDCOI_FALSE;
-    if (append && name_end > start) {
-        redcoi_words words = {.count = 0};
-        redcoi_words_add(shell, &words, &result);
-        redcoi_shell_assign(shell, shell->text + start, name_end - start, &words, false, false);
-    }
-    redcoi_text_free(&inner);
-    redcoi_text_free(&result);
-    return truth;
-}
-
-static const char *const declaring[] = {"export", "local", "declare", "readonly", "typeset", NULL};
-
-static bool declares(redcoi_shell *shell)
-{
-    for (size_t i = 0; declaring[i] != NULL; i++) {
-        if (!at_word(shell, declaring[i])) { continue; }
-        shell->at += strlen(declaring[i]);
-        return true;
-    }
-    return false;
-}
-
-/* Words up to the end of the command. */
-static redcoi_truth simple(redcoi_shell *shell)
-{
-    redcoi_words words = {.count = 0};
-    redcoi_truth truth = REDCOI_TRUE;
-    bool first = true, declared = false;
-    const uint32_t line = redcoi_line_of(shell->text, shell->at);
-    while (shell->status == REDCO_OK) {
-        redcoi_shell_blanks(shell);
-        const char c = here(shell, 0);
-        if (c == '#') {
-            comment(shell);
-            break;
-        }
-        if (c == '<' || c == '>' || (c == '&' && here(shell, 1) == '>')) {
-            if (words.count > 0) { /* the number of a stream */
-                redcoi_text *const last = &words.items[words.count - 1];
-                const char *const text = redcoi_text_of(last);
-                if (last->size == 1 && isdigit((unsigned char)text[0]) != 0 && shell->text[shell->at - 1] == text[0]) {
-                    redcoi_text_free(last);
-                    words.count--;
-                }
-            }
-            redirection(shell);
-            if (here(shell, 0) == '(') { break; }
-            continue;
-        }
-        if (is_word_end(c)) { break; }
-        if (first && declares(shell)) {
-            declared = true;
-            first = false;
-            continue;
-        }
-        if ((declared || words.count == 0) && assign(shell)) { continue; }
-        first = false;
-        redcoi_shell_word(shell, &words);
-    }
-    if (shell->status == REDCO_OK && words.count > 0 && !declared) {
-        if (here(shell, 0) == '(' && here(shell, 1) == ')' && words.count == 1) { /* "name()" */
-            redcoi_words_free(&words);
-            return REDCOI_TRUE;
-        }
-        truth = command(shell, &words, line);
-    }
-    redcoi_words_free(&words);
-    return truth;
-}
-
 static redcoi_truth until(redcoi_shell *shell, const char *a, const char *b, const char *c, const char **end_out)
 {
     const char *const ends[] = {a, b, c, NULL};
-    const redcoi_truth truth = statements(shell, ends, end_out);
+    const redcoi_truth truth = redcoi_shell_statements(shell, ends, end_out);
     if (*end_out == NULL && shell->status == REDCO_OK) {
         char text[60];
         (void)snprintf(text, sizeof text, "\"%s\" is missing", c != NULL ? c : b != NULL ? b : a);
@@ -480,16 +140,19 @@ static void loop(redcoi_shell *shell, bool counted)
         redcoi_words words = {.count = 0};
         redcoi_shell_blanks(shell);
         const size_t name = shell->at;
-        while (isalnum((unsigned char)here(shell, 0)) != 0 || here(shell, 0) == '_') { shell->at++; }
+        while (isalnum((unsigned char)redcoi_shell_here(shell, 0)) != 0 || redcoi_shell_here(shell, 0) == '_') {
+            shell->at++;
+        }
         const size_t size = shell->at - name;
-        if (here(shell, 0) == '(') {
-            (void)double_bracket(shell);
+        if (redcoi_shell_here(shell, 0) == '(') {
+            (void)redcoi_shell_double_bracket(shell);
             truth = REDCOI_MAYBE;
         }
         redcoi_shell_blanks(shell);
-        if (at_word(shell, "in")) {
+        if (redcoi_shell_at_word(shell, "in")) {
             shell->at += 2;
-            for (redcoi_shell_blanks(shell); !is_word_end(here(shell, 0)) && shell->status == REDCO_OK;
+            for (redcoi_shell_blanks(shell);
+                 !redcoi_shell_word_ends(redcoi_shell_here(shell, 0)) && shell->status == REDCO_OK;
                  redcoi_shell_blanks(shell)) {
                 redcoi_shell_word(shell, &words);
             }
@@ -518,20 +181,20 @@ static void cases(redcoi_shell *shell)
     redcoi_shell_blanks(shell);
     redcoi_shell_value(shell, &word);
     space(shell);
-    if (!at_word(shell, "in")) {
+    if (!redcoi_shell_at_word(shell, "in")) {
         (void)redcoi_shell_fail(shell, "\"case\" needs \"in\"");
         goto out;
     }
     shell->at += 2;
     const bool known = !redcoi_text_needs(&word, needs, sizeof needs);
-    for (space(shell); shell->status == REDCO_OK && !at_word(shell, "esac"); space(shell)) {
+    for (space(shell); shell->status == REDCO_OK && !redcoi_shell_at_word(shell, "esac"); space(shell)) {
         bool matches = false;
         if (shell->at >= shell->end) {
             (void)redcoi_shell_fail(shell, "\"esac\" is missing");
             break;
         }
-        if (here(shell, 0) == '(') { shell->at++; }
-        while (here(shell, 0) != ')' && shell->at < shell->end && shell->status == REDCO_OK) {
+        if (redcoi_shell_here(shell, 0) == '(') { shell->at++; }
+        while (redcoi_shell_here(shell, 0) != ')' && shell->at < shell->end && shell->status == REDCO_OK) {
             redcoi_text pattern = {.size = 0};
             const size_t before = shell->at;
             redcoi_shell_blanks(shell);
@@ -539,7 +202,7 @@ static void cases(redcoi_shell *shell)
             matches = matches || (pattern.size > 0 && fnmatch(pattern.bytes, redcoi_text_of(&word), 0) == 0);
             redcoi_text_free(&pattern);
             redcoi_shell_blanks(shell);
-            if ((here(shell, 0) == '|' || shell->at == before) && shell->at < shell->end) { shell->at++; }
+            if ((redcoi_shell_here(shell, 0) == '|' || shell->at == before) && shell->at < shell->end) { shell->at++; }
         }
         shell->at += shell->at < shell->end ? 1 : 0;
         const char *end = NULL;
@@ -558,7 +221,7 @@ out:
 static bool function(redcoi_shell *shell)
 {
     size_t at = shell->at;
-    const bool said = at_word(shell, "function");
+    const bool said = redcoi_shell_at_word(shell, "function");
     if (said) { at += 8; }
     while (at < shell->end && shell->text[at] == ' ') { at++; }
     const size_t name = at;
@@ -597,35 +260,35 @@ static redcoi_truth statement(redcoi_shell *shell)
     const char *end = NULL;
     bool opposite = false;
     redcoi_truth truth = REDCOI_TRUE;
-    if (at_word(shell, "!")) {
+    if (redcoi_shell_at_word(shell, "!")) {
         opposite = true;
         shell->at++;
         redcoi_shell_blanks(shell);
     }
-    if (at_word(shell, "if")) {
+    if (redcoi_shell_at_word(shell, "if")) {
         shell->at += 2;
         branches(shell);
-    } else if (at_word(shell, "for")) {
+    } else if (redcoi_shell_at_word(shell, "for")) {
         shell->at += 3;
         loop(shell, true);
-    } else if (at_word(shell, "while") || at_word(shell, "until")) {
+    } else if (redcoi_shell_at_word(shell, "while") || redcoi_shell_at_word(shell, "until")) {
         shell->at += 5;
         loop(shell, false);
-    } else if (at_word(shell, "case")) {
+    } else if (redcoi_shell_at_word(shell, "case")) {
         shell->at += 4;
         cases(shell);
-    } else if (at_word(shell, "[[")) {
-        truth = double_test(shell);
-    } else if (here(shell, 0) == '(' && here(shell, 1) == '(') {
-        truth = double_bracket(shell);
-    } else if (here(shell, 0) == '(') {
+    } else if (redcoi_shell_at_word(shell, "[[")) {
+        truth = redcoi_shell_double_test(shell);
+    } else if (redcoi_shell_here(shell, 0) == '(' && redcoi_shell_here(shell, 1) == '(') {
+        truth = redcoi_shell_double_bracket(shell);
+    } else if (redcoi_shell_here(shell, 0) == '(') {
         shell->at++;
         truth = until(shell, ")", NULL, NULL, &end);
-    } else if (at_word(shell, "{")) {
+    } else if (redcoi_shell_at_word(shell, "{")) {
         shell->at++;
         truth = until(shell, "}", NULL, NULL, &end);
     } else if (!function(shell)) {
-        truth = simple(shell);
+        truth = redcoi_shell_command(shell);
     }
     if (!opposite || truth == REDCOI_MAYBE) { return truth; }
     return truth == REDCOI_TRUE ? REDCOI_FALSE : REDCOI_TRUE;
@@ -638,7 +301,7 @@ static const char *ended(redcoi_shell *shell, const char *const *ends)
         const bool sign = ends[i][0] == ')' || ends[i][0] == ';';
         const size_t length = strlen(ends[i]);
         if (sign ? shell->end - shell->at >= length && memcmp(shell->text + shell->at, ends[i], length) == 0
-                 : at_word(shell, ends[i])) {
+                 : redcoi_shell_at_word(shell, ends[i])) {
             shell->at += length;
             return ends[i];
         }
@@ -647,7 +310,7 @@ static const char *ended(redcoi_shell *shell, const char *const *ends)
 }
 
 /* Statements with ";", "&&", "||" and "|" between them. @return the truth of the last that was reached */
-static redcoi_truth statements(redcoi_shell *shell, const char *const *ends, const char **end_out)
+redcoi_truth redcoi_shell_statements(redcoi_shell *shell, const char *const *ends, const char **end_out)
 {
     redcoi_truth truth = REDCOI_TRUE;
     const bool skipping = shell->skipping;
@@ -664,13 +327,13 @@ static redcoi_truth statements(redcoi_shell *shell, const char *const *ends, con
         const redcoi_truth now = statement(shell);
         truth = shell->skipping && !skipping ? truth : now;
         redcoi_shell_blanks(shell);
-        const char c = here(shell, 0), next = here(shell, 1);
+        const char c = redcoi_shell_here(shell, 0), next = redcoi_shell_here(shell, 1);
         shell->skipping = skipping;
         if ((c == '&' || c == '|') && next == c) {
             const bool stops = c == '&' ? truth == REDCOI_FALSE : truth != REDCOI_FALSE;
             shell->skipping = skipping || stops;
             shell->at += 2;
-            while (isspace((unsigned char)here(shell, 0)) != 0) { shell->at++; }
+            while (isspace((unsigned char)redcoi_shell_here(shell, 0)) != 0) { shell->at++; }
             continue;
         }
         if (c == '&' || c == '|') { shell->at++; }
@@ -689,7 +352,7 @@ static redcoi_truth statements(redcoi_shell *shell, const char *const *ends, con
 redco_status redcoi_shell_settings(redcoi_file_settings *settings, uint32_t index, redco_error *err)
 {
     redcoi_shell shell = {.settings = settings, .err = err};
-    run_file(&shell, index);
+    redcoi_shell_run_file(&shell, index);
     redco_status st = shell.status;
     if (st == REDCO_OK) { st = redcoi_shell_collect(&shell, err); }
     for (size_t i = 0; i < shell.variable_count; i++) {

@@ -92,6 +92,27 @@ void redcoi_shell_expand(redcoi_shell *shell, size_t from, size_t to, bool quote
 /** Blanks, and ends of lines behind a backslash. */
 void redcoi_shell_blanks(redcoi_shell *shell);
 
+/** The byte at an offset; 0 behind the end. */
+char redcoi_shell_here(const redcoi_shell *shell, size_t offset);
+bool redcoi_shell_word_ends(char c);
+bool redcoi_shell_at_word(const redcoi_shell *shell, const char *word);
+/** Behind the line; an #SBATCH line says how many nodes. */
+void redcoi_shell_comment(redcoi_shell *shell);
+/** Behind an end of line, and the text that follows it. */
+void redcoi_shell_next_line(redcoi_shell *shell);
+
+/** Statements with ";", "&&", "||" and "|" between them, up to one of the words @p ends. @param end_out  it, or NULL
+ *  @return the truth of the last that was reached */
+redcoi_truth redcoi_shell_statements(redcoi_shell *shell, const char *const *ends, const char **end_out);
+/** All statements of a file of the list. */
+void redcoi_shell_run_file(redcoi_shell *shell, uint32_t file);
+/** Words up to the end of the command. */
+redcoi_truth redcoi_shell_command(redcoi_shell *shell);
+/** "[[ a == b && c ]]": its signs are words. */
+redcoi_truth redcoi_shell_double_test(redcoi_shell *shell);
+/** "((X = Y * 2))": an assignment or a test. */
+redcoi_truth redcoi_shell_double_bracket(redcoi_shell *shell);
+
 /** "A * (B + 2)": names are variables. Without a value the text is the mark of what is not known. */
 void redcoi_shell_arithmetic(redcoi_shell *shell, const redcoi_text *expression, redcoi_text *out);
 /** The words of a test, without brackets. */

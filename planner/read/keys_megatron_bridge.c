@@ -1,0 +1,71 @@
+/* Megatron-Bridge's configuration: Python that changes a recipe, and its overrides. "model." has the names of Megatron
+ * Core, and some of its own. Source: Megatron-Bridge 0.7.0, src/megatron/bridge/training/config.py,
+ * mixed_precision.py, comm_overlap.py, models/gpt_provider.py. */
+#include "planner/read/key_rows.h"
+
+/* clang-format off */
+static const redcoi_trainer_key keys[] = {
+    {"model.virtual_pipeline_model_parallel_size", OPTION, "pp-chunks", NULL},
+    {"model.microbatch_group_size_per_vp_stage", OPTION, "pp-group", NULL},
+    {"model.num_layers_in_first_pipeline_stage", OPTION, ".first-stage", NULL},
+    {"model.num_layers_in_last_pipeline_stage", OPTION, ".last-stage", NULL},
+    {"train.micro_batch_size", OPTION, "micro-batch", NULL},
+    {"train.global_batch_size", OPTION, "global-batch", NULL},
+    {"dataset.seq_length", OPTION, "seq", NULL},
+    {"dataset.sequence_length", OPTION, "seq", NULL},
+    {"ddp.use_distributed_optimizer", OPTION, ".optimizer-shards", YES},
+    {"optimizer.use_distributed_optimizer", OPTION, ".optimizer-shards", YES},
+    {"ddp.num_distributed_optimizer_instances", OPTION, ".optimizer-groups", NULL},
+    {"ddp.use_megatron_fsdp", OPTION, ".megatron-fsdp", YES},
+    {"dist.use_megatron_fsdp", OPTION, ".megatron-fsdp", YES},
+    {"ddp.data_parallel_sharding_strategy", OPTION, ".fsdp-shards", "no_shard=ddp optim=zero1 optim_grads=zero2 optim_grads_params=zero3"},
+    {"ddp.outer_dp_sharding_strategy", OPTION, ".outer-shards", "no_shard= optim=optim"},
+    {"ddp.overlap_grad_reduce", OPTION, ".overlap-ar", YES},
+    {"ddp.overlap_param_gather", OPTION, ".overlap-bc", YES},
+    {"comm_overlap.overlap_grad_reduce", OPTION, ".overlap-ar", YES},
+    {"comm_overlap.overlap_param_gather", OPTION, ".overlap-bc", YES},
+    {"comm_overlap.tp_comm_overlap", OPTION, ".overlap-tp", YES},
+    {"model.recompute_granularity", OPTION, ".recompute", "full=full selective=selective None="},
+    {"mixed_precision.bf16", OPTION, ".bf16", YES},
+    {"mixed_precision.fp16", OPTION, ".fp16", YES},
+    {"mixed_precision.fp8", OPTION, ".fp8", "hybrid=yes e4m3=yes None="},
+    {"mixed_precision.fp8_recipe", OPTION, ".fp8-recipe", "delayed=fp8 mxfp8=mxfp8 *=fp8"},
+    {"mixed_precision.fp4", OPTION, ".fp4", "e2m1=yes None="},
+    {"mixed_precision.grad_reduce_in_fp32", TRAIT, "grad_reduce_bytes", "true=4 false=2"},
+    {"ddp.grad_reduce_in_fp32", TRAIT, "grad_reduce_bytes", "true=4 false=2"},
+    {"model.attention_backend", TRAIT, "attention", "AttnBackend.flash= AttnBackend.unfused=unfused AttnBackend.fused= AttnBackend.auto= AttnBackend.local=fused flash= fused= auto= unfused=unfused local=fused"},
+    {"optimizer.exp_avg_dtype", TRAIT, "moment_bytes", "torch.float32= torch.bfloat16=2 torch.float16=2"},
+    {"model.cuda_graph_impl", ENGINE, "launches as measured", NULL},
+    {"model.gated_linear_unit", MODEL, ".gated", YES},
+    {"model.add_bias_linear", MODEL, ".no-biases", "true= false=yes"},
+    {"model.share_embeddings_and_output_weights", MODEL, ".untied", "true= false=yes"},
+    {"model.num_moe_experts", MODEL, "num_experts", NULL},
+    {"optimizer.optimizer_cpu_offload", LIMIT, "states of the optimizer on the host", YES},
+    {"optimizer.optimizer", LIMIT, "the optimizer: priced as Adam", "adam= *=*"},
+    {"peft*", LIMIT, "adapters: priced as if all parameters were trained", NULL},
+    {"model.cpu_offloading*", LIMIT, "activations on the host", YES},
+    {"train.rampup_batch_size", LIMIT, "the batch grows: priced at its end", "None= *=*"},
+    {"ddp.bucket_size", ENGINE, "the engine's buckets", NULL},
+    {"comm_overlap.bucket_size", ENGINE, "the engine's buckets", NULL},
+    {"model.*", ENGINE, "as the engine has it", NULL},
+    {"mixed_precision.*", ENGINE, "as the engine has it", NULL},
+    {"comm_overlap.*", ENGINE, "as the engine has it", NULL},
+    {"ddp.*", ENGINE, "as the engine has it", NULL},
+    HARMLESS("train.*"), HARMLESS("dataset.*"), HARMLESS("optimizer.*"), HARMLESS("scheduler.*"),
+    HARMLESS("checkpoint.*"), HARMLESS("logger.*"), HARMLESS("tokenizer.*"), HARMLESS("rng.*"), HARMLESS("dist.*"),
+    HARMLESS("profiling.*"), HARMLESS("validation.*"), HARMLESS("rerun_state_machine.*"),
+    END_OF_KEYS,
+};
+/* clang-format on */
+
+static const char *const prefixes[] = {"cfg.", "config.", NULL};
+static const char *const defaults[] = {"tp", "1", "pp", "1", "cp", "1", ".recompute", "none", NULL};
+
+const redcoi_trainer redcoi_megatron_bridge_keys = {.word = "megatron-bridge",
+                                                    .title = "Megatron-Bridge",
+                                                    .engine = "megatron-bridge",
+                                                    .keys = keys,
+                                                    .prefixes = prefixes,
+                                                    .defaults = defaults,
+                                                    .core = &redcoi_megatron_keys,
+                                                    .core_section = "model."};
