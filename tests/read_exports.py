@@ -3,9 +3,10 @@
 
     tests/read_exports.py --tools BUILD/tools [--plans N] [--seed S]
 
-What the framework cannot express is in the export's report (its "exported"): that is what must come back. Of sbatch come
-back nodes and GPUs. Recomputation of single layers, and what is the model's own code, no export says: where the report
-names them, they are not compared.
+What the framework cannot express is in the export's report (its "exported"): that is what must come back, with every
+dimension and the price. Of sbatch come back nodes and GPUs. A question without a plan that fits is drawn again.
+Recomputation of single layers, and what is the model's own code, no export says: where the report names them, the
+command line does.
 """
 import argparse
 import json
@@ -15,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 
-KINDS = {"megatron": "sh", "megatron-bridge": "py", "torchtitan": "py", "deepspeed": "json", "internevo": "py"}
-ENGINES = {k: k for k in KINDS} | {"megatron": "megatron-lm"}  # those that run the export: nothing is priced otherwise
+KINDS = {"megatron": "sh", "megatron-bridge": "py", "torchtitan": "py", "deepspeed": "json", "internevo": "py", "fsdp": "json"}
+ENGINES = {k: k for k in KINDS} | {"megatron": "megatron-lm", "fsdp": "fsdp2"}  # those that run the export: nothing is priced otherwise
 MODELS = ["llama-7b", "llama-3.1-8b", "llama-2-13b", "qwen2.5-7b"]
 
 
@@ -32,6 +33,8 @@ def question(draw, kind):
     words += ["--tp", str(tp), f"--sequence-parallel={draw.choice(['on', 'off'])}" if tp > 1 else "--sequence-parallel=off"]
     pp = draw.choice([1, 1, 2, 4]) if gpus >= 16 else 1
     words += ["--pp", str(pp), "--pp-layout", "equal"] + (["--pp-chunks", draw.choice(["1", "2"])] if pp > 1 else [])
+    cp = draw.choice([1, 1, 2]) if kind in ("megatron", "megatron-bridge", "torchtitan", "fsdp") else 1
+    words += ["--cp", str(cp), "--precision", draw.choice(["bf16", "bf16", "fp16" if kind in ("megatron", "deepspeed") else "bf16"])]
     words += ["--engine", ENGINES[kind], "--strategy", draw.choice(["ddp", "zero1", "zero2", "zero3"]), "--recompute", draw.choice(["none", "full"])]
     return words, gpus
 
@@ -40,67 +43,81 @@ def mesh(one):
     return one["gpus"] * one["nodes"]
 
 
+def read_sbatch(tools, words, gpus):
+    """@return what is wrong with the nodes and GPUs of the plan's batch script"""
+    made = run(tools, words + ["--export", "sbatch=job.sh", "--json", "--quiet"])
+    if made.returncode != 0:
+        return []
+    plan = json.loads(made.stdout)["exports"][0]["config"]
+    back = run(tools, ["--read", "job.sh", "--cluster", "dgx-h100", "--model", words[words.index("--model") + 1], "--json", "--quiet"])
+    read = json.loads(back.stdout or '{"read": {"options": [], "understood": []}}')["read"]
+    got = [o["value"] for o in read["options"] if o["option"] == "gpus"]
+    nodes = {u["value"] for u in read["understood"] if u["key"] == "nodes"}
+    wrong = [] if got == [str(gpus)] else [f"GPUs {got}, not {gpus}: {back.stderr.strip()}"]
+    return wrong + ([] if nodes == {str(plan["nodes"])} else [f"nodes {nodes}, not {plan['nodes']}"])
+
+
+def differences(kind, report, plan, block):
+    """@return what the plan that was read is not, of the exported one"""
+    exported, as_run = report["exported"], report["as_run"]
+    got = {"tp": plan["mesh"]["tp"], "pp": plan["mesh"]["pp"], "cp": plan["mesh"]["cp"], "pp_chunks": plan["mesh"]["pp_chunks"],
+           "micro_batch": plan["workload"]["micro_batch"], "sequence_parallel": plan["mesh"]["sequence_parallel"]}
+    wrong = [f"{k} {v}, not {exported[k]}" for k, v in got.items() if k in exported and exported[k] != v]
+    mine = next(r for r in plan["sharding"] if r["class"] == "block")
+    for part in ("parameters", "gradients", "optimizer"):
+        if mesh(mine[part]) != mesh(block[0][part]):
+            wrong.append(f"{part} over {mesh(mine[part])}, not {mesh(block[0][part])}")
+    if mine["recompute"] != block[0]["recompute"] and len(block) == 1:
+        wrong.append(f"recompute {mine['recompute']}, not {block[0]['recompute']}")
+    if (as_run or {}).get("engine", plan["engine"]["name"]) == plan["engine"]["name"]:
+        wanted = as_run["step_s"] if as_run else exported["predicted"]["step_s"]
+        if abs(plan["predicted"]["step_s"] / wanted - 1) > 0.001:
+            wrong.append(f"{plan['predicted']['step_s']:.4g} s, not {wanted:.4g}")
+    else:
+        wrong.append(f"priced as {plan['engine']['name']}")
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tools", required=True)
-    parser.add_argument("--plans", type=int, default=10)
+    parser.add_argument("--plans", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     tools, draw = os.path.abspath(args.tools), random.Random(args.seed)
-    plans = compared = failures = priced = 0
+    drawn = compared = failures = 0
+    of_kind = dict.fromkeys(sorted(KINDS), 0)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        while plans < args.plans:
+        while compared < args.plans and drawn < 4 * args.plans:
             kind = draw.choice(sorted(KINDS))
             words, gpus = question(draw, kind)
             path = f"plan.{KINDS[kind]}"
+            drawn += 1
             made = run(tools, words + ["--export", f"{kind}={path}", "--json", "--quiet"])
-            plans += 1
             if made.returncode != 0:
                 continue
             report = json.loads(made.stdout)["exports"][0]
-            exported, block = report["exported"], [r for r in report["exported"]["sharding"] if r["class"] == "block"]
-            model = words[words.index("--model") + 1]
-            back = run(tools, ["--read", path, "--model", model, "--gpus", str(gpus), "--cluster", "dgx-h100", "--json", "--quiet"]
-                       + (["--seq", words[words.index("--seq") + 1]] if kind == "deepspeed" else [])
-                       + (["--recompute", block[0]["recompute"], "--engine", "deepspeed"] if kind == "deepspeed" else []))
+            block = [r for r in report["exported"]["sharding"] if r["class"] == "block"]
             if kind == "deepspeed" and len(block) > 1:
                 continue  # layers that differ are the model's own code
-            compared += 1
+            model = words[words.index("--model") + 1]
+            own = ["--seq", words[words.index("--seq") + 1], "--recompute", block[0]["recompute"], "--engine", "deepspeed"]
+            back = run(tools, ["--read", path, "--model", model, "--gpus", str(gpus), "--cluster", "dgx-h100", "--json", "--quiet"]
+                       + (own if kind == "deepspeed" else []))
             if back.returncode not in (0, 1) or not back.stdout:
-                print(f"{kind} {' '.join(words)}: {back.stderr.strip()}")
-                failures += 1
-                continue
-            plan = json.loads(back.stdout)
-            if plan.get("mesh") is None:
-                continue  # does not fit as the framework's engine runs it
-            got = {"tp": plan["mesh"]["tp"], "pp": plan["mesh"]["pp"], "cp": plan["mesh"]["cp"], "pp_chunks": plan["mesh"]["pp_chunks"],
-                   "micro_batch": plan["workload"]["micro_batch"], "sequence_parallel": plan["mesh"]["sequence_parallel"]}
-            wrong = [f"{k} {v}, not {exported[k]}" for k, v in got.items() if k in exported and exported[k] != v]
-            mine = next(r for r in plan["sharding"] if r["class"] == "block")
-            for part in ("parameters", "gradients", "optimizer"):
-                if mesh(mine[part]) != mesh(block[0][part]):
-                    wrong.append(f"{part} over {mesh(mine[part])}, not {mesh(block[0][part])}")
-            if mine["recompute"] != block[0]["recompute"] and len(block) == 1:
-                wrong.append(f"recompute {mine['recompute']}, not {block[0]['recompute']}")
-            as_run = report["as_run"]
-            wanted = as_run["step_s"] if as_run else exported["predicted"]["step_s"]
-            same = (as_run or {}).get("engine", plan["engine"]["name"]) == plan["engine"]["name"]
-            if same:
-                priced += 1
-                if abs(plan["predicted"]["step_s"] / wanted - 1) > 0.001:
-                    wrong.append(f"{plan['predicted']['step_s']:.4g} s, not {wanted:.4g}")
+                wrong = [back.stderr.strip()]
+            else:
+                plan = json.loads(back.stdout)
+                wrong = ["does not fit"] if plan.get("mesh") is None else differences(kind, report, plan, block)
+            wrong += read_sbatch(tools, words, gpus)
+            compared += 1
+            of_kind[kind] += 1
             if wrong:
                 failures += 1
                 print(f"{kind} {' '.join(words)}: " + "; ".join(wrong))
-        made = run(tools, ["--gpus", "64", "--cluster", "dgx-h100", "--model", "llama-7b", "--export", "sbatch=job.sh", "--quiet"])
-        back = run(tools, ["--read", "job.sh", "--cluster", "dgx-h100", "--model", "llama-7b", "--json", "--quiet"])
-        got = [o["value"] for o in json.loads(back.stdout or '{"read": {"options": []}}')["read"]["options"] if o["option"] == "gpus"]
-        if got != ["64"]:
-            failures += 1
-            print(f"sbatch: GPUs {got}: {back.stderr.strip()}")
-    print(f"{plans} plans, {compared} exports read back, {priced} prices, {failures} failures")
-    return failures > 0 or compared == 0
+    print(f"{compared} plans of {drawn} questions (" + ", ".join(f"{k} {n}" for k, n in of_kind.items()) + f"), each with sbatch: {failures} failures")
+    return failures > 0 or compared < args.plans
 
 
 if __name__ == "__main__":

@@ -150,9 +150,24 @@ static json_t *checkpoint_json(const redcoi_context *context)
     return rows;
 }
 
+static void say(json_t *json, const char *target, const char *value)
+{
+    redcoi_say(json, &redcoi_fsdp_keys, target, value);
+}
+
+static void number(json_t *json, const char *target, uint64_t value)
+{
+    redcoi_say_number(json, &redcoi_fsdp_keys, target, value);
+}
+
+static void beside(json_t *json, const char *key, json_t *value)
+{
+    redcoi_say_key(json, &redcoi_fsdp_keys, key, value);
+}
+
 /* Ranges of blocks by position. torch.distributed.pipelining places them in a loop, i on stage i mod pp; DualPipeV's in
  * a V. */
-static json_t *pipeline_json(const redcoi_context *context)
+static void add_pipeline(const redcoi_context *context, json_t *json)
 {
     const redco_parallelism *parallelism = &context->offer->parallelism;
     const redco_pipeline pipeline = redco_parallelism_pipeline(parallelism);
@@ -165,12 +180,13 @@ static json_t *pipeline_json(const redcoi_context *context)
                                                : json_array());
         first += layers;
     }
-    return json_pack("{s:s,s:I,s:o}", "schedule", redcoi_torch_schedule(&pipeline), "stages_per_rank",
-                     (json_int_t)pipeline.chunks, "layers", ranges);
+    say(json, "pp-schedule", redco_pipeline_words[pipeline.kind]);
+    number(json, "pp-chunks", pipeline.chunks);
+    redcoi_say_json(json, &redcoi_fsdp_keys, ".stage-layers", ranges);
 }
 
 /* Arguments for parallelize_module(): the plan's rules over names of Flax. */
-static json_t *tensor_json(const redcoi_context *context)
+static void add_tensor(const redcoi_context *context, json_t *json)
 {
     const redco_plan *plan = context->plan;
     const redcoi_offer *offer = context->offer;
@@ -182,25 +198,24 @@ static json_t *tensor_json(const redcoi_context *context)
                                                      "unit", (json_int_t)(rule->unit > 0 ? rule->unit : 1), "parts",
                                                      (json_int_t)(rule->parts > 0 ? rule->parts : 1)));
     }
-    return json_pack("{s:I,s:b,s:b,s:o}", "size", (json_int_t)offer->parallelism.tp, "sequence_parallel",
-                     offer->parallelism.sequence_parallel, "async", offer->engine.async_tp, "rules", rules);
+    number(json, "tp", offer->parallelism.tp);
+    say(json, "sequence-parallel", offer->parallelism.sequence_parallel ? "on" : "off");
+    redcoi_say_if(json, &redcoi_fsdp_keys, ".overlap-tp", offer->engine.async_tp, "yes");
+    beside(json, "tensor_parallel.rules", rules);
 }
 
 /* Traits of the model's code, as far as the plan says. */
-static json_t *model_json(const redcoi_context *context)
+static void add_traits(const redcoi_context *context, json_t *json)
 {
     static const char *const attention[] = {NULL, "flash1", "flash2", "flash3", "fused", "unfused"};
     const redco_engine *engine = &context->offer->engine;
-    json_t *json = json_object();
-    if (engine->attention != REDCO_ATTENTION_AUTO) {
-        (void)json_object_set_new(json, "attention", json_string(attention[engine->attention]));
-    }
-    if (engine->plain_norm) { (void)json_object_set_new(json, "fused_norm", json_false()); }
-    if (engine->compiled) { (void)json_object_set_new(json, "compile", json_true()); }
-    if (engine->logits_gathered) { (void)json_object_set_new(json, "logits_gathered", json_true()); }
-    if (engine->fused_loss) { (void)json_object_set_new(json, "cross_entropy", json_string("fused")); }
-    if (engine->layer_units) { (void)json_object_set_new(json, "fully_shard_each", json_string("layer")); }
-    return json;
+    (void)json_object_set_new(json, "model", json_object());
+    if (engine->attention != REDCO_ATTENTION_AUTO) { say(json, "attention", attention[engine->attention]); }
+    if (engine->plain_norm) { say(json, "fused_norm", "0"); }
+    if (engine->compiled) { say(json, "compiled", "1"); }
+    if (engine->logits_gathered) { say(json, "logits_gathered", "1"); }
+    if (engine->fused_loss) { say(json, "cross_entropy", "fused"); }
+    if (engine->layer_units) { beside(json, "model.fully_shard_each", json_string("layer")); }
 }
 
 static json_t *hosts_json(const redco_plan *plan)
@@ -262,33 +277,37 @@ static void add_notes(const redcoi_context *context)
 
 /* set_rotate_method(): alltoall passes keys and values around a ring (PyTorch 2, torch/distributed/tensor/experimental/
  * _context_parallel/_attention.py, _AllToAllRotater); enable_load_balance is its zigzag. */
-static json_t *context_json(const redcoi_context *context)
+static void add_context(const redcoi_context *context, json_t *json)
 {
-    const bool ring = context->offer->parallelism.cp_type == REDCO_CP_P2P;
-    return json_pack("{s:s,s:b}", "rotate_method", ring ? "alltoall" : "allgather", "enable_load_balance",
-                     !context->offer->engine.contiguous_context);
+    say(json, "cp-type", redco_cp_type_words[context->offer->parallelism.cp_type]);
+    beside(json, "context_parallel.enable_load_balance", json_boolean(!context->offer->engine.contiguous_context));
 }
 
 static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
 {
-    static const char *const types[] = {"bfloat16", "float16", "float32"};
     const redco_plan *plan = context->plan;
     const redco_parallelism *parallelism = &context->offer->parallelism;
-    const redco_engine *engine = &context->offer->engine;
     const redco_precision precision = redcoi_base_precision(plan);
-    const bool wide = redcoi_gradient_bytes(plan, engine) == 4;
-    json_t *json = json_pack(
-        "{s:s,s:i,s:b,s:o,s:o,s:o,s:{s:s,s:s},s:{s:I,s:I,s:I,s:I},s:o,s:o,s:o}", "format", "redco-fsdp", "version",
-        REDCO_EXPORT_VERSION, "exact", context->exact, "device_mesh", mesh_json(context), "units", units_json(context),
-        "activation_checkpointing", checkpoint_json(context), "mixed_precision", "param_dtype", types[precision],
-        "reduce_dtype", wide ? "float32" : types[precision], "batch", "seq_len", (json_int_t)plan->seq_len,
-        "global_batch_size", (json_int_t)plan->global_batch, "micro_batch_size", (json_int_t)parallelism->micro_batch,
-        "gradient_accumulation_steps", (json_int_t)parallelism->micro_batches, "model", model_json(context), "hosts",
-        hosts_json(plan), "launch", launch_json(context));
+    const uint32_t bytes = redcoi_gradient_bytes(plan, &context->offer->engine);
+    json_t *json = json_pack("{s:s,s:i,s:b,s:o,s:o,s:o}", "format", "redco-fsdp", "version", REDCO_EXPORT_VERSION,
+                             "exact", context->exact, "device_mesh", mesh_json(context), "units", units_json(context),
+                             "activation_checkpointing", checkpoint_json(context));
     if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    if (parallelism->pp > 1) { (void)json_object_set_new(json, "pipeline", pipeline_json(context)); }
-    if (parallelism->tp > 1) { (void)json_object_set_new(json, "tensor_parallel", tensor_json(context)); }
-    if (parallelism->cp > 1) { (void)json_object_set_new(json, "context_parallel", context_json(context)); }
+    say(json, ".mixed-precision", redco_precision_words[precision]);
+    beside(json, "mixed_precision.reduce_dtype",
+           json_string(bytes == 4                ? "float32"
+                       : precision == REDCO_FP16 ? "float16"
+                                                 : "bfloat16"));
+    number(json, "seq", plan->seq_len);
+    number(json, "global-batch", plan->global_batch);
+    number(json, "micro-batch", parallelism->micro_batch);
+    number(json, ".accumulation", parallelism->micro_batches);
+    add_traits(context, json);
+    beside(json, "hosts", hosts_json(plan));
+    beside(json, "launch", launch_json(context));
+    if (parallelism->pp > 1) { add_pipeline(context, json); }
+    if (parallelism->tp > 1) { add_tensor(context, json); }
+    if (parallelism->cp > 1) { add_context(context, json); }
     add_notes(context);
     if (context->summary != NULL) { (void)json_object_set_new(json, "difference", json_string(context->summary)); }
     (void)json_object_set(json, "notes", context->notes);

@@ -145,7 +145,7 @@ void redcoi_say_if(json_t *config, const redcoi_trainer *trainer, const char *ta
 void redcoi_say_json(json_t *config, const redcoi_trainer *trainer, const char *target, json_t *value);
 /** A key of the table that no option of redco-plan follows from. Takes the reference. */
 void redcoi_say_key(json_t *config, const redcoi_trainer *trainer, const char *key, json_t *value);
-/** What a flat configuration of one trainer says, as another trainer's @p key writes it. @param value_out  new
+/** Says what a flat configuration of one trainer does in the words of another trainer's @p key. @param value_out  new
  * reference
  *  @return false: it says nothing of it */
 bool redcoi_translate(const redcoi_trainer *from, const json_t *config, const redcoi_trainer *to, const char *key,

@@ -14,7 +14,7 @@ static const redcoi_trainer_key keys[] = {
     {"data.micro_num", OPTION, ".accumulation", NULL},
     {"data.micro_bsz", OPTION, "micro-batch", NULL},
     {"model.num_chunks", OPTION, "pp-chunks", NULL},
-    {"model.checkpoint", OPTION, ".checkpointing", "true=full false=none 1.0=full 0.0=none"},
+    {"model.checkpoint", OPTION, ".checkpointing", "true=full false=none 1.0=full 0.0=none *=*"},
     {"model.dtype", OPTION, ".mixed-precision", "torch.bfloat16=bf16 torch.float16=fp16 torch.float32=fp32 torch.tf32=fp32"},
     {"model.use_flash_attn", TRAIT, "attention", "true= false=unfused"},
     {"model.num_layers", MODEL, "num_hidden_layers", NULL},

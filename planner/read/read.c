@@ -239,6 +239,7 @@ redco_status redco_read(const redco_read_question *question, redco_reading **rea
     }
     if (reading->status == REDCO_OK) { follow_files(reading); }
     if (reading->status == REDCO_OK) { follow_words(reading); }
+    if (reading->status == REDCO_OK) { redcoi_follow_mesh(reading); }
     if (reading->status == REDCO_OK) { check_contradictions(reading); }
     if (reading->status == REDCO_OK) { redcoi_settle(reading); }
     make_title(reading);

@@ -6,7 +6,7 @@
 #include "planner/read/read.h"
 #include "planner/read/trainers.h"
 
-enum { REDCOI_FACT_TEXT = 200, REDCOI_MOST_FACTS = 256 };
+enum { REDCOI_FACT_TEXT = 200, REDCOI_MOST_FACTS = 1024, REDCOI_MOST_UNITS = 128 };
 
 typedef struct redcoi_fact {
     const char *target;
@@ -60,8 +60,18 @@ __attribute__((format(printf, 2, 3))) void redcoi_assume(redco_reading *reading,
 void redcoi_list_add(redco_reading *reading, redco_read_list list, const char *key, const char *value,
                      const char *place, const char *what);
 
-/** Options from facts: settle.c, settle_engine.c, settle_model.c. */
+/** Degrees that all the rest follows from. */
+typedef struct redcoi_layout {
+    uint64_t gpus, tp, pp, cp, dp;
+    bool known; /**< tp x pp x cp divides the GPUs */
+} redcoi_layout;
+
+/** Facts that follow from several keys of an FSDP JSON: degrees from its device mesh, layers of stages. */
+void redcoi_follow_mesh(redco_reading *reading);
+
+/** Options from facts: settle.c, settle_shards.c, settle_engine.c, settle_model.c. */
 void redcoi_settle(redco_reading *reading);
+void redcoi_settle_shards(redco_reading *reading, const redcoi_layout *l);
 void redcoi_settle_engine(redco_reading *reading);
 void redcoi_settle_model(redco_reading *reading);
 /** A word of a trainer among those of the files. */

@@ -1,4 +1,4 @@
-/* Facts of files become options: GPUs, degrees, batch, stages, shards, recomputation. */
+/* Facts of files become options: GPUs, degrees, batch, stages, recomputation. */
 #include "planner/read/read_facts.h"
 
 #include "topology/base/number.h"
@@ -7,12 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Degrees that all the rest follows from. */
-struct layout {
-    uint64_t gpus, tp, pp, cp, dp;
-    bool known; /**< tp x pp x cp divides the GPUs */
-};
 
 /* "gpu:8", "gpu:a100:8" */
 static uint64_t gres(redco_reading *reading)
@@ -80,11 +74,11 @@ static uint64_t degree(redco_reading *reading, const char *target, uint32_t give
     return given > 0 ? given : redcoi_fact_number(reading, target, 1);
 }
 
-static struct layout find_layout(redco_reading *reading)
+static redcoi_layout find_layout(redco_reading *reading)
 {
     const redco_read_question *const q = reading->question;
     const char *target = NULL;
-    struct layout l = {.gpus = count_gpus(reading, &target)};
+    redcoi_layout l = {.gpus = count_gpus(reading, &target)};
     l.tp = degree(reading, "tp", q->tp);
     l.pp = degree(reading, "pp", q->pp);
     l.cp = degree(reading, "cp", q->cp);
@@ -129,7 +123,7 @@ static void check_batch(redco_reading *reading, uint64_t global, uint64_t produc
     (void)redcoi_fact_fail(reading, fact, text);
 }
 
-static void settle_batch(redco_reading *reading, const struct layout *l)
+static void settle_batch(redco_reading *reading, const redcoi_layout *l)
 {
     const bool titan = redcoi_has_trainer(reading, "torchtitan");
     uint64_t micro = reading->question->micro_batch;
@@ -242,7 +236,26 @@ static uint64_t chunks_of_layout(const char *layout)
     return count;
 }
 
-static void settle_stages(redco_reading *reading, const struct layout *l)
+static uint64_t option_number(const redco_reading *reading, const char *option, uint64_t given)
+{
+    const redco_read_option *const one = redco_reading_option(reading, option);
+    uint64_t number = given;
+    return one != NULL && redco_whole_parse(one->value, 1, (uint64_t)1 << 40, &number) ? number : given;
+}
+
+/* PyTorch runs an interleaved step in rounds of pp micro-batches or more, all alike (torch/distributed/pipelining/
+ * schedules.py, ScheduleInterleaved1F1B); others take pp at a time. */
+static uint64_t group_of_torch(const redco_reading *reading, const redcoi_layout *l)
+{
+    const uint64_t global = option_number(reading, "global-batch", 0);
+    const uint64_t micro = option_number(reading, "micro-batch", reading->question->micro_batch);
+    const bool torch = redcoi_has_trainer(reading, "torchtitan") || redcoi_has_trainer(reading, "fsdp");
+    if (!torch || l->dp == 0 || micro == 0 || global < micro * l->dp) { return l->pp; }
+    const uint64_t batches = global / micro / l->dp, rounds = batches > l->pp ? batches / l->pp : 1;
+    return batches / rounds;
+}
+
+static void settle_stages(redco_reading *reading, const redcoi_layout *l)
 {
     uint64_t chunks = redcoi_fact_number(reading, "pp-chunks", 0);
     const uint64_t each = redcoi_fact_number(reading, ".layers-per-chunk", 0);
@@ -269,147 +282,10 @@ static void settle_stages(redco_reading *reading, const struct layout *l)
                                     : "1f1b",
                       "pp-schedule");
     if (chunks > 1 && (order == NULL || strcmp(order, "interleaved") == 0)) {
-        redcoi_set_number(reading, "pp-group", redcoi_fact_number(reading, "pp-group", l->pp), "pp-group");
+        redcoi_set_number(reading, "pp-group", redcoi_fact_number(reading, "pp-group", group_of_torch(reading, l)),
+                          "pp-group");
     }
     settle_split(reading);
-}
-
-/* Part of the data-parallel ranks as a mesh: first those of a node. */
-static void mesh_text(redco_reading *reading, const struct layout *l, uint64_t ranks, char *out, size_t size)
-{
-    const uint64_t host = redcoi_fact_number(reading, ".gpus-per-node", 8);
-    const uint64_t inner = l->tp > 0 && l->tp <= host && host % l->tp == 0 ? host / l->tp : 1;
-    const uint64_t gpus = ranks == 0 ? 1 : ranks < inner ? ranks : inner;
-    (void)snprintf(out, size, "%llux%llu", (unsigned long long)gpus, (unsigned long long)(ranks / gpus));
-}
-
-/* @param target  of the fact that says the size of a group */
-static bool group_of(redco_reading *reading, const struct layout *l, const char *target, uint64_t *ranks_out)
-{
-    const uint64_t all = l->dp * l->cp, ranks = redcoi_fact_number(reading, target, 0);
-    if (ranks == 0 || all == 0) { return false; }
-    if (all % ranks != 0) {
-        char text[120];
-        (void)snprintf(text, sizeof text, "%llu does not divide the %llu data-parallel ranks",
-                       (unsigned long long)ranks, (unsigned long long)all);
-        const redcoi_fact *const fact = redcoi_said(reading, target);
-        if (fact != NULL) { (void)redcoi_fact_fail(reading, fact, text); }
-        return false;
-    }
-    *ranks_out = ranks;
-    return ranks < all;
-}
-
-static bool shards_given(const redco_reading *reading)
-{
-    return redcoi_given(reading, "strategy") || redcoi_given(reading, "fix") || redcoi_given(reading, "zero");
-}
-
-/* The optimizer over part of the ranks, or all states over it. */
-static void fix_group(redco_reading *reading, const struct layout *l, uint64_t ranks, bool parameters, bool gradients,
-                      const char *target)
-{
-    char mesh[48], text[200];
-    mesh_text(reading, l, ranks, mesh, sizeof mesh);
-    (void)snprintf(text, sizeof text, "p=%s,g=%s,os=%s", parameters ? mesh : "1x1", gradients ? mesh : "1x1", mesh);
-    redcoi_set_option(reading, "fix", text, target);
-}
-
-static void settle_megatron_shards(redco_reading *reading, const struct layout *l)
-{
-    uint64_t ranks = 0, groups = redcoi_fact_number(reading, ".optimizer-groups", 1);
-    const bool own = redcoi_is(reading, ".megatron-fsdp", "yes");
-    const bool fsdp =
-        own || (redcoi_said(reading, ".megatron-fsdp") == NULL && redcoi_value(reading, ".fsdp-shards") != NULL);
-    const char *const shards = redcoi_value(reading, ".fsdp-shards");
-    const char *const word = fsdp                                             ? (shards != NULL ? shards : "ddp")
-                             : redcoi_is(reading, ".optimizer-shards", "yes") ? "zero1"
-                                                                              : "ddp";
-    const uint64_t all = l->dp * l->cp;
-    if (groups > 1 && all % groups == 0 && strcmp(word, "ddp") != 0) {
-        ranks = all / groups;
-        if (redcoi_is(reading, ".outer-shards", "optim")) {
-            char inner[48], outer[48], text[200];
-            mesh_text(reading, l, ranks, inner, sizeof inner);
-            mesh_text(reading, l, all, outer, sizeof outer);
-            (void)snprintf(text, sizeof text, "p=%s,g=%s,os=%s", strcmp(word, "zero3") == 0 ? inner : "1x1", inner,
-                           outer);
-            redcoi_set_option(reading, "fix", text, ".optimizer-groups");
-            return;
-        }
-        fix_group(reading, l, ranks, strcmp(word, "zero3") == 0, strcmp(word, "zero1") != 0, ".optimizer-groups");
-        return;
-    }
-    redcoi_set_option(reading, "strategy", word, fsdp ? ".fsdp-shards" : ".optimizer-shards");
-}
-
-/* Whole tensors are dealt to owners among zero1's ranks; weights are cut over their own. */
-static void settle_internevo_shards(redco_reading *reading, const struct layout *l)
-{
-    const uint64_t weights = redcoi_fact_number(reading, ".weight-group", 1);
-    const uint64_t owners =
-        redcoi_fact_number(reading, ".zero1-group", weights > 0 && l->dp > weights ? l->dp / weights : 1);
-    char p[48], os[48], text[200];
-    if (redcoi_is(reading, ".zero1-fsdp", "yes")) {
-        redcoi_set_option(reading, "strategy", "zero3", ".zero1-fsdp");
-        return;
-    }
-    mesh_text(reading, l, weights, p, sizeof p);
-    mesh_text(reading, l, weights * owners, os, sizeof os); /* some more ranks than weights have */
-    (void)snprintf(text, sizeof text, "p=%s,g=%s,os=%s", p, p, os);
-    redcoi_set_option(reading, "fix", text, ".zero1-group");
-    redcoi_set_option(reading, "scheme", "inter-tensor", NULL);
-}
-
-static void settle_shards(redco_reading *reading, const struct layout *l)
-{
-    uint64_t ranks = 0;
-    const char *const zero = redcoi_said(reading, ".zero") != NULL || redcoi_said(reading, ".fsdp") == NULL
-                                 ? redcoi_value(reading, ".zero")
-                                 : NULL;
-    const char *const fsdp = redcoi_value(reading, ".fsdp");
-    if (shards_given(reading)) { return; }
-    if (redcoi_has_trainer(reading, "internevo")) {
-        settle_internevo_shards(reading, l);
-    } else if (redcoi_has_trainer(reading, "torchtitan")) {
-        const uint64_t replicas = redcoi_fact_number(reading, ".dp-replicate", 1);
-        const bool kept =
-            redcoi_is(reading, ".reshard", "zero2") || (l->pp > 1 && redcoi_value(reading, ".reshard") == NULL);
-        if (replicas > 1 && l->dp % replicas == 0 && l->dp / replicas > 1) {
-            fix_group(reading, l, l->dp / replicas * l->cp, !kept, !kept || l->pp <= 1, ".dp-replicate");
-        } else {
-            redcoi_set_option(reading, "strategy",
-                              replicas == l->dp && l->dp > 1 ? "ddp"
-                              : kept                         ? (l->pp > 1 ? "zero1" : "zero2")
-                                                             : "zero3",
-                              ".dp-shard");
-        }
-    } else if (redcoi_said(reading, ".megatron-fsdp") != NULL || redcoi_said(reading, ".optimizer-shards") != NULL ||
-               redcoi_has_trainer(reading, "megatron") || redcoi_has_trainer(reading, "mlperf")) {
-        settle_megatron_shards(reading, l);
-    } else if (zero != NULL) {
-        if (group_of(reading, l, ".second-copy", &ranks)) {
-            char mesh[48], all[48], text[240];
-            mesh_text(reading, l, ranks, mesh, sizeof mesh);
-            mesh_text(reading, l, l->dp, all, sizeof all);
-            (void)snprintf(text, sizeof text, "p=%s,g=%s,os=%s,p2=%s", all, all, all, mesh);
-            redcoi_set_option(reading, "fix", text, ".second-copy");
-        } else if (group_of(reading, l, ".shard-group", &ranks)) {
-            fix_group(reading, l, ranks, true, true, ".shard-group");
-        } else {
-            redcoi_set_option(reading, "strategy", zero, ".zero");
-        }
-    } else if (fsdp != NULL && (strcmp(fsdp, "mics") == 0 || strcmp(fsdp, "hybrid-zero2") == 0)) {
-        const uint64_t host = redcoi_fact_number(reading, ".gpus-per-node", 8);
-        ranks = l->dp < host ? l->dp : host;
-        if (ranks > 0) { fix_group(reading, l, ranks, strcmp(fsdp, "mics") == 0, true, ".fsdp"); }
-    } else if (redcoi_fact_number(reading, ".dp-replicate", 1) > 1 && group_of(reading, l, ".dp-shard", &ranks)) {
-        fix_group(reading, l, ranks * l->cp, true, true, ".dp-shard");
-    } else if (fsdp != NULL) {
-        redcoi_set_option(reading, "strategy", fsdp, ".fsdp");
-    } else {
-        redcoi_set_option(reading, "strategy", redcoi_is(reading, ".launch", "fsdp") ? "zero3" : "ddp", NULL);
-    }
 }
 
 /* Modules joined by blanks or commas become a set joined by "+". */
@@ -426,7 +302,7 @@ static void modules_text(const char *modules, char *out, size_t size)
 }
 
 /* So many layers of each stage in full: all, none, or a part that options do not say. */
-static bool part_of_layers(redco_reading *reading, const struct layout *l)
+static bool part_of_layers(redco_reading *reading, const redcoi_layout *l)
 {
     const uint64_t layers = layers_of(reading), count = redcoi_fact_number(reading, ".recompute-layers", 0);
     const uint64_t chunks = redcoi_fact_number(reading, "pp-chunks", 1);
@@ -443,12 +319,13 @@ static bool of_llamafactory(const redco_reading *reading)
     return false;
 }
 
-static void settle_recompute(redco_reading *reading, const struct layout *l)
+static void settle_recompute(redco_reading *reading, const redcoi_layout *l)
 {
     char text[120] = "";
     const char *const kind = redcoi_value(reading, ".recompute"), *const modules =
                                                                       redcoi_value(reading, ".recompute-modules");
     const char *const whole = redcoi_value(reading, ".checkpointing");
+    double share = 0.0;
     if (kind != NULL && strcmp(kind, "selective") == 0 && modules != NULL) {
         modules_text(modules, text, sizeof text);
         redcoi_set_option(reading, "recompute", text, ".recompute-modules");
@@ -462,6 +339,10 @@ static void settle_recompute(redco_reading *reading, const struct layout *l)
     } else if (redcoi_said(reading, ".checkpointing") == NULL && of_llamafactory(reading)) {
         redcoi_assume(reading, "layers are recomputed: LlamaFactory does unless disable_gradient_checkpointing is set");
         redcoi_set_option(reading, "recompute", "full", NULL);
+    } else if (whole != NULL && redco_real_parse(whole, 0.0, 1.0, &share)) {
+        redcoi_assume(reading, "%.20s of the layers are recomputed in full: redco's own count of them is priced",
+                      whole);
+        redcoi_set_option(reading, "recompute", "auto", ".checkpointing");
     } else if (whole != NULL) {
         redcoi_set_option(reading, "recompute", whole, ".checkpointing");
     } else if (!redcoi_given(reading, "recompute")) {
@@ -471,7 +352,7 @@ static void settle_recompute(redco_reading *reading, const struct layout *l)
 
 void redcoi_settle(redco_reading *reading)
 {
-    const struct layout l = find_layout(reading);
+    const redcoi_layout l = find_layout(reading);
     redcoi_settle_model(reading);
     if (reading->status != REDCO_OK) { return; }
     settle_batch(reading, &l);
@@ -485,7 +366,7 @@ void redcoi_settle(redco_reading *reading)
         redcoi_set_number(reading, "etp", redcoi_fact_number(reading, "etp", l.tp), "etp");
     }
     settle_stages(reading, &l);
-    settle_shards(reading, &l);
+    redcoi_settle_shards(reading, &l);
     settle_recompute(reading, &l);
     redcoi_settle_engine(reading);
 }

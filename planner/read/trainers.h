@@ -36,11 +36,11 @@ typedef struct redcoi_trainer {
     const char *const
         *defaults;  /**< "target", "value" in pairs of what holds where the file is silent; NULL-terminated */
     bool variables; /**< a script's variables are its keys */
-    const struct redcoi_trainer *core; /**< whose keys it has, too, behind core_section: "model."; NULL: none */
+    const struct redcoi_trainer *core; /**< its keys are read, too, behind core_section: "model."; NULL: none */
     const char *core_section;
 } redcoi_trainer;
 
-extern const redcoi_trainer redcoi_megatron_keys, redcoi_megatron_bridge_keys, redcoi_mlperf_keys,
+extern const redcoi_trainer redcoi_megatron_keys, redcoi_megatron_bridge_keys, redcoi_mlperf_keys, redcoi_fsdp_keys,
     redcoi_deepspeed_keys, redcoi_accelerate_keys, redcoi_transformers_keys, redcoi_torchtitan_keys, redcoi_nemo_keys,
     redcoi_neox_keys, redcoi_foundry_keys, redcoi_maxtext_keys, redcoi_axolotl_keys, redcoi_internevo_keys;
 
@@ -59,7 +59,7 @@ bool redcoi_key_value(const redcoi_trainer_key *row, const char *value, char *ou
  *  there. @return NULL: none can */
 const redcoi_trainer_key *redcoi_key_for(const redcoi_trainer *trainer, const char *target, const char *value,
                                          char *text_out, size_t size);
-/** How a row writes a value of redco's. @return false: it cannot */
+/** Writes a value of redco's as a row says it. @return false: it cannot */
 bool redcoi_key_text(const redcoi_trainer_key *row, const char *value, char *out, size_t size);
 /** A row's key as the trainer writes it: those of its core stand in core_section. @return @p buffer */
 const char *redcoi_key_name(const redcoi_trainer *trainer, const redcoi_trainer_key *row, char *buffer, size_t size);

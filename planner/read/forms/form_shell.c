@@ -1,5 +1,5 @@
-/* A launch script: statements in their order, branches by their tests, functions where they are called. No command
- * runs. */
+/* A launch script: statements in their order, branches by their tests, functions where they are called, files that lie
+ * beside. No command runs: they are kept. */
 #include "planner/read/forms/shell.h"
 
 #include <ctype.h>
@@ -7,44 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-char redcoi_shell_here(const redcoi_shell *shell, size_t offset)
-{
-    return shell->at + offset < shell->end ? shell->text[shell->at + offset] : '\0';
-}
-
-/* Behind the line; an #SBATCH line says how many nodes. */
-void redcoi_shell_comment(redcoi_shell *shell)
-{
-    const size_t from = shell->at;
-    while (shell->at < shell->end && shell->text[shell->at] != '\n') { shell->at++; }
-    if (shell->at - from > 8 && memcmp(shell->text + from, "#SBATCH ", 8) == 0) {
-        redcoi_shell_batch_line(shell, from + 8, shell->at);
-    }
-}
-
-/* The text behind a line with "<<END". */
-static void skip_heredoc(redcoi_shell *shell)
-{
-    const size_t length = strlen(shell->heredoc);
-    while (shell->at < shell->end) {
-        size_t line = shell->at;
-        while (shell->heredoc_tabs && line < shell->end && shell->text[line] == '\t') { line++; }
-        const char *const stop = memchr(shell->text + shell->at, '\n', shell->end - shell->at);
-        const size_t line_end = stop != NULL ? (size_t)(stop - shell->text) : shell->end;
-        const bool last =
-            line_end >= line && line_end - line == length && memcmp(shell->text + line, shell->heredoc, length) == 0;
-        shell->at = line_end < shell->end ? line_end + 1 : shell->end;
-        if (last) { break; }
-    }
-    shell->heredoc[0] = '\0';
-}
-
-void redcoi_shell_next_line(redcoi_shell *shell)
-{
-    shell->at++;
-    if (shell->heredoc[0] != '\0') { skip_heredoc(shell); }
-}
+static redcoi_truth statements(redcoi_shell *shell, const char *const *ends, const char **end_out);
 
 /* Blanks, ends of lines, comments and ";". */
 static void space(redcoi_shell *shell)
@@ -64,19 +29,23 @@ static void space(redcoi_shell *shell)
     }
 }
 
-bool redcoi_shell_word_ends(char c)
+static void record(redcoi_shell *shell, redcoi_words *words, uint32_t line)
 {
-    return c == '\0' || isspace((unsigned char)c) != 0 || strchr(";&|()<>", c) != NULL;
+    if (shell->command_count == shell->command_room) {
+        const size_t room = shell->command_room > 0 ? 2 * shell->command_room : 32;
+        redcoi_command *const commands = realloc(shell->commands, room * sizeof *commands);
+        if (commands == NULL) {
+            shell->status = redco_fail(shell->err, REDCO_ENOMEM, "", "out of memory");
+            return;
+        }
+        shell->commands = commands;
+        shell->command_room = room;
+    }
+    shell->commands[shell->command_count++] = (redcoi_command){.words = *words, .file = shell->file, .line = line};
+    *words = (redcoi_words){.count = 0};
 }
 
-bool redcoi_shell_at_word(const redcoi_shell *shell, const char *word)
-{
-    const size_t length = strlen(word);
-    return shell->end - shell->at >= length && memcmp(shell->text + shell->at, word, length) == 0 &&
-           redcoi_shell_word_ends(redcoi_shell_here(shell, length));
-}
-
-void redcoi_shell_run_file(redcoi_shell *shell, uint32_t file)
+static void run_file(redcoi_shell *shell, uint32_t file)
 {
     const char *end = NULL;
     shell->file = file;
@@ -84,17 +53,182 @@ void redcoi_shell_run_file(redcoi_shell *shell, uint32_t file)
     shell->at = 0;
     shell->end = shell->settings->files[file].size;
     while (shell->at < shell->end && shell->status == REDCO_OK) {
-        (void)redcoi_shell_statements(shell, NULL, &end);
+        (void)statements(shell, NULL, &end);
         if (shell->at < shell->end && shell->status == REDCO_OK) {
             (void)redcoi_shell_fail(shell, "a \")\" or \"}\" too many");
         }
     }
 }
 
+/* A file that lies beside is read; any other is named. */
+static void source(redcoi_shell *shell, const redcoi_text *path)
+{
+    static const char *const beside[] = {"", ".", "\003", "\003/."};
+    const redcoi_shell back = *shell;
+    const char *const text = redcoi_text_of(path);
+    const char *const slash = strrchr(text, '/');
+    const char *const name = slash != NULL ? slash + 1 : text;
+    const char *const own = shell->settings->files[shell->file].path;
+    const char *const folder_end = strrchr(own, '/');
+    const uint32_t line = redcoi_line_of(shell->text, shell->at);
+    char needs[64], found[600], folder[300];
+    bool near = redcoi_text_needs(path, needs, sizeof needs) ? strncmp(needs, "$(", 2) == 0 && slash != NULL : false;
+    (void)snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - text) : 0, text);
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) { near = near || strcmp(folder, beside[i]) == 0; }
+    (void)snprintf(found, sizeof found, "%.*s%.200s", folder_end != NULL ? (int)(folder_end - own) + 1 : 0, own, name);
+    if (!near || strchr(name, REDCOI_UNKNOWN) != NULL || name[0] == '\0' || access(found, R_OK) != 0) {
+        redcoi_settings_remark(shell->settings, shell->file, line, "%.80s is not read: it %s", name,
+                               near ? "is not there" : "does not lie beside");
+        return;
+    }
+    if (++shell->depth > REDCOI_SHELL_DEPTH / 2) {
+        (void)redcoi_shell_fail(shell, "files source one another in a circle");
+        return;
+    }
+    redcoi_file_settings *const settings = shell->settings;
+    const uint32_t index = settings->file_count;
+    if (index == REDCOI_MOST_FILES) {
+        (void)redcoi_shell_fail(shell, "more than 16 files are sourced");
+        return;
+    }
+    shell->status = redcoi_load_file(settings, found, shell->err);
+    if (shell->status == REDCO_OK) { run_file(shell, index); }
+    shell->depth--;
+    shell->file = back.file;
+    shell->text = back.text;
+    shell->at = back.at;
+    shell->end = back.end;
+}
+
+static redcoi_truth call(redcoi_shell *shell, const redcoi_function *function, const redcoi_words *words)
+{
+    const redcoi_shell back = *shell;
+    const char *const ends[] = {"}", NULL};
+    const char *end = NULL;
+    if (++shell->depth > REDCOI_SHELL_DEPTH / 2) {
+        (void)redcoi_shell_fail(shell, "functions call one another too deep");
+        return REDCOI_TRUE;
+    }
+    shell->file = function->file;
+    shell->text = shell->settings->files[function->file].text;
+    shell->end = shell->settings->files[function->file].size;
+    shell->at = function->body;
+    shell->arguments = words;
+    (void)statements(shell, ends, &end);
+    shell->depth--;
+    shell->file = back.file;
+    shell->text = back.text;
+    shell->at = back.at;
+    shell->end = back.end;
+    shell->arguments = back.arguments;
+    return REDCOI_TRUE;
+}
+
+static const redcoi_function *function_of(const redcoi_shell *shell, const char *name)
+{
+    for (size_t i = shell->function_count; i > 0; i--) {
+        if (strcmp(shell->functions[i - 1].name, name) == 0) { return &shell->functions[i - 1]; }
+    }
+    return NULL;
+}
+
+/* A command with its words: tests are answered, functions entered, the rest is kept. */
+static redcoi_truth command(redcoi_shell *shell, redcoi_words *words, uint32_t line)
+{
+    const char *const name = redcoi_text_of(&words->items[0]);
+    if (shell->skipping) { return REDCOI_TRUE; }
+    if (strcmp(name, "[") == 0 || strcmp(name, "test") == 0) {
+        const bool bracket = name[0] == '[' && words->count > 1;
+        const redcoi_words inner = {words->items + 1, words->count - (bracket ? 2 : 1), 0};
+        return redcoi_shell_test(&inner);
+    }
+    if (strcmp(name, "true") == 0 || strcmp(name, ":") == 0) { return REDCOI_TRUE; }
+    if (strcmp(name, "false") == 0) { return REDCOI_FALSE; }
+    if ((strcmp(name, "source") == 0 || strcmp(name, ".") == 0) && words->count > 1) {
+        source(shell, &words->items[1]);
+        return REDCOI_TRUE;
+    }
+    if (strcmp(name, "unset") == 0) {
+        for (size_t i = 1; i < words->count; i++) {
+            redcoi_words none = {.count = 0};
+            const char *const variable = redcoi_text_of(&words->items[i]);
+            if (redcoi_shell_variable(shell, variable, strlen(variable)) != NULL) {
+                redcoi_shell_assign(shell, variable, strlen(variable), &none, true, false);
+            }
+        }
+        return REDCOI_TRUE;
+    }
+    const redcoi_function *const function = function_of(shell, name);
+    if (function != NULL) { return call(shell, function, words); }
+    record(shell, words, line);
+    return REDCOI_MAYBE;
+}
+
+static const char *const declaring[] = {"export", "local", "declare", "readonly", "typeset", NULL};
+
+static bool declares(redcoi_shell *shell)
+{
+    for (size_t i = 0; declaring[i] != NULL; i++) {
+        if (!redcoi_shell_at_word(shell, declaring[i])) { continue; }
+        shell->at += strlen(declaring[i]);
+        return true;
+    }
+    return false;
+}
+
+/* Words up to the end of the command. */
+static redcoi_truth simple(redcoi_shell *shell)
+{
+    redcoi_words words = {.count = 0};
+    redcoi_truth truth = REDCOI_TRUE;
+    bool first = true, declared = false;
+    const uint32_t line = redcoi_line_of(shell->text, shell->at);
+    while (shell->status == REDCO_OK) {
+        redcoi_shell_blanks(shell);
+        const char c = redcoi_shell_here(shell, 0);
+        if (c == '#') {
+            redcoi_shell_comment(shell);
+            break;
+        }
+        if (c == '<' || c == '>' || (c == '&' && redcoi_shell_here(shell, 1) == '>')) {
+            if (words.count > 0) { /* the number of a stream */
+                redcoi_text *const last = &words.items[words.count - 1];
+                const char *const text = redcoi_text_of(last);
+                if (last->size == 1 && isdigit((unsigned char)text[0]) != 0 && shell->text[shell->at - 1] == text[0]) {
+                    redcoi_text_free(last);
+                    words.count--;
+                }
+            }
+            redcoi_shell_redirection(shell);
+            if (redcoi_shell_here(shell, 0) == '(') { break; }
+            continue;
+        }
+        if (redcoi_shell_word_ends(c)) { break; }
+        if (first && declares(shell)) {
+            declared = true;
+            first = false;
+            continue;
+        }
+        if ((declared || words.count == 0) && redcoi_shell_assignment(shell)) { continue; }
+        first = false;
+        redcoi_shell_word(shell, &words);
+    }
+    if (shell->status == REDCO_OK && words.count > 0 && !declared) {
+        if (redcoi_shell_here(shell, 0) == '(' && redcoi_shell_here(shell, 1) == ')' &&
+            words.count == 1) { /* "name()" */
+            redcoi_words_free(&words);
+            return REDCOI_TRUE;
+        }
+        truth = command(shell, &words, line);
+    }
+    redcoi_words_free(&words);
+    return truth;
+}
+
 static redcoi_truth until(redcoi_shell *shell, const char *a, const char *b, const char *c, const char **end_out)
 {
     const char *const ends[] = {a, b, c, NULL};
-    const redcoi_truth truth = redcoi_shell_statements(shell, ends, end_out);
+    const redcoi_truth truth = statements(shell, ends, end_out);
     if (*end_out == NULL && shell->status == REDCO_OK) {
         char text[60];
         (void)snprintf(text, sizeof text, "\"%s\" is missing", c != NULL ? c : b != NULL ? b : a);
@@ -288,7 +422,7 @@ static redcoi_truth statement(redcoi_shell *shell)
         shell->at++;
         truth = until(shell, "}", NULL, NULL, &end);
     } else if (!function(shell)) {
-        truth = redcoi_shell_command(shell);
+        truth = simple(shell);
     }
     if (!opposite || truth == REDCOI_MAYBE) { return truth; }
     return truth == REDCOI_TRUE ? REDCOI_FALSE : REDCOI_TRUE;
@@ -310,7 +444,7 @@ static const char *ended(redcoi_shell *shell, const char *const *ends)
 }
 
 /* Statements with ";", "&&", "||" and "|" between them. @return the truth of the last that was reached */
-redcoi_truth redcoi_shell_statements(redcoi_shell *shell, const char *const *ends, const char **end_out)
+static redcoi_truth statements(redcoi_shell *shell, const char *const *ends, const char **end_out)
 {
     redcoi_truth truth = REDCOI_TRUE;
     const bool skipping = shell->skipping;
@@ -352,7 +486,7 @@ redcoi_truth redcoi_shell_statements(redcoi_shell *shell, const char *const *end
 redco_status redcoi_shell_settings(redcoi_file_settings *settings, uint32_t index, redco_error *err)
 {
     redcoi_shell shell = {.settings = settings, .err = err};
-    redcoi_shell_run_file(&shell, index);
+    run_file(&shell, index);
     redco_status st = shell.status;
     if (st == REDCO_OK) { st = redcoi_shell_collect(&shell, err); }
     for (size_t i = 0; i < shell.variable_count; i++) {

@@ -101,13 +101,10 @@ void redcoi_shell_comment(redcoi_shell *shell);
 /** Behind an end of line, and the text that follows it. */
 void redcoi_shell_next_line(redcoi_shell *shell);
 
-/** Statements with ";", "&&", "||" and "|" between them, up to one of the words @p ends. @param end_out  it, or NULL
- *  @return the truth of the last that was reached */
-redcoi_truth redcoi_shell_statements(redcoi_shell *shell, const char *const *ends, const char **end_out);
-/** All statements of a file of the list. */
-void redcoi_shell_run_file(redcoi_shell *shell, uint32_t file);
-/** Words up to the end of the command. */
-redcoi_truth redcoi_shell_command(redcoi_shell *shell);
+/** "> file", "2>&1", "<<END", "<(...)": what they lead to is of no interest. */
+void redcoi_shell_redirection(redcoi_shell *shell);
+/** "NAME=value", "NAME=(a b)". @return whether one stood there */
+bool redcoi_shell_assignment(redcoi_shell *shell);
 /** "[[ a == b && c ]]": its signs are words. */
 redcoi_truth redcoi_shell_double_test(redcoi_shell *shell);
 /** "((X = Y * 2))": an assignment or a test. */
