@@ -174,7 +174,7 @@ static const redcoi_trainer_key axolotl[] = {
     HARMLESS("sample_packing"),
     {"rl", LIMIT, "more than one model, or a loss of its own", "null= *=*"},
     {"unfrozen_parameters", LIMIT, "frozen layers: priced as if all parameters were trained", NULL},
-    {"sequence_parallel_degree", LIMIT, "sequence parallelism by ring attention", "1= *=*"},
+    {"sequence_parallel_degree", OPTION, "cp", NULL},
     HARMLESS("datasets*"), HARMLESS("dataset_*"), HARMLESS("val_set_size"), HARMLESS("output_dir"),
     HARMLESS("pad_to_sequence_len"), HARMLESS("eval_*"), HARMLESS("evals_per_epoch"), HARMLESS("saves_per_epoch"),
     HARMLESS("save_*"), HARMLESS("wandb_*"), HARMLESS("num_epochs"), HARMLESS("max_steps"), HARMLESS("learning_rate"),

@@ -82,6 +82,7 @@ static redcoi_layout find_layout(redco_reading *reading)
     l.tp = degree(reading, "tp", q->tp);
     l.pp = degree(reading, "pp", q->pp);
     l.cp = degree(reading, "cp", q->cp);
+    if (q->cp == 0) { l.cp *= redcoi_fact_number(reading, ".ulysses", 1); }
     uint64_t ranks = 0;
     const bool fits = !__builtin_mul_overflow(l.tp, l.pp, &ranks) && !__builtin_mul_overflow(ranks, l.cp, &ranks);
     l.known = fits && l.gpus > 0 && ranks > 0 && l.gpus % ranks == 0;
@@ -144,6 +145,12 @@ static void settle_batch(redco_reading *reading, const redcoi_layout *l)
         micro = redcoi_fact_number(reading, ".tokens-of-micro-batch", 0) / length;
         global = redcoi_fact_number(reading, ".tokens-of-step", 0) / length;
     }
+    const redcoi_fact *const said = redcoi_said(reading, "micro-batch");
+    const uint64_t parts = accumulation * l->dp;
+    if (stated && (said == NULL || said->value[0] == '\0') && reading->question->micro_batch == 0 && parts > 0 &&
+        global % parts == 0 && !titan) {
+        micro = global / parts; /* no default that another file contradicts */
+    }
     if (titan && micro > 0 && global == 0) { global = micro * l->dp; }
     if (titan && l->pp > 1 && redcoi_said(reading, ".tokens-of-micro-batch") == NULL) {
         micro = redcoi_fact_number(reading, ".stage-micro-batch", 1);
@@ -165,7 +172,8 @@ static void settle_batch(redco_reading *reading, const redcoi_layout *l)
     } else if (!redcoi_given(reading, "global-batch")) {
         redcoi_assume(reading, "1024 sequences a step (--global-batch): no key says how many");
     }
-    const char *const seq = redcoi_value(reading, "seq");
+    const char *const decoder = redcoi_value(reading, ".decoder-seq");
+    const char *const seq = decoder != NULL ? decoder : redcoi_value(reading, "seq");
     if (seq == NULL && redcoi_has_trainer(reading, "mlperf")) {
         redcoi_set_option(reading, "seq", reading->model != NULL ? "2048" : "8192", NULL); /* the benchmarks' own */
     } else if (seq != NULL) {
@@ -358,7 +366,8 @@ void redcoi_settle(redco_reading *reading)
     settle_batch(reading, &l);
     const char *const sp = redcoi_value(reading, "sequence-parallel");
     if (l.tp > 1) { redcoi_set_option(reading, "sequence-parallel", sp != NULL ? sp : "off", "sequence-parallel"); }
-    const char *const cp_type = redcoi_value(reading, "cp-type");
+    const char *const cp_type =
+        redcoi_fact_number(reading, ".ulysses", 1) > 1 ? "all-to-all" : redcoi_value(reading, "cp-type");
     if (l.cp > 1 && cp_type != NULL) { redcoi_set_option(reading, "cp-type", cp_type, "cp-type"); }
     const bool experts = redcoi_value(reading, "num_experts") != NULL;
     if (experts || redcoi_said(reading, "ep") != NULL) {

@@ -214,6 +214,11 @@ static void settle_flavor(redco_reading *reading)
         }
     }
     char text[160];
+    (void)snprintf(text, sizeof text, "%.60s-%.60s", family != NULL ? family : "", flavor);
+    if (redco_preset_model(text) != NULL) { /* "qwen3" and "1.7B" */
+        redcoi_set_option(reading, "model", redco_preset_model(text)->name, target);
+        return;
+    }
     (void)snprintf(text, sizeof text, "\"%.40s\" of %.40s is no model that redco has: give it as --model", flavor,
                    family != NULL ? family : "torchtitan");
     (void)redcoi_fact_fail(reading, redcoi_said(reading, target), text);
@@ -242,6 +247,11 @@ void redcoi_settle_model(redco_reading *reading)
         redcoi_set_option(reading, "model", name, "model");
     } else if (redcoi_value(reading, ".flavor") != NULL || redcoi_value(reading, ".size") != NULL) {
         settle_flavor(reading);
+    } else if (redcoi_said(reading, ".lora") != NULL) {
+        redcoi_assume(reading, "Llama 2 70B with sequences of 8192 tokens: the benchmark of adapters (--model, --seq)");
+        redcoi_list_add(reading, REDCO_READ_NOT_UNDERSTOOD, "", "", "",
+                        "adapters: priced as if all parameters were trained");
+        redcoi_set_option(reading, "model", "llama-2-70b", ".lora");
     } else if (redcoi_has_trainer(reading, "mlperf")) {
         settle_gpt3(reading);
     } else {
