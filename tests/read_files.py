@@ -34,6 +34,8 @@ def main():
             if line.startswith("#") or "|" not in line:
                 continue
             files, more, wanted = (part.split() for part in line.split("|", 2))
+            if len(more) == 1:  # GPUs, or "-"
+                more = [] if more[0] == "-" else ["--gpus", more[0]]
             rows += 1
             answer, error = read(args.tools, args.folder, files, more)
             if answer is None:

@@ -34,6 +34,13 @@ static const redcoi_trainer_key neox[] = {
     {"tokenizer_type", MODEL, ".tokenizer", NULL},
     {"vocab_file", MODEL, ".vocab-file", NULL},
     {"rotary_pct", MODEL, ".rotary-percent", NULL},
+    {"rotary_emb_base", MODEL, "rope_theta", NULL},
+    {"use_flashattn_swiglu", ENGINE, "fused kernels of the engine", NULL},
+    {"fp32_allreduce", TRAIT, "grad_reduce_bytes", "true=4 false="},
+    {"data_types.grad_accum_dtype", TRAIT, "grad_reduce_bytes", "fp32=4 fp16=2 bf16=2"},
+    HARMLESS("rms_norm_epsilon"), HARMLESS("layernorm_epsilon"), HARMLESS("use_bias_in_norms"),
+    HARMLESS("mlp_multiple_of"), HARMLESS("train_*"), HARMLESS("test_*"), HARMLESS("valid_*"), HARMLESS("pack_impl"),
+    HARMLESS("num_workers"), HARMLESS("extra_save_iters"),
     {"use_bias_in_mlp", MODEL, ".no-biases", "true= false=yes"},
     HARMLESS("use_bias_in_attn_linear"),
     {"attention_config*", ENGINE, "the attention kernel", NULL},
@@ -59,6 +66,7 @@ static const redcoi_trainer_key neox[] = {
 };
 
 static const redcoi_trainer_key foundry[] = {
+    {"compute.gpus", OPTION, "gpus", NULL},
     {"max_seq_len", OPTION, "seq", NULL},
     {"variables.max_seq_len", OPTION, "seq", NULL},
     {"global_train_batch_size", OPTION, "global-batch", NULL},
@@ -91,6 +99,7 @@ static const redcoi_trainer_key foundry[] = {
     HARMLESS("global_seed"), HARMLESS("run_name"), HARMLESS("progress_bar"), HARMLESS("log_*"),
     HARMLESS("console_log_interval"), HARMLESS("device_eval_batch_size"), HARMLESS("data_*"), HARMLESS("variables.*"),
     HARMLESS("autoresume"), HARMLESS("dist_timeout"), HARMLESS("icl_*"), HARMLESS("python_log_level"),
+    HARMLESS("expandable_segments"), HARMLESS("command"), HARMLESS("image"), HARMLESS("integrations*"), HARMLESS("compute.*"),
     END_OF_KEYS,
 };
 
@@ -150,6 +159,10 @@ static const redcoi_trainer_key axolotl[] = {
     {"fsdp_config.fsdp_sharding_strategy", OPTION, ".fsdp", "FULL_SHARD=zero3 SHARD_GRAD_OP=zero2 NO_SHARD=ddp HYBRID_SHARD=mics"},
     {"fsdp_config.reshard_after_forward", OPTION, ".fsdp", "true=zero3 false=zero2"},
     {"fsdp_config.activation_checkpointing", OPTION, ".checkpointing", "true=full false=none"},
+    {"fsdp_config.fsdp_activation_checkpointing", OPTION, ".checkpointing", "true=full false=none"},
+    {"qat.*", LIMIT, "products in fewer bits", NULL},
+    HARMLESS("eot_tokens*"),
+    HARMLESS("cosine_*"),
     {"fsdp_config.offload_params", LIMIT, "parameters on the host", YES},
     {"fsdp_config.fsdp_offload_params", LIMIT, "parameters on the host", YES},
     {"fsdp_config.*", ENGINE, "units of FSDP as the engine has them", NULL},
@@ -196,6 +209,7 @@ static const char *const neox_defaults[] = {"tp",       "1",          "pp",
                                             "none",     ".precision", "fp32",
                                             ".dropout", "0",          ".accumulation",
                                             "1",        NULL};
+static const char *const foundry_prefixes[] = {"parameters.", NULL}; /* a job of mcli */
 static const char *const foundry_defaults[] = {"tp",         "1",    "pp",       "1", "cp", "1",
                                                ".precision", "bf16", ".dropout", "0", NULL};
 static const char *const maxtext_defaults[] = {"tp",
@@ -232,6 +246,7 @@ const redcoi_trainer redcoi_foundry_keys = {.word = "llm-foundry",
                                             .title = "llm-foundry",
                                             .engine = "llm-foundry",
                                             .keys = foundry,
+                                            .prefixes = foundry_prefixes,
                                             .defaults = foundry_defaults};
 const redcoi_trainer redcoi_maxtext_keys = {
     .word = "maxtext", .title = "MaxText", .engine = "maxtext", .keys = maxtext, .defaults = maxtext_defaults};

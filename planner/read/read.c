@@ -54,8 +54,11 @@ static void take(redco_reading *reading, size_t index, uint32_t group, const red
         (void)snprintf(fact->value, sizeof fact->value, "deepspeed");
         return;
     }
-    *fact = (redcoi_fact){.target = row->target, .setting = index, .row = row, .trainer = trainer, .group = group};
-    (void)snprintf(fact->value, sizeof fact->value, "%s", known ? value : text);
+    const bool stage = strcmp(row->target, ".file") == 0 && strncmp(value, "zero", 4) == 0 && strlen(value) == 5 &&
+                       value[4] >= '0' && value[4] <= '3'; /* a file that ms-swift brings along */
+    *fact = (redcoi_fact){
+        .target = stage ? ".zero" : row->target, .setting = index, .row = row, .trainer = trainer, .group = group};
+    (void)snprintf(fact->value, sizeof fact->value, "%s", stage && value[4] == '0' ? "ddp" : known ? value : text);
 }
 
 /* Two files that say different things of the same. Inside of one the later goes before the earlier, as in trainers. */

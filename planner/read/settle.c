@@ -39,6 +39,18 @@ static uint64_t first_of(redco_reading *reading, const char *const *targets)
     return 0;
 }
 
+/* A number that launchers read from a script's environment. */
+static uint64_t variable(const redco_reading *reading, const char *name)
+{
+    uint64_t number = 0;
+    for (size_t i = reading->settings.count; i > 0; i--) {
+        const redcoi_setting *const one = &reading->settings.items[i - 1];
+        if (one->origin != REDCOI_OF_VARIABLE || one->needs != NULL || strcmp(one->key, name) != 0) { continue; }
+        return redco_whole_parse(one->value, 1, 1 << 20, &number) ? number : 0;
+    }
+    return 0;
+}
+
 static uint64_t count_gpus(redco_reading *reading, const char **target_out)
 {
     static const char *const nodes[] = {".nodes", ".batch-nodes", ".machines", NULL};
@@ -56,6 +68,8 @@ static uint64_t count_gpus(redco_reading *reading, const char **target_out)
     if (per_node == 0) { per_node = redcoi_fact_number(reading, ".gpus-per-node", 0); }
     uint64_t node_count = first_of(reading, nodes);
     if (redcoi_is(reading, ".launch", "none")) { return 1; }
+    if (per_node == 0) { per_node = variable(reading, "NPROC_PER_NODE"); }
+    if (node_count == 0) { node_count = variable(reading, "NNODES"); }
     if (per_node > 0 && node_count == 0) {
         redcoi_assume(reading, "one node: no key says how many");
         node_count = 1;
@@ -318,13 +332,18 @@ static bool part_of_layers(redco_reading *reading, const redcoi_layout *l)
     return count * l->pp * chunks < layers;
 }
 
-/* Its YAML is TrainingArguments with keys of its own. */
-static bool of_llamafactory(const redco_reading *reading)
+/* Trainers above the Trainer that recompute layers unless told otherwise, by a key of their own. @return NULL: it is
+ * none of them */
+static const char *recomputes_unasked(const redco_reading *reading)
 {
+    static const char *const own[][2] = {
+        {"finetuning_type", "LlamaFactory"}, {"tuner_type", "ms-swift"}, {"train_type", "ms-swift"}};
     for (size_t i = 0; i < reading->settings.count; i++) {
-        if (redcoi_key_matches("finetuning_type", reading->settings.items[i].key)) { return true; }
+        for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) {
+            if (redcoi_key_matches(own[k][0], reading->settings.items[i].key)) { return own[k][1]; }
+        }
     }
-    return false;
+    return NULL;
 }
 
 static void settle_recompute(redco_reading *reading, const redcoi_layout *l)
@@ -344,8 +363,8 @@ static void settle_recompute(redco_reading *reading, const redcoi_layout *l)
         redcoi_set_option(reading, "recompute", "auto", ".recompute-layers");
     } else if (kind != NULL) {
         redcoi_set_option(reading, "recompute", kind, ".recompute");
-    } else if (redcoi_said(reading, ".checkpointing") == NULL && of_llamafactory(reading)) {
-        redcoi_assume(reading, "layers are recomputed: LlamaFactory does unless disable_gradient_checkpointing is set");
+    } else if (redcoi_said(reading, ".checkpointing") == NULL && recomputes_unasked(reading) != NULL) {
+        redcoi_assume(reading, "layers are recomputed: %s does unless it is told not to", recomputes_unasked(reading));
         redcoi_set_option(reading, "recompute", "full", NULL);
     } else if (whole != NULL && redco_real_parse(whole, 0.0, 1.0, &share)) {
         redcoi_assume(reading, "%.20s of the layers are recomputed in full: redco's own count of them is priced",
@@ -358,6 +377,14 @@ static void settle_recompute(redco_reading *reading, const redcoi_layout *l)
     }
 }
 
+/* DeepSpeed's exchanges heads; ms-swift's, of the same name, also passes keys around. */
+static bool of_ulysses(redco_reading *reading)
+{
+    const redcoi_fact *const said = redcoi_said(reading, ".ulysses");
+    return said != NULL && strcmp(said->trainer->word, "transformers") != 0 &&
+           redcoi_fact_number(reading, ".ulysses", 1) > 1;
+}
+
 void redcoi_settle(redco_reading *reading)
 {
     const redcoi_layout l = find_layout(reading);
@@ -366,8 +393,7 @@ void redcoi_settle(redco_reading *reading)
     settle_batch(reading, &l);
     const char *const sp = redcoi_value(reading, "sequence-parallel");
     if (l.tp > 1) { redcoi_set_option(reading, "sequence-parallel", sp != NULL ? sp : "off", "sequence-parallel"); }
-    const char *const cp_type =
-        redcoi_fact_number(reading, ".ulysses", 1) > 1 ? "all-to-all" : redcoi_value(reading, "cp-type");
+    const char *const cp_type = of_ulysses(reading) ? "all-to-all" : redcoi_value(reading, "cp-type");
     if (l.cp > 1 && cp_type != NULL) { redcoi_set_option(reading, "cp-type", cp_type, "cp-type"); }
     const bool experts = redcoi_value(reading, "num_experts") != NULL;
     if (experts || redcoi_said(reading, "ep") != NULL) {

@@ -39,6 +39,12 @@ static void settle_precision(redco_reading *reading)
     } else if (mixed != NULL) {
         value = mixed;
         target = ".mixed-precision";
+    } else if (redcoi_known(reading, ".loaded") != NULL && redcoi_said(reading, ".bf16") == NULL &&
+               redcoi_said(reading, ".fp16") == NULL) {
+        value = redcoi_known(reading, ".loaded");
+        target = ".loaded";
+        redcoi_assume(reading, "weights are trained in the type in which they are loaded, states of the optimizer are "
+                               "priced in 32 bits");
     } else if (!open && !(redcoi_is(reading, ".launch", "deepspeed") && !redcoi_has_trainer(reading, "deepspeed"))) {
         value = redcoi_value(reading, ".precision");
     }

@@ -237,14 +237,15 @@ static void settle_gpt3(redco_reading *reading)
 
 void redcoi_settle_model(redco_reading *reading)
 {
-    const char *const name = redcoi_given(reading, "model") ? NULL : redcoi_value(reading, "model");
+    const char *const by = redcoi_said(reading, "model") != NULL ? "model" : ".model-name";
+    const char *const name = redcoi_given(reading, "model") ? NULL : redcoi_value(reading, by);
     if (reading->status != REDCO_OK || redcoi_given(reading, "model")) { return; }
     if (redcoi_value(reading, "num_hidden_layers") != NULL && redcoi_value(reading, "hidden_size") != NULL) {
         reading->model = config_of(reading);
         if (reading->model == NULL) { reading->status = redco_fail(reading->err, REDCO_ENOMEM, "", "out of memory"); }
         settle_dense(reading);
     } else if (name != NULL) {
-        redcoi_set_option(reading, "model", name, "model");
+        redcoi_set_option(reading, "model", name, by);
     } else if (redcoi_value(reading, ".flavor") != NULL || redcoi_value(reading, ".size") != NULL) {
         settle_flavor(reading);
     } else if (redcoi_said(reading, ".lora") != NULL) {

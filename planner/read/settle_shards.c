@@ -193,7 +193,7 @@ void redcoi_settle_shards(redco_reading *reading, const redcoi_layout *l)
                                                              : "zero3",
                               ".dp-shard");
         }
-    } else if (redcoi_said(reading, ".megatron-fsdp") != NULL || redcoi_said(reading, ".optimizer-shards") != NULL ||
+    } else if (redcoi_said(reading, ".megatron-fsdp") != NULL || redcoi_value(reading, ".optimizer-shards") != NULL ||
                redcoi_has_trainer(reading, "megatron") || redcoi_has_trainer(reading, "mlperf")) {
         settle_megatron_shards(reading, l);
     } else if (zero != NULL) {

@@ -140,7 +140,7 @@ static redcoi_truth command(redcoi_shell *shell, redcoi_words *words, uint32_t l
     if (strcmp(name, "[") == 0 || strcmp(name, "test") == 0) {
         const bool bracket = name[0] == '[' && words->count > 1;
         const redcoi_words inner = {words->items + 1, words->count - (bracket ? 2 : 1), 0};
-        return redcoi_shell_test(&inner);
+        return redcoi_shell_test(&inner, shell->settings->files[shell->file].path);
     }
     if (strcmp(name, "true") == 0 || strcmp(name, ":") == 0) { return REDCOI_TRUE; }
     if (strcmp(name, "false") == 0) { return REDCOI_FALSE; }

@@ -88,6 +88,14 @@ static redco_status read_form(redcoi_file_settings *settings, uint32_t index, re
     return REDCO_OK;
 }
 
+/* "a.b" is the key "a.b", or "parameters.a.b" of a file whose root lies deeper. */
+static bool is_named(const char *key, const char *name)
+{
+    const size_t length = strlen(key), tail = strlen(name);
+    return strcmp(key, name) == 0 ||
+           (tail > 0 && length > tail && key[length - tail - 1] == '.' && strcmp(key + length - tail, name) == 0);
+}
+
 /* "${a.b}" is another key's value, as OmegaConf reads it; what no key has is the environment's. */
 static redco_status resolve(redcoi_file_settings *settings, size_t first, redco_error *err)
 {
@@ -103,7 +111,7 @@ static redco_status resolve(redcoi_file_settings *settings, size_t first, redco_
         const bool whole = one->value[size - 1] == '}' && strchr(one->value, '}') == one->value + size - 1;
         for (size_t k = first; name != NULL && whole && k < settings->count; k++) {
             const redcoi_setting *const other = &settings->items[k];
-            if (k != i && strcmp(other->key, name) == 0 && strncmp(other->value, "${", 2) != 0) {
+            if (k != i && is_named(other->key, name) && strncmp(other->value, "${", 2) != 0) {
                 text = strdup(other->value);
             }
         }

@@ -112,8 +112,8 @@ redcoi_truth redcoi_shell_double_bracket(redcoi_shell *shell);
 
 /** "A * (B + 2)": names are variables. Without a value the text is the mark of what is not known. */
 void redcoi_shell_arithmetic(redcoi_shell *shell, const redcoi_text *expression, redcoi_text *out);
-/** The words of a test, without brackets. */
-redcoi_truth redcoi_shell_test(const redcoi_words *words);
+/** The words of a test, without brackets. @param script  path of the file in which it stands */
+redcoi_truth redcoi_shell_test(const redcoi_words *words, const char *script);
 
 /** Arguments of the command that trains, variables and batch lines become settings. */
 redco_status redcoi_shell_collect(redcoi_shell *shell, redco_error *err);

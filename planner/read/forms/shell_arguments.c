@@ -121,6 +121,17 @@ static bool ends_with(const char *text, const char *ending)
     return length > tail && strcmp(text + length - tail, ending) == 0;
 }
 
+/* A sign of the shell in a command that was put together in a variable: "run |& tee log", "run > log". */
+static bool is_sign(const char *bytes)
+{
+    static const char *const signs[] = {"|",  "|&", "||", "&",    "&&", ";",  ">",
+                                        ">>", "<",  "2>", "2>&1", "&>", ">&", "&>>"};
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        if (strcmp(signs[i], bytes) == 0) { return true; }
+    }
+    return false;
+}
+
 /* "--key value..." at @p i. @return behind it */
 static size_t option(redcoi_shell *shell, const redcoi_words *words, size_t i, uint32_t line)
 {
@@ -139,7 +150,10 @@ static size_t option(redcoi_shell *shell, const redcoi_words *words, size_t i, u
     }
     for (; equals == NULL && next < words->count; next++) {
         const char *const bytes = redcoi_text_of(&words->items[next]);
-        if (is_option(bytes) || is_letter(bytes) || ends_with(bytes, ".py") || strcmp(bytes, "\\") == 0) { break; }
+        if (is_option(bytes) || is_letter(bytes) || ends_with(bytes, ".py") || strcmp(bytes, "\\") == 0 ||
+            is_sign(bytes)) {
+            break;
+        }
         if (given && override_key(bytes) > 0) { break; }
         if (given) { /* words that stand side by side in the file are one place */
             const int64_t before = value.size > 0 ? value.from[value.size - 1] : REDCOI_NO_PLACE;
@@ -162,6 +176,10 @@ static void arguments(redcoi_shell *shell, const redcoi_words *words, uint32_t l
         const char *const bytes = redcoi_text_of(word);
         const size_t key = override_key(bytes);
         const bool module = strcmp(bytes, "-m") == 0 && i + 1 < words->count;
+        if (is_sign(bytes)) { /* another command follows, or where the output goes */
+            while (++i < words->count && !is_option(redcoi_text_of(&words->items[i]))) {}
+            continue;
+        }
         if (is_option(bytes)) {
             i = option(shell, words, i, line);
             continue;

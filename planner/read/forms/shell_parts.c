@@ -172,7 +172,7 @@ redcoi_truth redcoi_shell_double_test(redcoi_shell *shell)
             redcoi_words_add(shell, &words, &text);
         }
     }
-    const redcoi_truth truth = redcoi_shell_test(&words);
+    const redcoi_truth truth = redcoi_shell_test(&words, shell->settings->files[shell->file].path);
     redcoi_words_free(&words);
     return truth;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct sum {
     redcoi_shell *shell;
@@ -210,6 +211,7 @@ static redcoi_truth compared(const redcoi_text *left, const char *sign, const re
 
 struct test {
     const redcoi_words *words;
+    const char *script;
     size_t at;
     uint32_t depth;
 };
@@ -225,6 +227,17 @@ static bool joins(const char *word)
 {
     return strcmp(word, "-a") == 0 || strcmp(word, "&&") == 0 || strcmp(word, "-o") == 0 || strcmp(word, "||") == 0 ||
            strcmp(word, ")") == 0;
+}
+
+/* A file that lies beside the script is there; of any other only a run knows. */
+static redcoi_truth lies_beside(const char *script, const char *name)
+{
+    char path[600];
+    const char *const slash = strrchr(script, '/');
+    name += strncmp(name, "./", 2) == 0 ? 2 : 0;
+    if (name[0] == '\0' || strchr(name, '/') != NULL) { return REDCOI_MAYBE; }
+    (void)snprintf(path, sizeof path, "%.*s%.200s", slash != NULL ? (int)(slash - script) + 1 : 0, script, name);
+    return access(path, R_OK) == 0 ? REDCOI_TRUE : REDCOI_MAYBE;
 }
 
 static redcoi_truth primary(struct test *test)
@@ -251,6 +264,7 @@ static redcoi_truth primary(struct test *test)
         const char *const value = known(&test->words->items[test->at + 1], buffer, sizeof buffer);
         const char what = word[1];
         test->at += 2;
+        if (value != NULL && strchr("efrs", what) != NULL) { return lies_beside(test->script, value); }
         if (value == NULL || (what != 'z' && what != 'n')) { return REDCOI_MAYBE; }
         return truth_of((value[0] == '\0') == (what == 'z'));
     }
@@ -281,8 +295,8 @@ static redcoi_truth either(struct test *test)
     return truth;
 }
 
-redcoi_truth redcoi_shell_test(const redcoi_words *words)
+redcoi_truth redcoi_shell_test(const redcoi_words *words, const char *script)
 {
-    struct test test = {.words = words};
+    struct test test = {.words = words, .script = script};
     return either(&test);
 }
