@@ -414,7 +414,9 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, struct 
     const double kappa = redcoi_contention_ratio(costs, network);
     const redco_pipeline pipeline = redco_parallelism_pipeline(job->parallelism);
     const double own_s = once * window_left_s(job, window, used, network, kappa) / pipeline.chunks;
-    if (overlap && !job->least) { cost->exposed_s += once * delayed_transfers_s(job, buckets.count * bucket_s, network, 0.0); }
+    if (overlap && !job->least) {
+        cost->exposed_s += once * delayed_transfers_s(job, buckets.count * bucket_s, network, 0.0);
+    }
     const double use = use_ratio(&costs->calibration, kappa), earlier = 1.0 - 1.0 / pipeline.chunks;
     double left_s = own_s;
     if (use > 0.0) {

@@ -120,7 +120,7 @@ typedef struct redco_plan {
     double solver_within; /**< other layouts are faster by the simulator by no more than this share; < 0: not known */
     redco_plan_counts solver_counts;
     json_t *execution; /**< from redco_plan_execution(): whether redco-exec runs it; NULL: an older plan */
-    json_t *evidence; /**< from redco_evidence_describe(): measured layouts about this one; NULL: none are known */
+    json_t *evidence;  /**< from redco_evidence_describe(): measured layouts about this one; NULL: none are known */
     char model_sha256[65], cluster_sha256[65], profile_sha256[65]; /**< from redco_plan_digest(); "" = no profile */
     char *redco_version;
 } redco_plan;

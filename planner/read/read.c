@@ -13,6 +13,15 @@ static bool shards(const char *target)
     return strcmp(target, ".zero") == 0 || strcmp(target, ".fsdp") == 0 || strcmp(target, ".fsdp-shards") == 0;
 }
 
+static bool is_stage(const char *name)
+{
+    static const char *const stages[] = {"zero0", "zero1", "zero2", "zero3"};
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+        if (strcmp(name, stages[i]) == 0) { return true; }
+    }
+    return false;
+}
+
 /* A key that the files' tables have: a fact, or a line of a list. */
 static void take(redco_reading *reading, size_t index, uint32_t group, const redcoi_trainer *trainer,
                  const redcoi_trainer_key *row)
@@ -54,11 +63,13 @@ static void take(redco_reading *reading, size_t index, uint32_t group, const red
         (void)snprintf(fact->value, sizeof fact->value, "deepspeed");
         return;
     }
-    const bool stage = strcmp(row->target, ".file") == 0 && strncmp(value, "zero", 4) == 0 && strlen(value) == 5 &&
-                       value[4] >= '0' && value[4] <= '3'; /* a file that ms-swift brings along */
+    const bool stage = strcmp(row->target, ".file") == 0 && is_stage(value); /* a file that ms-swift brings along */
     *fact = (redcoi_fact){
         .target = stage ? ".zero" : row->target, .setting = index, .row = row, .trainer = trainer, .group = group};
-    (void)snprintf(fact->value, sizeof fact->value, "%s", stage && value[4] == '0' ? "ddp" : known ? value : text);
+    (void)snprintf(fact->value, sizeof fact->value, "%s",
+                   stage && strcmp(value, "zero0") == 0 ? "ddp"
+                   : known                              ? value
+                                                        : text);
 }
 
 /* Two files that say different things of the same. Inside of one the later goes before the earlier, as in trainers. */
