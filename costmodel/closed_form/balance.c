@@ -1,15 +1,18 @@
-/* Stages that hold unequal numbers of blocks, because embedding and head take the time of some; groups of micro-batches
- * that hide transfers. */
+/* Stages that hold unequal numbers of blocks, because embedding and head take the time of some, or because blocks
+ * differ; groups of micro-batches that hide transfers. */
 #include "costmodel/closed_form/closed_form_internal.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 
 /* Seconds of both passes of a micro-batch. */
 struct work {
     redco_pipeline pipeline;
     uint32_t positions;
-    double block_s, first_s, last_s;           /* a block; embedding and head beside the blocks of their positions */
+    double block_s, first_s, last_s;           /* a block, where they differ in the mean; embedding and head beside the
+                                                  blocks of their positions */
+    bool mixed;                                /* blocks differ */
     double edges_s[REDCO_PIPELINE_STAGES_MAX]; /* embedding and head of a stage */
     uint32_t least[REDCO_PIPELINE_STAGES_MAX]; /* blocks that it must hold: one in each chunk that has neither */
 };
@@ -33,7 +36,7 @@ static void find_edges(struct work *w)
     }
 }
 
-/* @return false where blocks differ */
+/* @return false where blocks are of two stacks, or take no time */
 static bool work_of(redco_costs *costs, const redco_parallelism *parallelism, struct work *w)
 {
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
@@ -44,15 +47,16 @@ static bool work_of(redco_costs *costs, const redco_parallelism *parallelism, st
     w->block_s = w->first_s = w->last_s = 0.0;
     for (uint32_t c = 0; c < costs->class_count; c++) {
         const redcoi_times *const t = &rank->classes[c];
-        const double both_s = t->forward_s + t->backward_s;
+        const double all_s = (t->forward_s + t->backward_s) * costs->classes[c].layers;
         switch (costs->classes[c].kind) {
-        case REDCO_CLASS_BLOCK: w->block_s = both_s, block_classes++; break;
+        case REDCO_CLASS_BLOCK: w->block_s += all_s / costs->blocks, block_classes++; break;
         case REDCO_CLASS_CROSS: return false;
-        case REDCO_CLASS_HEAD: w->last_s += both_s * costs->classes[c].layers; break;
-        default: w->first_s += both_s * costs->classes[c].layers; break;
+        case REDCO_CLASS_HEAD: w->last_s += all_s; break;
+        default: w->first_s += all_s; break;
         }
     }
-    return block_classes == 1 && w->block_s > 0.0;
+    w->mixed = block_classes > 1;
+    return w->block_s > 0.0;
 }
 
 /* The most blocks that a stage does in @p limit_s; less than it must hold: none. */
@@ -127,6 +131,104 @@ static void fill_stage(const struct work *w, uint32_t stage, uint32_t blocks, ui
     }
 }
 
+/* Splits of blocks that differ: those of each position follow those of the one before. */
+struct mixture {
+    const struct work *work;
+    const double *before_s;                    /* seconds of the blocks before each, and of all */
+    uint32_t stage[REDCO_SPLIT_POSITIONS_MAX]; /* of each position */
+};
+
+/* How even the stages of a split are. */
+struct evenness {
+    double most_s;  /* the longest of them */
+    uint32_t count; /* so many are as long */
+    uint32_t stage; /* the first of these */
+};
+
+static struct evenness evenness_of(const struct mixture *m, const uint32_t *split)
+{
+    const struct work *const w = m->work;
+    double stage_s[REDCO_PIPELINE_STAGES_MAX];
+    struct evenness e = {.most_s = 0.0};
+    for (uint32_t i = 0; i < w->pipeline.stages; i++) { stage_s[i] = w->edges_s[i]; }
+    for (uint32_t i = 0, from = 0; i < w->positions; from += split[i++]) {
+        stage_s[m->stage[i]] += m->before_s[from + split[i]] - m->before_s[from];
+    }
+    for (uint32_t i = 0; i < w->pipeline.stages; i++) {
+        if (stage_s[i] > e.most_s * (1.0 + 1e-9)) {
+            e = (struct evenness){stage_s[i], 1, i};
+        } else if (stage_s[i] >= e.most_s * (1.0 - 1e-9)) {
+            e.count++;
+        }
+    }
+    return e;
+}
+
+static bool is_more_even(struct evenness a, struct evenness b)
+{
+    return a.most_s < b.most_s * (1.0 - 1e-9) || (a.most_s <= b.most_s * (1.0 + 1e-9) && a.count < b.count);
+}
+
+/* The longest stage gives a block of one of its positions to another stage's: the blocks of those between move up. The
+ * best such move, and so on until none makes the longest stages shorter or fewer. */
+static struct evenness even_out(const struct mixture *m, uint32_t *split)
+{
+    const uint32_t positions = m->work->positions;
+    struct evenness now = evenness_of(m, split);
+    for (;;) {
+        struct evenness best = now;
+        uint32_t best_from = 0, best_to = 0;
+        for (uint32_t from = 0; from < positions; from++) {
+            const bool inner = from > 0 && from + 1 < positions;
+            if (m->stage[from] != now.stage || split[from] <= (inner ? 1U : 0U)) { continue; }
+            for (uint32_t to = 0; to < positions; to++) {
+                if (m->stage[to] == now.stage) { continue; }
+                split[from]--;
+                split[to]++;
+                const struct evenness then = evenness_of(m, split);
+                split[from]++;
+                split[to]--;
+                if (is_more_even(then, best)) { best = then, best_from = from, best_to = to; }
+            }
+        }
+        if (best_from == best_to) { return now; }
+        split[best_from]--;
+        split[best_to]++;
+        now = best;
+    }
+}
+
+/* Evens out a split that is one of blocks of the mean. @return false where that is no less than @p least_ratio better
+ * than equal shares, or memory is short */
+static bool even_out_mixture(redco_costs *costs, const redco_parallelism *parallelism, const struct work *w,
+                             double least_ratio, uint32_t *split)
+{
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    double *const before_s = malloc((costs->blocks + (size_t)1) * sizeof *before_s);
+    struct mixture m = {.work = w, .before_s = before_s};
+    const redco_layer_run *runs = NULL;
+    const size_t run_count = redco_model_order(costs->model, &runs);
+    uint32_t equal[REDCO_SPLIT_POSITIONS_MAX], made = 0;
+    if (before_s == NULL) { return false; }
+    before_s[0] = 0.0;
+    for (size_t r = 0; r < run_count; r++) {
+        const redcoi_times *const t = &rank->classes[runs[r].class_index];
+        if (!redco_class_is_block(costs->classes[runs[r].class_index].kind)) { continue; }
+        for (uint32_t i = 0; i < runs[r].layers; i++, made++) {
+            before_s[made + 1] = before_s[made] + t->forward_s + t->backward_s;
+        }
+    }
+    for (uint32_t i = 0; i < w->positions; i++) {
+        uint32_t chunk = 0;
+        m.stage[i] = redco_pipeline_stage_at(&w->pipeline, i, 0, &chunk);
+        equal[i] = redcoi_position_blocks(costs, parallelism, i);
+    }
+    const double most_s = even_out(&m, split).most_s;
+    const bool better = !(least_ratio > 0.0) || most_s < evenness_of(&m, equal).most_s * (1.0 - least_ratio);
+    free(before_s);
+    return better;
+}
+
 static double slowest_equal_s(const redco_costs *costs, const redco_parallelism *parallelism, const struct work *w)
 {
     double slowest_s = 0.0;
@@ -150,7 +252,7 @@ bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism
     find_edges(&w);
     const double limit_s = bottleneck_s(&w, costs->blocks);
     if (!isfinite(limit_s)) { return false; }
-    if (least_ratio > 0.0 && !(limit_s < slowest_equal_s(costs, parallelism, &w) * (1.0 - least_ratio))) {
+    if (least_ratio > 0.0 && !w.mixed && !(limit_s < slowest_equal_s(costs, parallelism, &w) * (1.0 - least_ratio))) {
         return false;
     }
     uint32_t held[REDCO_PIPELINE_STAGES_MAX];
@@ -162,7 +264,7 @@ bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism
         total--;
     }
     for (uint32_t i = 0; i < stages; i++) { fill_stage(&w, i, held[i], split_out); }
-    return true;
+    return !w.mixed || even_out_mixture(costs, parallelism, &w, least_ratio, split_out);
 }
 
 /* Forward passes of a chunk, the shorter ones, of which N - p hide the transfers of p. */

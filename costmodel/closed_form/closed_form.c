@@ -4,6 +4,7 @@
 #include "costmodel/closed_form/nccl_buffers.h"
 
 #include <math.h>
+#include <string.h>
 
 static uint32_t count_groups(const redco_layer_work *work, redco_group_kind kind)
 {
@@ -278,29 +279,10 @@ uint64_t redco_cost_bytes(redco_costs *costs, const redco_parallelism *paralleli
     return p.total_bytes;
 }
 
-/* Computation of a micro-batch at a position, nothing recomputed; of its edges that of the layers that stand there. */
-static double position_s(const redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism,
-                         uint32_t position, uint32_t positions)
-{
-    double edge_s[2] = {0.0, 0.0}, block_s = (double)INFINITY;
-    for (uint32_t i = 0; i < costs->class_count; i++) {
-        const double s = rank->classes[i].forward_s + rank->classes[i].backward_s;
-        const redco_class_kind kind = costs->classes[i].kind;
-        if (redco_class_is_block(kind)) {
-            block_s = fmin(block_s, s);
-        } else {
-            edge_s[kind == REDCO_CLASS_HEAD ? 1 : 0] += s * costs->classes[i].layers;
-        }
-    }
-    return redcoi_position_blocks(costs, parallelism, position) * block_s + (position == 0 ? edge_s[0] : 0.0) +
-           (position + 1 == positions ? edge_s[1] : 0.0);
-}
-
 /* A bound of every simulated step: whatever the order of passes, stage i works m w_i, cannot begin before the stages
  * before it have passed the first micro-batch on, and they have to pass the last one's gradient back when it is
  * through: with F and B of the first position of each and t of a transfer T >= max over i of  sum over j < i (F_j + B_j
- * + 2t) + m w_i. Where backward is cut in two, or micro-batches come from both ends, only m w_i is said. Blocks of
- * several classes count as the shortest. */
+ * + 2t) + m w_i. Where backward is cut in two, or micro-batches come from both ends, only m w_i is said. */
 static double pipeline_bound_s(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism)
 {
     const redco_pipeline p = redco_parallelism_pipeline(parallelism);
@@ -308,15 +290,19 @@ static double pipeline_bound_s(redco_costs *costs, const redcoi_rank *rank, cons
     const bool whole = !redco_pipeline_splits_backward(p.kind);
     const double send_s = redcoi_stage_transfer_s(costs, parallelism, NULL, NULL);
     double before_s = 0.0, most_s = 0.0;
+    redco_position_times times[REDCO_SPLIT_POSITIONS_MAX]; /* of a micro-batch, nothing recomputed */
+    if (positions > REDCO_SPLIT_POSITIONS_MAX) { return 0.0; }
+    memset(times, 0, positions * sizeof *times);
+    redcoi_deal(costs, parallelism, rank, positions, times, NULL);
     for (uint32_t stage = 0; stage < p.stages; stage++) {
         double work_s = 0.0;
         for (uint32_t chunk = 0; chunk < p.chunks; chunk++) {
             const double batches = redco_pipeline_last_batch(&p, chunk) - redco_pipeline_first_batch(&p, chunk) + 1.0;
             const uint32_t position = redco_pipeline_position(p.kind, p.stages, stage, chunk);
-            work_s += batches * position_s(costs, rank, parallelism, position, positions);
+            work_s += batches * (times[position].forward_s + times[position].backward_s);
         }
         most_s = fmax(most_s, before_s + work_s);
-        if (whole) { before_s += position_s(costs, rank, parallelism, stage, positions) + 2.0 * send_s; }
+        if (whole) { before_s += times[stage].forward_s + times[stage].backward_s + 2.0 * send_s; }
     }
     return most_s;
 }

@@ -247,7 +247,9 @@ double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism
  *  counted, for parallelisms without a split.
  *  @param least_ratio  0, or by how much that stage must work less than the longest of equal shares
  *  @param split_out    room for REDCO_SPLIT_POSITIONS_MAX: blocks of each position
- *  @return false where there is no such split, stages hold a part twice (DualPipe), or blocks are of several classes */
+ *  Where blocks are of several classes and stages have several chunks it may work a little longer than that: blocks are
+ *  moved one after the other.
+ *  @return false where there is no such split, stages hold a part twice (DualPipe), or blocks are of two stacks */
 bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism, double least_ratio,
                         uint32_t *split_out);
 /** Micro-batches that interleaved chunks must take one after the other so that transfers between stages hide behind

@@ -277,6 +277,10 @@ double redcoi_interleaved_s(const redco_costs *costs, const redcoi_rank *rank, c
 void redcoi_split_keep(redcoi_kept_split *kept, const redco_parallelism *parallelism);
 bool redcoi_split_kept(const redcoi_kept_split *kept, const redco_parallelism *parallelism);
 bool redcoi_pace_needed(const redco_parallelism *parallelism);
+/** Adds the passes of a micro-batch, nothing recomputed, to those of each position: blocks go there in the model's
+ *  order. @param layers  [position][class], what is there is added to it; or NULL */
+void redcoi_deal(const redco_costs *costs, const redco_parallelism *parallelism, const redcoi_rank *rank,
+                 uint32_t positions, redco_position_times *times, uint32_t *layers);
 const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank, const redco_parallelism *parallelism);
 /** redco_pipeline_span_s() of few micro-batches; the others repeat the middle ones. */
 redco_status redcoi_span_of(redco_pipeline pipeline, const redco_position_times *times, double send_s,

@@ -25,8 +25,7 @@ static void add_layers(redco_position_times *at, const redcoi_times *times, doub
     at->weight_s += layers * times->weight_s;
 }
 
-/* Blocks go to positions in the model's order. @param layers  [position][class] */
-static void deal(const redco_costs *costs, const redco_parallelism *parallelism, const redcoi_rank *rank,
+void redcoi_deal(const redco_costs *costs, const redco_parallelism *parallelism, const redcoi_rank *rank,
                  uint32_t positions, redco_position_times *times, uint32_t *layers)
 {
     const uint32_t classes = costs->class_count;
@@ -39,7 +38,7 @@ static void deal(const redco_costs *costs, const redco_parallelism *parallelism,
         if (!redco_class_is_block(costs->classes[c].kind)) {
             const uint32_t edge = costs->classes[c].kind == REDCO_CLASS_HEAD ? positions - 1 : 0;
             add_layers(&times[edge], &rank->classes[c], left);
-            layers[edge * classes + c] = left;
+            if (layers != NULL) { layers[edge * classes + c] = left; }
             continue;
         }
         while (left > 0) {
@@ -48,7 +47,7 @@ static void deal(const redco_costs *costs, const redco_parallelism *parallelism,
             }
             const uint32_t here = left < room || room == 0 ? left : room;
             add_layers(&times[position], &rank->classes[c], here);
-            layers[position * classes + c] += here;
+            if (layers != NULL) { layers[position * classes + c] += here; }
             left -= here;
             room -= here < room ? here : room;
         }
@@ -111,7 +110,7 @@ static bool fill(redco_costs *costs, const redco_parallelism *parallelism, const
     double span_s[SETS] = {0.0}, blocks_s = 0.0, repeated_s = 0.0;
     bool done = again != NULL && layers != NULL;
     if (done) {
-        deal(costs, parallelism, rank, positions, times, layers);
+        redcoi_deal(costs, parallelism, rank, positions, times, layers);
         memcpy(again, times, positions * sizeof *times);
         for (uint32_t c = 0; c < costs->class_count; c++) {
             const redcoi_times *const t = &rank->classes[c];
