@@ -446,8 +446,8 @@ static redco_status check_memory(const struct exec_args *args, uint64_t ranks, r
 {
     const double have_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     const double element_bytes = (double)redco_dtype_bytes(exec_dtype(args));
-    const double need_bytes =
-        (double)ranks / args->plan->parallelism.tp * (double)args->plan->params * 2.0 * element_bytes;
+    const double need_bytes = (double)ranks / args->plan->parallelism.tp / args->plan->parallelism.pp *
+                              (double)args->plan->params * 2.0 * element_bytes;
     if (!(have_bytes > 0.0) || need_bytes <= have_bytes) { return REDCO_OK; }
     return redco_fail(
         err, REDCO_EVALUE, args->path,
@@ -480,6 +480,25 @@ static redco_executor executor_of(const struct exec_args *args)
     return args->backend == EXEC_CUDA ? REDCO_EXECUTOR_CUDA : REDCO_EXECUTOR_HOST;
 }
 
+/* Options that ask for a whole model, of which a stage has a part. */
+static redco_status check_options(const struct exec_args *args, redco_error *err)
+{
+    const struct {
+        const char *option;
+        bool given;
+    } options[] = {
+        {"--evaluate", args->evaluate != NULL}, {"--predict", args->predict != NULL},
+        {"--emulate-compute", args->emulate},   {"--fault", args->fault_tensor[0] != '\0'},
+        {"--replay-rank", args->replay},        {"--optimizer adafactor", args->optimizer.kind == REDCO_ADAFACTOR}};
+    for (size_t i = 0; args->plan->parallelism.pp > 1 && i < sizeof options / sizeof options[0]; i++) {
+        if (!options[i].given) { continue; }
+        return redco_fail(err, REDCO_EVALUE, options[i].option,
+                          "is not done with the plan's %u pipeline stages; plan with --pp 1",
+                          args->plan->parallelism.pp);
+    }
+    return REDCO_OK;
+}
+
 static int run_here(struct exec_args *args)
 {
     const uint64_t ranks = redco_plan_gpus(args->plan);
@@ -490,6 +509,7 @@ static int run_here(struct exec_args *args)
             redco_fail(&err, REDCO_EVALUE, args->path, "is for %llu ranks; at most %d are started here, more by mpirun",
                        (unsigned long long)ranks, EXEC_RANKS_MAX);
     }
+    if (st == REDCO_OK) { st = check_options(args, &err); }
     if (st == REDCO_OK && args->backend == EXEC_HOST) { st = check_memory(args, ranks, &err); }
     if (st == REDCO_OK) { st = make_schedule(args, &err); }
     if (st != REDCO_OK) { return cli_fail(&args->cli, &err); }
@@ -504,6 +524,7 @@ static int run_replay(struct exec_args *args)
     struct exec_line line = {.pipe = -1, .timeout_s = (double)args->timeout_s};
     redco_error err = {.status = REDCO_OK};
     redco_status st = redco_trainer_check_plan(args->plan, args->path, executor_of(args), ranks, &err);
+    if (st == REDCO_OK) { st = check_options(args, &err); }
     if (st == REDCO_OK && args->replay_rank >= ranks) {
         st =
             redco_fail(&err, REDCO_EVALUE, "--replay-rank", "%llu is not one of the plan's %llu ranks, 0 to %llu",
@@ -527,6 +548,7 @@ static redco_status prepare(struct exec_args *args, uint64_t ranks, struct exec_
     }
     if (args->replay) { return REDCO_OK; }
     redco_status st = redco_trainer_check_plan(args->plan, args->path, executor_of(args), ranks, err);
+    if (st == REDCO_OK) { st = check_options(args, err); }
     if (st == REDCO_OK) { st = exec_facts_of_args(args, facts, err); }
     return st == REDCO_OK ? make_schedule(args, err) : st;
 }

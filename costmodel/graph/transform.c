@@ -81,6 +81,58 @@ out:
     return st;
 }
 
+/* Operators that outputs depend on without passing a cut. */
+static void live_part(const redco_graph *graph, const redco_value *outputs, uint32_t output_count, const bool *is_cut,
+                      bool *live)
+{
+    for (uint32_t i = 0; i < output_count; i++) {
+        live[graph->values[outputs[i]]->op] = live[graph->values[outputs[i]]->op] || !is_cut[outputs[i]];
+    }
+    for (uint32_t i = graph->op_count; i > 0; i--) {
+        const redco_op *const op = graph->ops[i - 1];
+        for (uint32_t k = 0; live[i - 1] && k < op->input_count; k++) {
+            if (!is_cut[op->inputs[k]]) { live[graph->values[op->inputs[k]]->op] = true; }
+        }
+    }
+}
+
+redco_status redco_graph_extract_part(const redco_graph *graph, const redco_value *outputs, uint32_t output_count,
+                                      const redco_graph_cut *cuts, uint32_t cut_count, redco_graph **graph_out,
+                                      redco_value *map_out, redco_error *err)
+{
+    bool *const live = calloc((size_t)graph->op_count + 1, sizeof *live);
+    bool *const is_cut = calloc((size_t)graph->value_count + 1, sizeof *is_cut);
+    redco_graph *made = redco_graph_create();
+    redco_status st = redco_graph_status(graph, err);
+    if (live == NULL || is_cut == NULL || made == NULL) { st = redco_fail(err, REDCO_ENOMEM, "graph", "a part of it"); }
+    if (st != REDCO_OK) { goto out; }
+    for (uint32_t i = 0; i < graph->value_count; i++) { map_out[i] = REDCO_NO_VALUE; }
+    for (uint32_t i = 0; i < cut_count; i++) {
+        is_cut[cuts[i].value] = true;
+        map_out[cuts[i].value] = redcoi_graph_input(made, cuts[i].name, redco_value_type(graph, cuts[i].value), 0);
+    }
+    live_part(graph, outputs, output_count, is_cut, live);
+    for (uint32_t i = 0; i < graph->op_count && !redcoi_graph_failed(made); i++) {
+        redco_value kept[REDCO_OUTPUTS_MAX];
+        const redco_op *const op = graph->ops[i];
+        if (!live[i]) { continue; }
+        for (uint32_t k = 0; k < op->output_count; k++) { kept[k] = map_out[op->first_output + k]; }
+        copy_op(made, graph, op, false, map_out);
+        for (uint32_t k = 0; k < op->output_count; k++) {
+            if (is_cut[op->first_output + k]) { map_out[op->first_output + k] = kept[k]; }
+        }
+    }
+    made->label = (redcoi_graph_label){.origin = REDCO_NO_OP, .toward = REDCO_NO_VALUE};
+    if ((st = redco_graph_status(made, err)) != REDCO_OK) { goto out; }
+    *graph_out = made;
+    made = NULL;
+out:
+    free(live);
+    free(is_cut);
+    redco_graph_free(made);
+    return st;
+}
+
 static uint64_t fold(uint64_t hash, const void *data, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) { hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3; }

@@ -23,6 +23,20 @@ redco_status redco_graph_extract(const redco_graph *graph, const redco_value *ou
                                  redco_decompose_choice choose, void *context, redco_graph **graph_out,
                                  redco_value *map_out, redco_error *err);
 
+/** A value in whose place a part of a graph has an input. */
+typedef struct redco_graph_cut {
+    redco_value value;
+    const char *name; /**< the input's */
+} redco_graph_cut;
+
+/** A new graph of what @p outputs depend on, up to values that are inputs there: made elsewhere. Inputs of no output's
+ *  are left out.
+ *  @param cuts       each value once
+ *  @param map_out    as of redco_graph_extract() */
+redco_status redco_graph_extract_part(const redco_graph *graph, const redco_value *outputs, uint32_t output_count,
+                                      const redco_graph_cut *cuts, uint32_t cut_count, redco_graph **graph_out,
+                                      redco_value *map_out, redco_error *err);
+
 /** A digest of operators, shapes and constants: functions that build the same have the same. */
 uint64_t redco_graph_digest(const redco_graph *graph);
 

@@ -132,7 +132,7 @@ bool redcoi_numbers_add(redcoi_numbers *numbers, const uint32_t *more, uint32_t 
 static bool valid(const redco_step *step, const redco_step_op *op, const uint32_t *inputs, uint32_t input_count)
 {
     if (op->rank >= step->ranks || op->stream >= REDCO_STREAM_COUNT || op->work >= REDCO_WORK_COUNT ||
-        op->link >= REDCO_LINK_COUNT || op->suffix > REDCO_SUFFIX_SEND || op->pass > REDCO_PASS_NAME_RE ||
+        op->link >= REDCO_LINK_COUNT || op->suffix > REDCO_SUFFIX_RECEIVE || op->pass > REDCO_PASS_NAME_RE ||
         op->label >= step->labels.count || op->fold > step->fold_count || !(op->seconds >= 0.0)) {
         return false;
     }
@@ -273,7 +273,7 @@ const char *redco_step_suffix_name(redco_step_suffix suffix)
 {
     static const char *const names[] = {"",           "input",         "weight",     "gather",  "scatter",
                                         "reduce",     "tp_gather",     "tp_scatter", "cp_ring", "cp_gather",
-                                        "cp_scatter", "cp_all_to_all", "",           ""};
+                                        "cp_scatter", "cp_all_to_all", "",           "",        ""};
     return names[suffix];
 }
 
@@ -284,8 +284,9 @@ const char *redco_step_name(const redco_step *step, uint32_t op, char *buffer, s
     const char *const label = step->labels.texts[o->label];
     const char *const suffix = redco_step_suffix_name((redco_step_suffix)o->suffix);
     const char *const slash = suffix[0] != '\0' ? "/" : "";
-    if (o->suffix == REDCO_SUFFIX_SEND) {
-        (void)snprintf(buffer, size, "%s/stage.%u/send", passes[o->pass], o->rank);
+    if (o->suffix == REDCO_SUFFIX_SEND || o->suffix == REDCO_SUFFIX_RECEIVE) {
+        const char *const way = o->suffix == REDCO_SUFFIX_SEND ? "send" : "receive";
+        (void)snprintf(buffer, size, "%s/stage.%u/%s", passes[o->pass], o->rank, way);
     } else if (o->suffix == REDCO_SUFFIX_SERIAL) {
         (void)snprintf(buffer, size, "%s.%u", label, o->serial);
     } else if (o->layer == REDCO_STEP_NONE) {

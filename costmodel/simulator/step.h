@@ -86,7 +86,8 @@ typedef enum redco_step_suffix {
     REDCO_SUFFIX_CP_SCATTER,
     REDCO_SUFFIX_CP_ALL_TO_ALL,
     REDCO_SUFFIX_SERIAL, /**< "." and the serial number */
-    REDCO_SUFFIX_SEND    /**< pass "/stage." rank "/send" */
+    REDCO_SUFFIX_SEND,   /**< pass "/stage." rank "/send" */
+    REDCO_SUFFIX_RECEIVE /**< pass "/stage." rank "/receive": redco_step_of_rank() */
 } redco_step_suffix;
 
 /** The categories of memory. The first three and the reserve, which has NCCL's buffers, last all step. */
@@ -189,6 +190,12 @@ const char *redco_stream_name(redco_stream stream);                     /**< sta
 const char *redco_work_name(redco_work work);                           /**< static: "forward", ... */
 const char *redco_memory_category_name(redco_memory_category category); /**< static: "parameters", ... */
 const char *redco_link_name(redco_link link);                           /**< static: "NVLink", ... */
+
+/** The operators of one stage of a step, which wait for nothing of the others: a transfer that comes from another stage
+ *  is an operator of this one's, "receive", in front of the first that waits for it.
+ *  @return REDCO_EVALUE if an operator waits for anything else of another stage than transfers and norms, which are
+ *          summed over all anyway */
+redco_status redco_step_of_rank(const redco_step *step, uint32_t rank, redco_step **step_out, redco_error *err);
 
 /** Graphs by hand, for tests and for engines of other schedules: operators in issue order. All calls after the first
  *  failure (out of memory, bad index) do nothing; redco_step_finish() tells. */

@@ -55,10 +55,9 @@ redco_tensor_type redcoi_entry_type(const redco_task_parameter *p, redco_dtype d
 redcoi_placing redcoi_placing_of(const redco_checkpoint_states *s, uint32_t tensor)
 {
     const redco_layout *const layout = redco_states_layout(s->states);
-    return (redcoi_placing){
-        redco_task_parameter_type(&s->task->parameters[tensor], redco_states_master_dtype(s->states)),
-        s->task->parameters[tensor].transposed, s->layouts[tensor], redco_layout_mesh(layout).tp,
-        redco_layout_place(layout).tp};
+    const redco_task_parameter *const p = &s->task->parameters[redco_checkpoint_parameter(s, tensor)];
+    return (redcoi_placing){redco_task_parameter_type(p, redco_states_master_dtype(s->states)), p->transposed,
+                            s->layouts[tensor], redco_layout_mesh(layout).tp, redco_layout_place(layout).tp};
 }
 
 /* @param kinds  tensors of each parameter: its weights, then its states */

@@ -66,7 +66,17 @@ typedef struct redco_checkpoint_states {
     redco_states *states;
     redco_states_worker *worker;
     redco_optimizer optimizer;
+    /** Where the states are of a pipeline stage: by tensor of theirs, the parameter of the task, and whether another
+     *  stage has it, too, and writes it. NULL: tensor i is parameter i. */
+    const size_t *parameter_of;
+    const bool *written_elsewhere;
 } redco_checkpoint_states;
+
+/** The parameter that a tensor of the states is. */
+static inline uint32_t redco_checkpoint_parameter(const redco_checkpoint_states *states, uint32_t tensor)
+{
+    return states->parameter_of != NULL ? (uint32_t)states->parameter_of[tensor] : tensor;
+}
 
 typedef struct redco_checkpoints_options {
     const char *folder;  /**< borrowed as long as it is open */

@@ -44,7 +44,7 @@ static redco_status import_slice(struct importing *in, const redco_checkpoint_st
     const redcoi_placing placing = redcoi_placing_of(s, slice->tensor);
     const uint64_t end = slice->begin + slice->count;
     redco_status st = REDCO_OK;
-    in->parameter = slice->tensor;
+    in->parameter = redco_checkpoint_parameter(s, slice->tensor);
     for (uint64_t at = slice->begin; at < end && st == REDCO_OK; at += chunk_elements) {
         const uint64_t count = end - at < chunk_elements ? end - at : chunk_elements;
         st = redcoi_runs_walk(&placing, at, count, read_run, in, err);
@@ -82,7 +82,9 @@ redco_status redco_weights_import(redco_weights *weights, const redco_checkpoint
         uint32_t count = 0;
         const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
         for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-            if (redco_weights_has(weights, slices[i].tensor)) { st = import_slice(&in, s, &slices[i], err); }
+            if (redco_weights_has(weights, redco_checkpoint_parameter(s, slices[i].tensor))) {
+                st = import_slice(&in, s, &slices[i], err);
+            }
         }
     }
     free(in.chunk);

@@ -256,7 +256,7 @@ static redco_status load_range(struct loading *l, const redco_shard_slice *slice
     const redcoi_placing placing = redcoi_placing_of(l->states, slice->tensor);
     const uint64_t end = slice->begin + slice->count;
     redco_status st = REDCO_OK;
-    l->entry = entry_of(l->checkpoint, l->states, slice->tensor, which);
+    l->entry = entry_of(l->checkpoint, l->states, redco_checkpoint_parameter(l->states, slice->tensor), which);
     for (uint64_t at = slice->begin; at < end && st == REDCO_OK; at += chunk_elements) {
         const uint64_t count = end - at < chunk_elements ? end - at : chunk_elements;
         st = redcoi_runs_walk(&placing, at, count, read_run, l, err);
@@ -279,8 +279,8 @@ static redco_status load_own(struct loading *l, redco_error *err)
         const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
         for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
             st = load_range(l, &slices[i], REDCO_STATES_WEIGHTS, err);
-            const int states =
-                slices[i].owned_at != REDCO_NOWHERE ? redcoi_states_of(l->states, slices[i].tensor, kinds) : 0;
+            const uint32_t parameter = redco_checkpoint_parameter(l->states, slices[i].tensor);
+            const int states = slices[i].owned_at != REDCO_NOWHERE ? redcoi_states_of(l->states, parameter, kinds) : 0;
             for (int which = 0; which < states && st == REDCO_OK; which++) {
                 st = load_range(l, &slices[i], which, err);
             }

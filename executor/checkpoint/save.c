@@ -86,7 +86,9 @@ static redco_status save_range(struct saving *s, const redco_shard_slice *slice,
     const struct share share = share_of(s->states, layer, slice->tensor);
     const uint64_t end = slice->begin + cut(slice->count, share.own + 1, share.of);
     redco_status st = REDCO_OK;
-    s->entry = &s->checkpoint->entries[redcoi_entry_number(s->states, slice->tensor, which)];
+    s->entry =
+        &s->checkpoint
+             ->entries[redcoi_entry_number(s->states, redco_checkpoint_parameter(s->states, slice->tensor), which)];
     for (uint64_t at = slice->begin + cut(slice->count, share.own, share.of); at < end && st == REDCO_OK;
          at += chunk_elements) {
         const uint64_t count = end - at < chunk_elements ? end - at : chunk_elements;
@@ -108,9 +110,10 @@ static redco_status save_own(struct saving *s, redco_error *err)
         for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
             const uint32_t tensor = slices[i].tensor;
             const bool frozen = redco_layout_model(layout)->tensors[tensor].frozen;
-            if (slices[i].owned_at == REDCO_NOWHERE && !frozen) { continue; }
+            const bool elsewhere = s->states->written_elsewhere != NULL && s->states->written_elsewhere[tensor];
+            if ((slices[i].owned_at == REDCO_NOWHERE && !frozen) || elsewhere) { continue; }
             const redcoi_placing placing = redcoi_placing_of(s->states, tensor);
-            const int states = redcoi_states_of(s->states, tensor, s->kinds - 1);
+            const int states = redcoi_states_of(s->states, redco_checkpoint_parameter(s->states, tensor), s->kinds - 1);
             for (int which = REDCO_STATES_WEIGHTS; which < states && st == REDCO_OK; which++) {
                 st = save_range(s, &slices[i], which, &placing, err);
             }

@@ -46,12 +46,14 @@ static redco_status take_memory(finder *f, redco_error *err)
 static redco_status find_live(finder *f, redco_error *err)
 {
     const redco_lifetimes_options *const o = f->options;
-    const uint32_t count = o->outside_count + o->kept_count;
+    const uint32_t stays = o->outside_count + o->kept_count, count = stays + o->read_count;
     redco_value *const wanted = calloc((size_t)count + 1, sizeof *wanted);
     if (wanted == NULL) { return no_memory(f, err); }
     uint32_t wants = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const redco_value value = i < o->outside_count ? o->outside[i] : o->kept[i - o->outside_count];
+        const redco_value value = i < o->outside_count ? o->outside[i]
+                                  : i < stays          ? o->kept[i - o->outside_count]
+                                                       : o->read[i - stays];
         if (value == REDCO_NO_VALUE && i < o->outside_count) { continue; }
         wanted[wants++] = value;
         if (value >= f->l->value_count) {

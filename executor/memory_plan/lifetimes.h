@@ -41,6 +41,8 @@ typedef struct redco_lifetimes_options {
     bool outside_early;
     const redco_value *kept; /**< values that stay in the arena to the end */
     uint32_t kept_count;
+    const redco_value *read; /**< values that are computed, and read by somebody else when their operator is done */
+    uint32_t read_count;
 } redco_lifetimes_options;
 
 #define REDCO_NO_INTERVAL UINT32_MAX

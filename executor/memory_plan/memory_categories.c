@@ -20,13 +20,14 @@ static redco_arena_category category_of(const redco_graph *graph, const redco_li
     return maker->order == 0 && (last->order > 0 || last->copy > 0) ? REDCO_ARENA_ACTIVATIONS : REDCO_ARENA_WORKING;
 }
 
-void redco_arena_held(const redco_graph *graph, const redco_lifetimes *l, uint32_t step,
+void redco_arena_held(const redco_graph *graph, const redco_lifetimes *l, uint32_t step, const bool *elsewhere,
                       uint64_t bytes_out[REDCO_ARENA_CATEGORIES])
 {
     const uint64_t unit = REDCO_ALIGNMENT_BYTES;
     memset(bytes_out, 0, REDCO_ARENA_CATEGORIES * sizeof *bytes_out);
     for (uint32_t i = 0; i < l->interval_count; i++) {
-        if (step < l->intervals[i].first || step > l->intervals[i].last) { continue; }
+        const bool there = step >= l->intervals[i].first && step <= l->intervals[i].last;
+        if (!there || (elsewhere != NULL && elsewhere[i])) { continue; }
         bytes_out[category_of(graph, l, i)] += (l->intervals[i].size_bytes + unit - 1) / unit * unit;
     }
 }

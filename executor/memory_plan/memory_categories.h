@@ -20,8 +20,9 @@ typedef enum redco_arena_category {
 
 /** @param graph      whose lifetimes were found
  *  @param step       of its order
+ *  @param elsewhere  by interval: it is not in this arena; NULL: all are
  *  @param bytes_out  what each holds during it, as planned: rounded up to REDCO_ALIGNMENT_BYTES */
-void redco_arena_held(const redco_graph *graph, const redco_lifetimes *lifetimes, uint32_t step,
+void redco_arena_held(const redco_graph *graph, const redco_lifetimes *lifetimes, uint32_t step, const bool *elsewhere,
                       uint64_t bytes_out[REDCO_ARENA_CATEGORIES]);
 
 #ifdef __cplusplus

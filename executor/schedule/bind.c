@@ -183,6 +183,20 @@ static void excuse(const struct binder *b, const redco_op *op)
     if (compute_task != REDCO_STEP_NONE) { b->excused[compute_task] = true; }
 }
 
+/* Gradients from the stage behind are there when backward begins. @return the first compute task that can read an input
+ */
+static uint32_t comes_at(const struct binder *b, redco_value input)
+{
+    const redco_stage_links *const links = b->s->options.links;
+    uint32_t first = 0;
+    for (uint32_t i = 0; links != NULL && i < links->in_count[1]; i++) {
+        if (links->in[1][i] != input) { continue; }
+        while (first + 1 < b->bind->compute_task_count && !redcoi_is_backward_task(b->s, first)) { first++; }
+        return first;
+    }
+    return 0;
+}
+
 static void assign(struct binder *b)
 {
     const redco_graph *const graph = b->s->options.graph;
@@ -190,6 +204,7 @@ static void assign(struct binder *b)
     for (uint32_t i = 0; i < count; i++) {
         const redco_op *const op = redco_graph_op(graph, i);
         b->bind->compute_task_of[i] = REDCO_STEP_NONE;
+        if (op->kind == REDCO_OP_INPUT) { b->lower[i] = comes_at(b, op->first_output); }
         if (!b->bind->live[i] || op->kind == REDCO_OP_INPUT || is_free(b, op)) { continue; }
         const uint32_t earliest = made_by(b, op);
         const struct wanted wanted = wanted_of(b, op, earliest);
@@ -373,7 +388,7 @@ redco_status redcoi_bind_make(redco_schedule *s, redco_error *err)
     const redco_graph *const graph = s->options.graph;
     const uint32_t tensors = redcoi_schedule_model(s)->tensor_count;
     struct binder b = {.s = s, .bind = &s->bind};
-    redco_value *const wanted = calloc((size_t)tensors + 1, sizeof *wanted);
+    redco_value *const wanted = calloc((size_t)tensors + 2 * REDCOI_LEAVING_MAX + 1, sizeof *wanted);
     redco_status st = REDCO_OK;
     s->bind.live = calloc((size_t)redco_graph_op_count(graph) + 1, sizeof *s->bind.live);
     s->bind.compute_task_of = calloc((size_t)redco_graph_op_count(graph) + 1, sizeof *s->bind.compute_task_of);
@@ -384,8 +399,8 @@ redco_status redcoi_bind_make(redco_schedule *s, redco_error *err)
         st = redcoi_schedule_memory_short(err);
         goto out;
     }
-    wanted[0] = s->options.loss;
-    uint32_t wants = 1;
+    uint32_t wants = redcoi_leaving_list(s, wanted);
+    if (s->options.loss != REDCO_NO_VALUE) { wanted[wants++] = s->options.loss; }
     for (uint32_t t = 0; t < tensors; t++) {
         if (s->options.gradients[t] != REDCO_NO_VALUE) { wanted[wants++] = s->options.gradients[t]; }
     }

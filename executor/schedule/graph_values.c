@@ -38,6 +38,7 @@ static unsigned char *gradient_at(const redco_schedule *s, uint32_t tensor)
 redco_status redcoi_values_plan(redco_schedule *s, redco_error *err)
 {
     const redco_graph *const graph = s->options.graph;
+    redco_value leaving[2 * REDCOI_LEAVING_MAX];
     const redco_lifetimes_options options = {.backend = s->threads[REDCOI_STREAM_COMPUTE].backend,
                                              .collectives = s->options.collectives,
                                              .order = s->bind.order,
@@ -46,11 +47,14 @@ redco_status redcoi_values_plan(redco_schedule *s, redco_error *err)
                                              .outside_count = redcoi_schedule_model(s)->tensor_count,
                                              .outside_early = true,
                                              .kept = &s->options.loss,
-                                             .kept_count = 1};
+                                             .kept_count = s->options.loss != REDCO_NO_VALUE ? 1 : 0,
+                                             .read = leaving,
+                                             .read_count = redcoi_leaving_list(s, leaving)};
     for (uint32_t v = 0; v < redco_graph_value_count(graph); v++) {
         const redco_op *const op = redco_value_op(graph, v);
         bool fed = op->kind != REDCO_OP_INPUT || !s->bind.live[op->id] || s->bind.tensor_of[v] != REDCO_STEP_NONE;
         for (uint32_t i = 0; i < s->options.input_count; i++) { fed = fed || s->options.inputs[i] == v; }
+        fed = fed || redcoi_received_at(s, v, NULL);
         if (fed) { continue; }
         return redco_fail(err, REDCO_EVALUE, redco_value_name(graph, v), "is an input that nobody feeds");
     }
@@ -143,28 +147,38 @@ static void *weights_at(const redco_schedule *s, const redcoi_compute_task *comp
     return NULL; /* a view that nothing of this compute task reads */
 }
 
-static void *fed_at(const redco_schedule *s, redco_value value)
+static redcoi_address fed_at(const redco_schedule *s, redco_value value)
 {
+    redcoi_address at = {NULL, NULL};
+    if (redcoi_received_at(s, value, &at)) { return at; }
     for (uint32_t i = 0; i < s->options.input_count; i++) {
-        if (s->options.inputs[i] == value) { return s->memory.input_data[i]; }
+        if (s->options.inputs[i] == value) { return (redcoi_address){s->memory.input_data[i], &s->memory.inputs}; }
     }
-    return NULL;
+    return at;
 }
 
 /* The address of a value for an operator of a compute task. */
-static void *data_of(const redco_schedule *s, const redcoi_compute_task *compute_task, redco_value value)
+static redcoi_address data_of(const redco_schedule *s, const redcoi_compute_task *compute_task, redco_value value)
 {
     const redco_value_place place = s->memory.lifetimes.place[value];
     switch (place.kind) {
     case REDCO_PLACE_INPUT:
-        return s->bind.tensor_of[place.index] != REDCO_STEP_NONE
-                   ? weights_at(s, compute_task, s->bind.tensor_of[place.index])
-                   : fed_at(s, place.index);
-    case REDCO_PLACE_OUTSIDE: return gradient_at(s, place.index);
-    case REDCO_PLACE_ARENA: return s->memory.block + s->memory.offsets[place.index];
+        if (s->bind.tensor_of[place.index] == REDCO_STEP_NONE) { return fed_at(s, place.index); }
+        return (redcoi_address){weights_at(s, compute_task, s->bind.tensor_of[place.index]), NULL};
+    case REDCO_PLACE_OUTSIDE: return (redcoi_address){gradient_at(s, place.index), NULL};
+    case REDCO_PLACE_ARENA:
+        return s->memory.is_kept[place.index]
+                   ? (redcoi_address){s->memory.kept.memory + s->memory.offsets[place.index], &s->memory.kept}
+                   : (redcoi_address){s->memory.block + s->memory.offsets[place.index], NULL};
     case REDCO_PLACE_NONE: break;
     }
-    return NULL;
+    return (redcoi_address){NULL, NULL};
+}
+
+/* The same of a value that is no weight. */
+static redcoi_address address_of(const redco_schedule *s, redco_value value)
+{
+    return data_of(s, NULL, value);
 }
 
 static redco_status allocate_launches(redco_schedule *s, redco_error *err)
@@ -176,6 +190,9 @@ static redco_status allocate_launches(redco_schedule *s, redco_error *err)
     memory->launches = calloc((size_t)count + 1, sizeof *memory->launches);
     memory->tensors = calloc(tensors + 1, sizeof *memory->tensors);
     memory->names = calloc((size_t)count + 1, sizeof *memory->names);
+    memory->moving = calloc(tensors + 1, sizeof *memory->moving);
+    memory->moves = calloc((size_t)count + 1, sizeof *memory->moves);
+    if (memory->moving == NULL || memory->moves == NULL) { return redcoi_schedule_memory_short(err); }
     return memory->launches == NULL || memory->tensors == NULL || memory->names == NULL
                ? redcoi_schedule_memory_short(err)
                : REDCO_OK;
@@ -223,9 +240,15 @@ static void place_launch(redco_schedule *s, uint32_t at, redco_tensor *tensors)
     const redco_op *const op = op_at(s, at);
     const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[s->bind.compute_task_of[op->id]];
     const uint32_t workspace = s->memory.lifetimes.workspace[op->id];
-    for (uint32_t k = 0; k < op->input_count; k++) { tensors[k].data = data_of(s, compute_task, op->inputs[k]); }
-    for (uint32_t k = 0; k < op->output_count; k++) {
-        tensors[op->input_count + k].data = data_of(s, compute_task, op->first_output + k);
+    redcoi_range_of *const moves = &s->memory.moves[at];
+    moves->first = at > 0 ? s->memory.moves[at - 1].first + s->memory.moves[at - 1].count : 0;
+    for (uint32_t k = 0; k < op->input_count + op->output_count; k++) {
+        const redco_value value = k < op->input_count ? op->inputs[k] : op->first_output + k - op->input_count;
+        const redcoi_address address = data_of(s, compute_task, value);
+        tensors[k].data = address.first;
+        if (address.ring == NULL || address.ring->count < 2) { continue; }
+        s->memory.moving[moves->first + moves->count++] =
+            (redcoi_moving){(uint32_t)(tensors - s->memory.tensors) + k, address};
     }
     if (workspace != REDCO_NO_INTERVAL) {
         s->memory.launches[at].workspace = s->memory.block + s->memory.offsets[workspace];
@@ -250,7 +273,7 @@ static redco_status list_copies(redco_schedule *s, redco_error *err)
                 continue;
             }
             memory->copies[memory->copy_count++] =
-                (redcoi_copy_of){p, data_of(s, compute_task, gradient), gradient_at(s, t),
+                (redcoi_copy_of){p, data_of(s, compute_task, gradient).first, gradient_at(s, t),
                                  redco_type_bytes(redco_value_type(graph, gradient))};
             compute_task->copies.count++;
         }
@@ -275,10 +298,20 @@ static redco_status take_block(redco_schedule *s, uint64_t emulated_bytes, redco
 {
     redcoi_memory *const memory = &s->memory;
     memory->emulated_at = aligned(memory->arena.bytes);
+    const uint64_t rings_at = aligned(memory->emulated_at + emulated_bytes);
+    memory->inputs.bytes = input_bytes(s, NULL);
     memory->size.arena_bytes = memory->emulated_at + emulated_bytes;
-    memory->size.input_bytes = input_bytes(s, NULL);
+    memory->size.input_bytes = memory->inputs.bytes * memory->inputs.count;
+    if (s->options.links != NULL) {
+        memory->size.arena_bytes = rings_at + redcoi_rings_place(s, NULL);
+        memory->size.held_bytes[REDCO_ARENA_ACTIVATIONS] +=
+            memory->kept.bytes * memory->kept.count + memory->in[0].bytes * memory->in[0].count;
+    }
     const redco_status st = take(s, memory->size.arena_bytes + memory->size.input_bytes, &memory->block, err);
-    if (st == REDCO_OK && memory->block != NULL) { (void)input_bytes(s, memory->block + memory->size.arena_bytes); }
+    if (st != REDCO_OK || memory->block == NULL) { return st; }
+    (void)redcoi_rings_place(s, memory->block + rings_at);
+    memory->inputs.memory = memory->block + memory->size.arena_bytes;
+    (void)input_bytes(s, memory->inputs.memory);
     return st;
 }
 
@@ -303,9 +336,9 @@ redco_status redcoi_memory_take(redco_schedule *s, redco_error *err)
         (s->options.emulate ? place_emulated : place_launch)(s, at, tensors);
         tensors += op_at(s, at)->input_count + op_at(s, at)->output_count;
     }
-    s->memory.loss =
-        s->options.emulate ? NULL : data_of(s, &s->bind.compute_tasks[s->loss_compute_task], s->options.loss);
-    return list_copies(s, err);
+    if (!s->options.emulate && s->options.loss != REDCO_NO_VALUE) { s->memory.loss = address_of(s, s->options.loss); }
+    st = list_copies(s, err);
+    return st == REDCO_OK ? redcoi_handovers_list(s, address_of, err) : st;
 }
 
 void redcoi_memory_free(redco_schedule *s)
@@ -314,6 +347,7 @@ void redcoi_memory_free(redco_schedule *s)
     redco_backend *const backend = s->threads[REDCOI_STREAM_COMPUTE].backend;
     if (backend != NULL) { backend->calls->release(backend, REDCO_MEMORY_DEVICE, memory->block); }
     redco_lifetimes_free(&memory->lifetimes);
+    redcoi_rings_free(memory);
     free(memory->offsets);
     free(memory->slots);
     free(memory->need_slot);

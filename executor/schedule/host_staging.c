@@ -63,12 +63,16 @@ redco_status redcoi_feed(redcoi_thread *thread, uint32_t micro_batch, redco_erro
     const uint32_t slot = micro_batch % 2;
     const void *data[REDCO_INPUTS_MAX] = {NULL};
     unsigned char *at = e->inputs[slot];
+    unsigned char *const ring =
+        redcoi_address_at((redcoi_address){s->memory.inputs.memory, &s->memory.inputs}, micro_batch);
+    if (s->memory.inputs.bytes == 0) { return REDCO_OK; } /* a stage that reads none */
     redco_status st = e->used[slot] ? calls->event_finish(thread->backend, e->fed[slot], err) : REDCO_OK;
     if (st == REDCO_OK) { st = s->options.feed.next(s->options.feed.context, micro_batch, data, err); }
     for (uint32_t i = 0; i < s->options.input_count && st == REDCO_OK; i++) {
         if (s->memory.input_data[i] == NULL) { continue; }
         memcpy(at, data[i], bytes_of(s, i)); /* the next call of feed() may overwrite the data */
-        st = calls->copy(thread->backend, thread->stream, s->memory.input_data[i], at, bytes_of(s, i), err);
+        unsigned char *const to = ring + ((unsigned char *)s->memory.input_data[i] - s->memory.inputs.memory);
+        st = calls->copy(thread->backend, thread->stream, to, at, bytes_of(s, i), err);
         at += bytes_of(s, i);
     }
     e->used[slot] = true;
@@ -80,12 +84,13 @@ redco_status redcoi_send_loss(redcoi_thread *thread, uint32_t micro_batch, redco
     const redco_schedule *const s = thread->schedule;
     const redco_dtype dtype = redco_value_type(s->options.graph, s->options.loss)->dtype;
     return thread->backend->calls->copy(thread->backend, thread->stream,
-                                        s->exchange.losses + (size_t)micro_batch * LOSS_BYTES, s->memory.loss,
-                                        redco_dtype_bytes(dtype), err);
+                                        s->exchange.losses + (size_t)micro_batch * LOSS_BYTES,
+                                        redcoi_address_at(s->memory.loss, micro_batch), redco_dtype_bytes(dtype), err);
 }
 
 double redcoi_losses_sum(const redco_schedule *s)
 {
+    if (s->options.loss == REDCO_NO_VALUE) { return 0.0; }
     const bool wide = redco_value_type(s->options.graph, s->options.loss)->dtype == REDCO_F64;
     double sum = 0.0;
     for (uint32_t i = 0; i < s->micro_batches; i++) {

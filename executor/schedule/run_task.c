@@ -34,6 +34,24 @@ static redco_micro_batch micro_batch_of(const redco_schedule *s, const redcoi_ta
     return (redco_micro_batch){task->micro_batch, s->micro_batches};
 }
 
+/* Operands that each micro-batch has elsewhere. One thread at a time computes. */
+static void move_operands(const redco_schedule *s, uint32_t at, uint32_t micro_batch)
+{
+    const redcoi_range_of moves = s->memory.moves != NULL ? s->memory.moves[at] : (redcoi_range_of){0, 0};
+    for (uint32_t i = 0; i < moves.count; i++) {
+        const redcoi_moving *const m = &s->memory.moving[moves.first + i];
+        s->memory.tensors[m->tensor].data = redcoi_address_at(m->at, micro_batch);
+    }
+}
+
+/* Copies a value that leaves the stage to the place from which it is sent. */
+static redco_status hand_over(redcoi_thread *thread, const redcoi_handover *handover, uint32_t micro_batch,
+                              redco_error *err)
+{
+    return thread->backend->calls->copy(thread->backend, thread->stream, redcoi_address_at(handover->to, micro_batch),
+                                        redcoi_address_at(handover->from, micro_batch), handover->bytes, err);
+}
+
 static redco_status launch(redcoi_thread *thread, uint32_t at, redco_error *err)
 {
     const redco_schedule *const s = thread->schedule;
@@ -71,8 +89,18 @@ static redco_status compute(redcoi_thread *thread, uint32_t index, redco_error *
     redco_status st = REDCO_OK;
     uint32_t count = 0;
     if (emulate && redco_step_ops(s->step, &count)[index].stream == REDCO_STREAM_COMPUTE) { pass_time(thread, index); }
+    uint32_t handover = 0;
+    while (handover < s->memory.handover_count && s->memory.handovers[handover].behind < compute_task->ops.first) {
+        handover++;
+    }
     for (uint32_t i = 0; i < compute_task->ops.count && st == REDCO_OK; i++) {
-        st = launch(thread, compute_task->ops.first + i, err);
+        const uint32_t at = compute_task->ops.first + i;
+        move_operands(s, at, task->micro_batch);
+        st = launch(thread, at, err);
+        for (; st == REDCO_OK && handover < s->memory.handover_count && s->memory.handovers[handover].behind == at;
+             handover++) {
+            st = hand_over(thread, &s->memory.handovers[handover], task->micro_batch, err);
+        }
     }
     if (emulate) { return st; }
     for (uint32_t i = 0; i < compute_task->copies.count && st == REDCO_OK; i++) {
@@ -117,7 +145,10 @@ static redco_status scatter(redcoi_thread *thread, const redcoi_task *task, redc
 static redco_status norm(redcoi_thread *thread, uint32_t index, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
-    if (!s->options.emulate) { return redco_states_squares(s->options.states, thread->worker, err); }
+    if (!s->options.emulate) {
+        const redco_status st = redco_states_add_shared(s->options.states, thread->worker, err);
+        return st == REDCO_OK ? redco_states_squares(s->options.states, thread->worker, err) : st;
+    }
     pass_time(thread, index);
     return REDCO_OK;
 }
@@ -165,14 +196,16 @@ redco_status redcoi_update(redcoi_thread *thread, uint32_t first, redco_error *e
     return st;
 }
 
-/* Synchronises the updated weights of a layer of the step. */
+/* Synchronises the updated weights of a layer of the step, and of those behind it that the step has no operator for: a
+ * head without parameters that shares a table. */
 static redco_status sync(redcoi_thread *thread, uint32_t layer, redco_error *err)
 {
     const redco_schedule *const s = thread->schedule;
     const redco_state_model *const model = redcoi_schedule_model(s);
-    const uint32_t end = redco_layer_of_step(model, layer + 1);
     redco_status st = REDCO_OK;
-    for (uint32_t l = redco_layer_of_step(model, layer); l < end && st == REDCO_OK; l++) {
+    for (uint32_t l = redco_layer_of_step(model, layer); l < model->layer_count && st == REDCO_OK; l++) {
+        const uint32_t number = redco_step_layer_of(model, l);
+        if (number != layer && s->synced[number]) { break; }
         st = redco_states_sync(s->options.states, thread->worker, l, err);
     }
     return st;
@@ -210,6 +243,8 @@ redco_status redcoi_act(redcoi_thread *thread, uint32_t index, redco_error *err)
     case REDCOI_NORM: return norm(thread, index, err);
     case REDCOI_NORM_REDUCE: return sum(thread, err);
     case REDCOI_OPTIMIZER: return optimize(thread, index, err);
+    case REDCOI_SEND:
+    case REDCOI_RECEIVE: return redcoi_cross(thread, task, err);
     case REDCOI_NOTHING: break;
     }
     if (s->options.emulate) { pass_time(thread, index); }

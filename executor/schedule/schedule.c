@@ -308,9 +308,11 @@ static redco_status open_stream_kind(redco_schedule *s, redcoi_stream_kind strea
         stream_kind == REDCOI_STREAM_COMPUTE ? REDCO_DEVICE_STREAM_COMPUTATION : REDCO_DEVICE_STREAM_COMMUNICATION;
     thread->schedule = s;
     thread->stream_kind = stream_kind;
+    const bool crosses = stream_kind >= REDCOI_STREAM_RECEIVE;
+    if (crosses && o->links == NULL) { return REDCO_OK; }
     redco_status st = o->open(o->open_context, &thread->backend, err);
     if (st == REDCO_OK) { st = thread->backend->calls->stream_create(thread->backend, kind, &thread->stream, err); }
-    if (st == REDCO_OK) {
+    if (st == REDCO_OK && !crosses) {
         st = redco_states_worker_create(o->states, thread->backend, thread->stream, &thread->worker, err);
     }
     return st;
@@ -336,12 +338,14 @@ static redco_status check(const redco_schedule_options *o, redco_error *err)
     uint32_t count = 0;
     const redco_step_op *const ops = redco_step_ops(o->step, &count);
     for (uint32_t i = 0; i < count; i++) {
-        if (ops[i].fold != 0 || ops[i].rank != 0 || ops[i].stream == REDCO_STREAM_PIPELINE) {
-            return redco_fail(err, REDCO_EVALUE, "step", "operator %u is folded or of a pipeline", i);
+        const bool here = o->links != NULL ? ops[i].rank == o->links->stage
+                                           : ops[i].rank == 0 && ops[i].stream != REDCO_STREAM_PIPELINE;
+        if (ops[i].fold != 0 || !here) {
+            return redco_fail(err, REDCO_EVALUE, "step", "operator %u is folded or of another stage", i);
         }
     }
     const uint32_t layers = model->layer_count > 0 ? redco_step_layer_of(model, model->layer_count - 1) + 1 : 0;
-    if (redco_step_layer_count(o->step) != layers) {
+    if (o->links == NULL && redco_step_layer_count(o->step) != layers) {
         return redco_fail(err, REDCO_EVALUE, "step", "has %u layers, the model %u", redco_step_layer_count(o->step),
                           layers);
     }
@@ -372,12 +376,14 @@ redco_status redco_schedule_create(const redco_schedule_options *options, redco_
     if (st != REDCO_OK) { goto out; }
     s->helps = s->threads[REDCOI_STREAM_COMPUTE].backend->calls->immediate && !options->emulate && !options->replay;
     if ((st = redcoi_bind_make(s, err)) != REDCO_OK) { goto out; }
-    s->loss_compute_task = s->bind.compute_task_of[redco_value_op(options->graph, options->loss)->id];
-    if ((st = redcoi_values_plan(s, err)) != REDCO_OK || (st = redcoi_slots_plan(s, err)) != REDCO_OK ||
-        (st = redcoi_places_plan(s, err)) != REDCO_OK || (st = redcoi_memory_take(s, err)) != REDCO_OK ||
-        (st = redcoi_exchange_take(s, err)) != REDCO_OK || (st = redcoi_tasks_make(s, err)) != REDCO_OK ||
-        (st = redcoi_events_make(s, err)) != REDCO_OK || (st = redcoi_replay_make(s, err)) != REDCO_OK ||
-        (st = redcoi_segments_make(s, err)) != REDCO_OK) {
+    s->loss_compute_task = options->loss == REDCO_NO_VALUE
+                               ? REDCO_STEP_NONE
+                               : s->bind.compute_task_of[redco_value_op(options->graph, options->loss)->id];
+    if ((st = redcoi_values_plan(s, err)) != REDCO_OK || (st = redcoi_rings_plan(s, err)) != REDCO_OK ||
+        (st = redcoi_slots_plan(s, err)) != REDCO_OK || (st = redcoi_places_plan(s, err)) != REDCO_OK ||
+        (st = redcoi_memory_take(s, err)) != REDCO_OK || (st = redcoi_exchange_take(s, err)) != REDCO_OK ||
+        (st = redcoi_tasks_make(s, err)) != REDCO_OK || (st = redcoi_events_make(s, err)) != REDCO_OK ||
+        (st = redcoi_replay_make(s, err)) != REDCO_OK || (st = redcoi_segments_make(s, err)) != REDCO_OK) {
         goto out;
     }
     if (options->emulate || options->replay) { (void)prctl(PR_SET_TIMERSLACK, 1000UL); }
@@ -414,6 +420,7 @@ void redco_schedule_free(redco_schedule *s)
     }
     redco_step_free(s->step);
     free(s->replayed);
+    free(s->synced);
     free(s->tasks);
     free(s->waits);
     (void)pthread_mutex_destroy(&s->lock);
@@ -422,14 +429,15 @@ void redco_schedule_free(redco_schedule *s)
 
 void redco_schedule_hold_reserve(redco_schedule *s, uint64_t bytes)
 {
-    redco_step_hold(s->step, 0, REDCO_CATEGORY_RESERVE, s->memory.size.input_bytes + bytes);
+    redco_step_hold(s->step, redcoi_stage_of(s), REDCO_CATEGORY_RESERVE, s->memory.size.input_bytes + bytes);
 }
 
 redco_schedule_size redco_schedule_sizes(const redco_schedule *s)
 {
     redco_schedule_size size = s->memory.size;
     for (int stream_kind = 0; stream_kind < REDCOI_STREAMS; stream_kind++) {
-        size.worker_bytes += redco_states_worker_bytes(s->threads[stream_kind].worker);
+        const redco_states_worker *const worker = s->threads[stream_kind].worker;
+        size.worker_bytes += worker != NULL ? redco_states_worker_bytes(worker) : 0;
     }
     return size;
 }

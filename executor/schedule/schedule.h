@@ -29,15 +29,25 @@ typedef struct redco_feed {
     void *context;
 } redco_feed;
 
+/** A pipeline stage and its neighbours. Values come and go forward [0] and backward [1]. */
+typedef struct redco_stage_links {
+    redco_pipeline pipeline;
+    uint32_t stage;
+    const redco_value *in[2], *out[2]; /**< inputs of the graph, and values of it */
+    uint32_t in_count[2], out_count[2];
+    redco_process_group *from[2], *to[2]; /**< two ranks each, the sender and the receiver; NULL: nothing goes there */
+} redco_stage_links;
+
 typedef struct redco_schedule_options {
     /** One rank, one step, not folded; layers are the states'. Seconds matter only where computation is emulated. */
     const redco_step *step;
     bool overlap_reduce; /**< computation goes on while a bucket is reduced */
     const redco_graph *graph;
-    redco_value loss;
+    redco_value loss;             /**< REDCO_NO_VALUE: the last stage has it */
     const redco_value *gradients; /**< one for each of the states' tensors; REDCO_NO_VALUE of frozen ones */
     const redco_value *inputs;    /**< inputs of a micro-batch; REDCO_NO_VALUE: the graph does not read it */
     uint32_t input_count;
+    const redco_stage_links *links; /**< NULL: one stage */
     redco_feed feed;
     redco_world *world; /**< the states' world: it is aborted when a stream fails, so that the others end */
     redco_device_comm

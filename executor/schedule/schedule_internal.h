@@ -7,7 +7,8 @@
 
 #include <pthread.h>
 
-enum { REDCOI_OP_NAME_BYTES = 200 };
+/** Values that leave a stage in one direction, at most. */
+enum { REDCOI_OP_NAME_BYTES = 200, REDCOI_LEAVING_MAX = 64 };
 
 /** Streams, one thread each; the first is the caller's. */
 typedef enum redcoi_stream_kind {
@@ -16,6 +17,10 @@ typedef enum redcoi_stream_kind {
     REDCOI_STREAM_SECONDARY,
     REDCOI_STREAM_GRADIENTS,
     REDCOI_STREAM_UPDATE,
+    REDCOI_STREAM_RECEIVE, /**< from the stage before and, next, gradients from the one behind */
+    REDCOI_STREAM_RECEIVE_GRADIENTS,
+    REDCOI_STREAM_SEND,
+    REDCOI_STREAM_SEND_GRADIENTS,
     REDCOI_STREAMS
 } redcoi_stream_kind;
 
@@ -28,7 +33,9 @@ typedef enum redcoi_action {
     REDCOI_SYNC,
     REDCOI_NORM,
     REDCOI_NORM_REDUCE,
-    REDCOI_OPTIMIZER
+    REDCOI_OPTIMIZER,
+    REDCOI_SEND, /**< what: 0 forward, 1 backward */
+    REDCOI_RECEIVE
 } redcoi_action;
 
 /** The work for one operator of the step; numbered as those. */
@@ -78,6 +85,32 @@ typedef struct redcoi_bind {
     uint32_t *tensor_of;           /**< by value: the parameter it is, or a view of it; REDCO_STEP_NONE */
 } redcoi_bind;
 
+/** Memory of micro-batches that are under way at once, in the block: that of micro-batch i is at i modulo count. */
+typedef struct redcoi_ring {
+    unsigned char *memory; /**< the first; NULL before it is taken */
+    uint64_t bytes;        /**< for one micro-batch */
+    uint32_t count;        /**< 0: there is none */
+} redcoi_ring;
+
+/** An address that may depend on the micro-batch. */
+typedef struct redcoi_address {
+    unsigned char *first;    /**< for micro-batch 0 */
+    const redcoi_ring *ring; /**< NULL: the same for all */
+} redcoi_address;
+
+/** An operand of a launch that lies in a ring. */
+typedef struct redcoi_moving {
+    uint32_t tensor; /**< in memory->tensors */
+    redcoi_address at;
+} redcoi_moving;
+
+/** A value that leaves the stage is copied to where it is sent from, once its operator is done. */
+typedef struct redcoi_handover {
+    uint32_t behind; /**< entry of bind->order */
+    redcoi_address from, to;
+    uint64_t bytes;
+} redcoi_handover;
+
 /** Memory in the block of slots, from one place in the micro-batch to another. */
 typedef struct redcoi_slot {
     uint32_t layer, module;
@@ -108,7 +141,16 @@ typedef struct redcoi_memory {
     uint64_t *offsets;         /**< offsets of its intervals in the arena */
     uint64_t emulated_at;      /**< memory of emulated collectives, in the block */
     redco_arena arena;         /**< arena for values and slots */
-    const void *loss;
+    /** Where a stage has several micro-batches under way: values from forward to backward, the micro-batch's inputs,
+     *  and what comes and goes, forward and backward. */
+    redcoi_ring kept, inputs, in[2], out[2];
+    bool *is_kept;                  /**< by interval */
+    uint64_t *in_at[2], *out_at[2]; /**< by value that comes or goes: in its ring's memory */
+    redcoi_moving *moving;
+    redcoi_range_of *moves;     /**< by entry of bind->order: in moving */
+    redcoi_handover *handovers; /**< by behind */
+    uint32_t handover_count;
+    redcoi_address loss;
     void **input_data;      /**< one for each of options.inputs */
     redco_launch *launches; /**< by entry of bind->order */
     redco_tensor *tensors;  /**< operands of launches */
@@ -167,6 +209,7 @@ struct redco_schedule {
     redco_event **begin, **end, *base, **events;
     uint32_t event_count;
     double *ended_s;          /**< by task, on the processor's clock */
+    bool *synced;             /**< by layer of the step: an operator synchronises its updated weights */
     uint64_t *replayed;       /**< by task: elements that its collectives move together; 0: there is one at most */
     redcoi_segment *segments; /**< the computing stream's, by number in the stream; NULL: nothing is recorded */
     redco_schedule_recorded recorded;
@@ -194,6 +237,11 @@ static inline const redco_state_model *redcoi_schedule_model(const redco_schedul
     return redco_layout_model(redco_states_layout(s->options.states));
 }
 
+static inline uint32_t redcoi_stage_of(const redco_schedule *s)
+{
+    return s->options.links != NULL ? s->options.links->stage : 0;
+}
+
 /** The layer of the step that a module is in. */
 static inline uint32_t redcoi_layer_of(const redco_schedule *s, uint32_t module)
 {
@@ -215,6 +263,22 @@ redco_status redcoi_bind_make(redco_schedule *s, redco_error *err);
 void redcoi_bind_free(redcoi_bind *bind);
 /** Lifetimes of the graph's values. */
 redco_status redcoi_values_plan(redco_schedule *s, redco_error *err);
+/** Memory of micro-batches that are under way at once (rings.c), behind the values' lifetimes. */
+redco_status redcoi_rings_plan(redco_schedule *s, redco_error *err);
+uint64_t redcoi_rings_place(redco_schedule *s, unsigned char *from);
+unsigned char *redcoi_address_at(redcoi_address address, uint32_t micro_batch);
+bool redcoi_received_at(const redco_schedule *s, redco_value value, redcoi_address *at_out);
+redco_status redcoi_handovers_list(redco_schedule *s,
+                                   redcoi_address (*address_of)(const redco_schedule *s, redco_value value),
+                                   redco_error *err);
+void redcoi_rings_free(redcoi_memory *memory);
+/** Values that leave the stage, in both directions. @param values_out  2 REDCOI_LEAVING_MAX. @return their number */
+uint32_t redcoi_leaving_list(const redco_schedule *s, redco_value *values_out);
+/** Micro-batches whose forward pass is done and whose backward pass is not, at most. */
+uint32_t redcoi_under_way(const redco_schedule *s);
+bool redcoi_is_backward_task(const redco_schedule *s, uint32_t compute_task);
+/** Sends or receives. */
+redco_status redcoi_cross(redcoi_thread *thread, const redcoi_task *task, redco_error *err);
 /** Lifetimes of gathered weights and whole gradients. */
 redco_status redcoi_slots_plan(redco_schedule *s, redco_error *err);
 /** Offsets of both, and waits where memory is reused. */

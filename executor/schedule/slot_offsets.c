@@ -77,6 +77,7 @@ static void find_waits(redco_schedule *s, const redco_interval *intervals)
         }
     }
     for (uint32_t i = 0; i < l->interval_count && !s->options.emulate; i++) {
+        if (memory->is_kept[i]) { continue; }
         redcoi_compute_task *const compute_task =
             &s->bind.compute_tasks[s->bind.compute_task_of[l->order[l->intervals[i].first]]];
         find_scatters(memory, intervals, memory->offsets[i], l->intervals[i].size_bytes, l->intervals[i].first,
@@ -92,18 +93,20 @@ redco_status redcoi_places_plan(redco_schedule *s, redco_error *err)
     redco_interval *const intervals = calloc((size_t)slots + values + 1, sizeof *intervals);
     uint64_t *const offsets = calloc((size_t)slots + values + 1, sizeof *offsets);
     uint32_t *const first = first_steps(s);
+    uint32_t placed = 0; /* values in the arena; others have a ring */
     redco_status st = REDCO_OK;
-    memory->offsets = calloc((size_t)l->interval_count + 1, sizeof *memory->offsets);
     if (intervals == NULL || offsets == NULL || first == NULL || memory->offsets == NULL || l->step_count == 0) {
         st = redcoi_schedule_memory_short(err);
         goto out;
     }
     for (uint32_t k = 0; k < slots; k++) { intervals[k] = slot_interval(s, &memory->slots[k], first); }
-    for (uint32_t i = 0; i < values; i++) { intervals[slots + i] = l->intervals[i]; }
-    for (uint32_t i = 0; i < values; i++) { /* kept values stay to the end */
-        if (intervals[slots + i].last >= l->step_count) { intervals[slots + i].last = l->step_count - 1; }
+    for (uint32_t i = 0; i < values; i++) {
+        if (memory->is_kept[i]) { continue; }
+        redco_interval *const interval = &intervals[slots + placed++];
+        *interval = l->intervals[i];
+        if (interval->last >= l->step_count) { interval->last = l->step_count - 1; } /* it stays to the end */
     }
-    st = redco_arena_plan(intervals, slots + values, REDCO_ALIGNMENT_BYTES, offsets, &memory->arena, err);
+    st = redco_arena_plan(intervals, slots + placed, REDCO_ALIGNMENT_BYTES, offsets, &memory->arena, err);
     if (st != REDCO_OK) { goto out; }
     for (uint32_t k = 0; k < slots; k++) {
         memory->slots[k].at = offsets[k];
@@ -111,8 +114,13 @@ redco_status redcoi_places_plan(redco_schedule *s, redco_error *err)
             memory->size.slot_bytes += memory->slots[k].bytes;
         }
     }
-    for (uint32_t i = 0; i < values; i++) { memory->offsets[i] = offsets[slots + i]; }
-    if (values > 0) { redco_arena_held(s->options.graph, l, memory->arena.live_step, memory->size.held_bytes); }
+    placed = 0;
+    for (uint32_t i = 0; i < values; i++) {
+        if (!memory->is_kept[i]) { memory->offsets[i] = offsets[slots + placed++]; }
+    }
+    if (values > 0) {
+        redco_arena_held(s->options.graph, l, memory->arena.live_step, memory->is_kept, memory->size.held_bytes);
+    }
     find_waits(s, intervals);
 out:
     free(intervals);

@@ -23,7 +23,8 @@ bool redcoi_module_of(const redco_schedule *s, const redco_step_op *op, uint32_t
         const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[p];
         for (uint32_t n = 0; compute_task->layer == layer && n < compute_task->needs.count; n++) {
             const uint32_t module = s->bind.needs[compute_task->needs.first + n];
-            if (redcoi_layer_of(s, module) == layer) { continue; }
+            const uint32_t home = redco_layout_layer_of(redco_states_layout(s->options.states), module);
+            if (redcoi_layer_of(s, module) == layer && !model->layers[home].shared) { continue; }
             *module_out = module;
             return true;
         }

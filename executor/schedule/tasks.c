@@ -9,22 +9,26 @@ struct maker {
     redco_schedule *s;
     const redco_step_op *ops;
     uint32_t count;
-    uint32_t *own;                       /* by operator of the simulator's step: its number here; NONE: left out */
-    uint32_t bucket;                     /* issued last, or NONE */
-    uint32_t pending;                    /* that the next computation must wait for, or NONE */
-    uint32_t computed;                   /* compute task added last, of any micro-batch, or NONE */
-    uint32_t *compute_tasks;             /* by compute task of the micro-batch: its task */
-    uint32_t *left;                      /* by bucket: modules still missing in this micro-batch */
-    uint32_t *filled_by;                 /* by bucket: the operator that completed it */
-    uint32_t *full, full_count;          /* full buckets to reduce, in order */
-    uint32_t *room;                      /* by buffer of buckets: the reduction that empties it */
-    uint32_t *scatters[2], *gathers;     /* operators of this micro-batch and the one before; by slot */
-    uint32_t inputs[REDCO_STREAM_COUNT]; /* by stream: the last that the next task waits for, or NONE */
-    double *seconds, *bytes;     /* for the simulator's reductions and for ours; once a step [0] and before [1] */
+    uint32_t *own;                   /* by operator of the simulator's step: its number here; NONE: left out */
+    uint32_t bucket;                 /* issued last, or NONE */
+    uint32_t pending;                /* that the next computation must wait for, or NONE */
+    uint32_t computed;               /* compute task added last, of any micro-batch, or NONE */
+    uint32_t *compute_tasks;         /* by compute task of the micro-batch: its task */
+    uint32_t *left;                  /* by bucket: modules still missing in this micro-batch */
+    uint32_t *filled_by;             /* by bucket: the operator that completed it */
+    uint32_t *full, full_count;      /* full buckets to reduce, in order */
+    uint32_t *room;                  /* by buffer of buckets: the reduction that empties it */
+    uint32_t *scatters[2], *gathers; /* operators of this micro-batch and the one before; by slot. Of a stage, whose
+                                        passes are of other micro-batches in turn, the last of any: [0] twice */
+    uint32_t inputs[REDCOI_STREAMS]; /* by stream: the last that the next task waits for, or NONE */
+    uint32_t *ended[2];      /* a stage's: last compute task of a micro-batch forward and backward; by micro-batch */
+    uint32_t *sent[2];       /* likewise: what it sends forward and backward */
+    double *seconds, *bytes; /* for the simulator's reductions and for ours; once a step [0] and before [1] */
     uint32_t theirs[2], ours[2]; /* counts, likewise */
     const redco_step_op *like[2];
     uint32_t label[2];
-    uint32_t micro_batch, compute_task, transfer; /* position in the micro-batch */
+    uint32_t micro_batch;
+    uint32_t *compute_task, *transfer; /* by micro-batch: the next one, in the order of all micro-batches */
 };
 
 static bool is_bucket(const redco_step_op *op)
@@ -34,9 +38,8 @@ static bool is_bucket(const redco_step_op *op)
 
 static void wait_for(struct maker *m, uint32_t own)
 {
-    uint32_t count = 0;
     if (own == REDCO_STEP_NONE) { return; }
-    uint32_t *const last = &m->inputs[redco_step_ops(m->s->step, &count)[own].stream];
+    uint32_t *const last = &m->inputs[m->s->tasks[own].stream_kind];
     if (*last == REDCO_STEP_NONE || own > *last) { *last = own; }
 }
 
@@ -52,6 +55,9 @@ static redcoi_stream_kind stream_kind_of(const redco_step_op *op)
     case REDCO_STREAM_SECONDARY: return REDCOI_STREAM_SECONDARY;
     case REDCO_STREAM_GRADIENTS: return REDCOI_STREAM_GRADIENTS;
     case REDCO_STREAM_UPDATE: return REDCOI_STREAM_UPDATE;
+    case REDCO_STREAM_PIPELINE:
+        return (redcoi_stream_kind)((op->suffix == REDCO_SUFFIX_SEND ? REDCOI_STREAM_SEND : REDCOI_STREAM_RECEIVE) +
+                                    (op->pass == REDCO_PASS_NAME_FWD ? 0 : 1));
     default: return REDCOI_STREAM_COMPUTE;
     }
 }
@@ -59,8 +65,8 @@ static redcoi_stream_kind stream_kind_of(const redco_step_op *op)
 static uint32_t add(struct maker *m, const redco_step_op *op, redcoi_task task)
 {
     redco_schedule *const s = m->s;
-    uint32_t inputs[REDCO_STREAM_COUNT], count = 0;
-    for (uint32_t i = 0; i < REDCO_STREAM_COUNT; i++) {
+    uint32_t inputs[REDCOI_STREAMS], count = 0;
+    for (uint32_t i = 0; i < REDCOI_STREAMS; i++) {
         if (m->inputs[i] != REDCO_STEP_NONE) { inputs[count++] = m->inputs[i]; }
     }
     const uint32_t own = redco_step_add(s->step, op, inputs, count);
@@ -92,6 +98,7 @@ static void reduce(struct maker *m, uint32_t bucket)
                         .micro_batch = last ? REDCO_STEP_NONE : m->micro_batch,
                         .label = m->label[which],
                         .serial = bucket,
+                        .rank = (uint16_t)redcoi_stage_of(m->s),
                         .stream = REDCO_STREAM_GRADIENTS,
                         .work = last ? REDCO_WORK_REDUCE : REDCO_WORK_SHARD,
                         .pass = REDCO_PASS_NAME_FWD,
@@ -124,7 +131,7 @@ static void reduce(struct maker *m, uint32_t bucket)
 /* Reduces all full buckets, with the inputs gathered so far: where the simulator reduces, or where memory is short. */
 static void reduce_full(struct maker *m)
 {
-    uint32_t kept[REDCO_STREAM_COUNT];
+    uint32_t kept[REDCOI_STREAMS];
     const uint32_t full = m->full_count;
     memcpy(kept, m->inputs, sizeof kept);
     m->full_count = 0;
@@ -192,10 +199,11 @@ static void begin_micro_batch(struct maker *m, uint32_t micro_batch)
     const redco_states *const states = m->s->options.states;
     uint32_t *const before = m->scatters[1];
     reduce_full(m);
-    m->scatters[1] = m->scatters[0];
-    m->scatters[0] = before;
+    if (m->s->options.links == NULL) {
+        m->scatters[1] = m->scatters[0];
+        m->scatters[0] = before;
+    }
     m->micro_batch = micro_batch;
-    m->compute_task = m->transfer = 0;
     memset(m->left, 0, ((size_t)redco_states_bucket_count(states) + 1) * sizeof *m->left);
     for (uint32_t i = 0; i < redcoi_schedule_model(m->s)->module_count; i++) {
         const uint32_t bucket = redco_states_bucket_of(states, i);
@@ -208,15 +216,42 @@ static void wait_for_scatters(struct maker *m, uint32_t after, uint32_t after_be
 {
     if (after != REDCO_STEP_NONE) {
         wait_for(m, m->scatters[0][after]);
+    } else if (after_before != REDCO_STEP_NONE && m->s->options.links != NULL) {
+        wait_for(m, m->scatters[0][after_before]);
     } else if (after_before != REDCO_STEP_NONE && m->micro_batch > 0) {
         wait_for(m, m->scatters[1][after_before]);
     }
 }
 
+/* A value that leaves is copied to a place from which another one must have been sent. */
+static void wait_for_places(struct maker *m, uint32_t micro_batch, bool backward)
+{
+    const redcoi_ring *const ring = &m->s->memory.out[backward ? 1 : 0];
+    if (m->s->options.links == NULL || ring->count == 0 || micro_batch < ring->count) { return; }
+    wait_for(m, m->sent[backward ? 1 : 0][micro_batch - ring->count]);
+}
+
+/* A stage sends when its pass is done, and receives when the place is free: when backward has read what forward got,
+ * or what was there was added up. */
+static void add_crossing(struct maker *m, uint32_t i)
+{
+    const redco_step_op *const op = &m->ops[i];
+    const bool sends = op->suffix == REDCO_SUFFIX_SEND;
+    const uint32_t d = op->pass == REDCO_PASS_NAME_FWD ? 0 : 1, micro_batch = op->micro_batch;
+    const redcoi_ring *const ring = &m->s->memory.in[d];
+    if (!sends && ring->count > 0 && micro_batch >= ring->count) {
+        wait_for(m, m->ended[1][micro_batch - ring->count]);
+    }
+    m->own[i] = add(m, op, (redcoi_task){.action = sends ? REDCOI_SEND : REDCOI_RECEIVE, .what = d});
+    if (sends) { m->sent[d][micro_batch] = m->own[i]; }
+}
+
 static void add_compute_task(struct maker *m, uint32_t i)
 {
     redco_schedule *const s = m->s;
-    const uint32_t number = m->compute_task++;
+    const uint32_t number = m->compute_task[m->micro_batch]++;
+    const bool backward = redcoi_is_backward_task(s, number);
+    wait_for_places(m, m->micro_batch, backward);
     const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[number];
     for (uint32_t n = 0; n < compute_task->needs.count; n++) {
         wait_for(m, m->gathers[s->memory.need_slot[compute_task->needs.first + n]]);
@@ -227,6 +262,7 @@ static void add_compute_task(struct maker *m, uint32_t i)
     }
     m->own[i] = m->computed = m->compute_tasks[number] =
         add(m, &m->ops[i], (redcoi_task){.action = REDCOI_COMPUTE, .what = number});
+    if (s->options.links != NULL) { m->ended[backward ? 1 : 0][m->micro_batch] = m->own[i]; }
     for (int k = 0; k < 2; k++) {
         redco_step_add_memory(s->step, REDCO_CATEGORY_ACTIVATIONS, compute_task->value_bytes[k]);
         redco_step_add_memory(s->step, REDCO_CATEGORY_SCATTERED, compute_task->gradient_bytes[k]);
@@ -240,7 +276,7 @@ static void add_compute_task(struct maker *m, uint32_t i)
 
 static void add_transfer(struct maker *m, uint32_t i)
 {
-    const uint32_t number = m->transfer++;
+    const uint32_t number = m->transfer[m->micro_batch]++;
     const redcoi_slot *const slot = &m->s->memory.slots[number];
     redcoi_task task = {.action = REDCOI_GATHER, .backward = slot->backward, .what = number};
     if (!slot->gradient) {
@@ -281,10 +317,10 @@ static void add_op(struct maker *m, uint32_t i)
         begin_micro_batch(m, op->micro_batch);
     }
     if (redcoi_is_compute_task(op)) {
-        const redcoi_range_of takes = m->s->bind.compute_tasks[m->compute_task].takes;
+        const redcoi_range_of takes = m->s->bind.compute_tasks[m->compute_task[m->micro_batch]].takes;
         for (uint32_t n = 0; n < takes.count; n++) { make_room(m, m->s->bind.takes[takes.first + n]); }
     } else if (op->work == REDCO_WORK_SCATTER) {
-        make_room(m, m->s->memory.slots[m->transfer].module);
+        make_room(m, m->s->memory.slots[m->transfer[m->micro_batch]].module);
     } else if (op->work == REDCO_WORK_NORM) {
         reduce_full(m);
     }
@@ -303,9 +339,12 @@ static void add_op(struct maker *m, uint32_t i)
         add_compute_task(m, i);
     } else if (op->work == REDCO_WORK_GATHER || op->work == REDCO_WORK_SCATTER) {
         add_transfer(m, i);
+    } else if (op->work == REDCO_WORK_PIPELINE) {
+        add_crossing(m, i);
     } else {
         const bool update = op->work == REDCO_WORK_UPDATE;
         if (op->work == REDCO_WORK_NORM) { wait_for(m, m->bucket); }
+        if (update) { m->s->synced[op->layer] = true; }
         m->own[i] = add(m, op, (redcoi_task){.action = action_of(op), .what = update ? op->layer : 0});
     }
 }
@@ -340,11 +379,12 @@ static void hold_states(const struct maker *m)
 {
     const redco_states_size size = redco_states_sizes(m->s->options.states);
     redco_step *const step = m->s->step;
-    redco_step_hold(step, 0, REDCO_CATEGORY_PARAMETERS, size.parameter_bytes);
-    redco_step_hold(step, 0, REDCO_CATEGORY_GRADIENTS, size.gradient_bytes);
-    redco_step_hold(step, 0, REDCO_CATEGORY_OPTIMIZER, size.optimizer_bytes);
-    redco_step_hold(step, 0, REDCO_CATEGORY_RESERVE, m->s->memory.size.input_bytes);
-    redco_step_hold(step, 0, REDCO_CATEGORY_SCATTERED,
+    const uint32_t rank = redcoi_stage_of(m->s);
+    redco_step_hold(step, rank, REDCO_CATEGORY_PARAMETERS, size.parameter_bytes);
+    redco_step_hold(step, rank, REDCO_CATEGORY_GRADIENTS, size.gradient_bytes);
+    redco_step_hold(step, rank, REDCO_CATEGORY_OPTIMIZER, size.optimizer_bytes);
+    redco_step_hold(step, rank, REDCO_CATEGORY_RESERVE, m->s->memory.size.input_bytes);
+    redco_step_hold(step, rank, REDCO_CATEGORY_SCATTERED,
                     0); /* the simulator's for whole parameters: slots come with tasks */
 }
 
@@ -396,6 +436,7 @@ static redco_status make(struct maker *m, redco_error *err)
     const size_t most = (size_t)m->count + (size_t)buckets * s->micro_batches + 1;
     s->step = redco_step_new_like(s->options.step);
     s->tasks = calloc(most, sizeof *s->tasks);
+    s->synced = calloc((size_t)redco_step_layer_count(s->options.step) + 1, sizeof *s->synced);
     m->own = malloc(((size_t)m->count + 1) * sizeof *m->own);
     m->left = calloc((size_t)buckets + 1, sizeof *m->left);
     m->filled_by = calloc((size_t)buckets + 1, sizeof *m->filled_by);
@@ -403,13 +444,23 @@ static redco_status make(struct maker *m, redco_error *err)
     m->room = malloc(((size_t)buckets + 1) * sizeof *m->room);
     m->gathers = malloc(((size_t)s->memory.slot_count + 1) * sizeof *m->gathers);
     m->compute_tasks = calloc((size_t)s->bind.compute_task_count + 1, sizeof *m->compute_tasks);
+    m->compute_task = calloc((size_t)s->micro_batches + 1, sizeof *m->compute_task);
+    m->transfer = calloc((size_t)s->micro_batches + 1, sizeof *m->transfer);
+    bool enough = m->compute_task != NULL && m->transfer != NULL;
     for (int i = 0; i < 2; i++) {
         m->scatters[i] = malloc(((size_t)s->memory.scatter_count + 1) * sizeof *m->scatters[i]);
+        m->ended[i] = malloc(((size_t)s->micro_batches + 1) * sizeof *m->ended[i]);
+        m->sent[i] = malloc(((size_t)s->micro_batches + 1) * sizeof *m->sent[i]);
+        enough = enough && m->scatters[i] != NULL && m->ended[i] != NULL && m->sent[i] != NULL;
     }
-    if (s->step == NULL || s->tasks == NULL || m->own == NULL || m->left == NULL || m->filled_by == NULL ||
-        m->full == NULL || m->room == NULL || m->gathers == NULL || m->compute_tasks == NULL ||
-        m->scatters[0] == NULL || m->scatters[1] == NULL) {
+    if (!enough || s->synced == NULL || s->step == NULL || s->tasks == NULL || m->own == NULL || m->left == NULL ||
+        m->filled_by == NULL || m->full == NULL || m->room == NULL || m->gathers == NULL || m->compute_tasks == NULL) {
         return redcoi_schedule_memory_short(err);
+    }
+    for (int i = 0; i < 2; i++) {
+        memset(m->scatters[i], 0xff, ((size_t)s->memory.scatter_count + 1) * sizeof *m->scatters[i]);
+        memset(m->ended[i], 0xff, ((size_t)s->micro_batches + 1) * sizeof *m->ended[i]);
+        memset(m->sent[i], 0xff, ((size_t)s->micro_batches + 1) * sizeof *m->sent[i]);
     }
     memset(m->own, 0xff, ((size_t)m->count + 1) * sizeof *m->own);
     memset(m->room, 0xff, ((size_t)buckets + 1) * sizeof *m->room);
@@ -446,7 +497,12 @@ redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err)
     free(m.room);
     free(m.gathers);
     free(m.compute_tasks);
-    free(m.scatters[0]);
-    free(m.scatters[1]);
+    free(m.compute_task);
+    free(m.transfer);
+    for (int i = 0; i < 2; i++) {
+        free(m.scatters[i]);
+        free(m.ended[i]);
+        free(m.sent[i]);
+    }
     return st;
 }

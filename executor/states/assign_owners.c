@@ -62,6 +62,15 @@ static void assign_tensor(redco_layout *layout, uint32_t tensor, uint64_t *load)
     }
 }
 
+enum { SHARED, OTHERS, ASSIGNED, FROZEN };
+
+static int kind_of(const redco_layout *layout, uint32_t tensor)
+{
+    const redco_state_tensor *const t = &layout->model->tensors[tensor];
+    const bool shared = layout->model->layers[layout->layer_of[layout->module_of[tensor]]].shared;
+    return t->frozen ? FROZEN : t->assigned ? ASSIGNED : shared ? SHARED : OTHERS;
+}
+
 redco_status redcoi_assign_owners(redco_layout *layout, redco_error *err)
 {
     const uint32_t count = layout->model->tensor_count;
@@ -76,11 +85,12 @@ redco_status redcoi_assign_owners(redco_layout *layout, redco_error *err)
         tensors_by_size[i] = (struct sized_tensor){layout->model->tensors[i].elements, i};
     }
     qsort(tensors_by_size, count, sizeof *tensors_by_size, larger_first);
-    for (int assigned = 0; assigned < 2; assigned++) { /* each kind evenly: they take different memory */
-        memset(load, 0, redco_mesh_ranks(layout->options.mesh.dp) * sizeof *load);
+    /* Tensors that another stage has, too, first: their owners must be the same there, whatever else it has. Each other
+     * kind evenly: they take different memory. */
+    for (int kind = SHARED; kind <= ASSIGNED; kind++) {
+        if (kind == ASSIGNED) { memset(load, 0, redco_mesh_ranks(layout->options.mesh.dp) * sizeof *load); }
         for (uint32_t i = 0; i < count; i++) {
-            const redco_state_tensor *const tensor = &layout->model->tensors[tensors_by_size[i].tensor];
-            if (tensor->frozen || tensor->assigned != (assigned == 1)) { continue; }
+            if (kind_of(layout, tensors_by_size[i].tensor) != kind) { continue; }
             assign_tensor(layout, tensors_by_size[i].tensor, load);
         }
     }

@@ -76,8 +76,10 @@ static void add_range(struct walk *w, uint32_t layer, uint64_t begin, uint64_t e
 static void add_unit(struct walk *w, uint32_t layer, uint32_t module, uint64_t begin, uint64_t end)
 {
     redco_states *const s = w->states;
-    const bool rest_before = layer + 1 < redcoi_model(s)->layer_count && redcoi_model(s)->layers[layer + 1].assigned &&
-                             s->bucket_groups[w->bucket_group].sharded;
+    const bool rest_before =
+        layer + 1 < redcoi_model(s)->layer_count &&
+        redco_step_layer_of(redcoi_model(s), layer) == redco_step_layer_of(redcoi_model(s), layer + 1) &&
+        s->bucket_groups[w->bucket_group].sharded;
     if (w->open != NULL && w->open->elements + (end - begin) > w->limit && !rest_before) { w->open = NULL; }
     if (w->open == NULL) {
         w->open = &s->buckets[s->bucket_count++];

@@ -16,7 +16,9 @@ bool redcoi_counts(const redco_states *states, uint32_t layer, const redco_shard
 {
     const redco_place place = redco_layout_place(states->layout);
     const redco_mesh owners = redcoi_shards(states, layer)->optimizer;
-    if (redcoi_model(states)->tensors[slice->tensor].assigned) { return false; }
+    const bool again =
+        redcoi_model(states)->layers[layer].shared && redcoi_own_stage(states) != states->options.shared_by[0];
+    if (redcoi_model(states)->tensors[slice->tensor].assigned || again) { return false; }
     if (slice->owned_at == REDCO_NOWHERE || place.gpu >= owners.gpus || place.node >= owners.nodes) { return false; }
     return place.tp == 0 || !redcoi_model(states)->tensors[slice->tensor].replicated;
 }
@@ -75,6 +77,18 @@ static redco_status add_squares(redco_states *states, redco_states_worker *worke
         const void *const inputs[] = {gradient + redcoi_bytes(states, at)};
         void *const outputs[] = {states->sums + (size_t)(*sum)++ * REDCOI_SUM_STRIDE_BYTES};
         st = redcoi_program_run(&states->squares, &worker->memory, inputs, outputs, some, name, err);
+    }
+    return st;
+}
+
+redco_status redco_states_add_shared(redco_states *states, redco_states_worker *worker, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    for (uint32_t l = 0; l < redcoi_model(states)->layer_count && st == REDCO_OK; l++) {
+        if (!redcoi_model(states)->layers[l].shared) { continue; }
+        st = redco_process_group_all_reduce(states->shared, redcoi_worker_stream(worker), states->options.dtype,
+                                            REDCO_REDUCE_SUM, redcoi_gradient(states, l, 0),
+                                            redcoi_layer_layout(states, l)->gradients, "step/shared_table", err);
     }
     return st;
 }

@@ -33,10 +33,12 @@ static redco_status split(redco_states *states, const redcoi_group *group, const
                           redco_error *err)
 {
     const redco_rank_mesh mesh = redco_layout_mesh(states->layout);
-    const uint32_t ranks = (uint32_t)redco_rank_count(mesh);
+    const uint32_t ranks = states->device_comm->size, each = redcoi_stage_ranks(states);
     uint32_t *const colours = calloc(ranks, sizeof *colours);
     if (colours == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "colours of %u ranks", ranks); }
-    for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_between_colour(mesh, group->between, r); }
+    for (uint32_t r = 0; r < ranks; r++) {
+        colours[r] = r / each * each + redco_between_colour(mesh, group->between, r % each);
+    }
     const redco_process_group_options options = {colours, traffic_of[group->stream], name};
     const redco_status st = redco_process_group_split(states->device_comm, &options, out, err);
     free(colours);
@@ -70,11 +72,25 @@ static redco_status want(redco_states *states, redcoi_stream stream, redco_mesh 
     return st;
 }
 
-static redco_status want_layer(redco_states *states, uint32_t layer, redco_error *err)
+/* Every rank with its like in the other stage that has the same tables. */
+static redco_status join_shared(redco_states *states, redco_error *err)
 {
-    const redco_shards *const s = redcoi_shards(states, layer);
+    const uint32_t ranks = states->device_comm->size, each = redcoi_stage_ranks(states);
+    const uint32_t *const by = states->options.shared_by;
+    if (by[0] == by[1]) { return REDCO_OK; }
+    uint32_t *const colours = calloc(ranks, sizeof *colours);
+    if (colours == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "colours of %u ranks", ranks); }
+    for (uint32_t r = 0; r < ranks; r++) { colours[r] = r / each == by[1] ? by[0] * each + r % each : r; }
+    const redco_process_group_options options = {colours, REDCO_TRAFFIC_OTHER, "shared tables"};
+    const redco_status st = redco_process_group_split(states->device_comm, &options, &states->shared, err);
+    free(colours);
+    return st;
+}
+
+static redco_status want_layer(redco_states *states, const redco_shards *s, redco_error *err)
+{
     const redco_mesh dp = redco_layout_mesh(states->layout).dp;
-    const redco_mesh second = redco_layout_secondary(states->layout, layer);
+    const redco_mesh second = redco_layout_second_mesh(states->layout, s->parameters);
     redco_status st = want(states, REDCOI_STREAM_PARAMETERS, one, s->parameters, err);
     if (st == REDCO_OK && second.gpus > 0) { st = want(states, REDCOI_STREAM_SECONDARY, one, second, err); }
     if (st == REDCO_OK) { st = want(states, REDCOI_STREAM_GRADIENTS, s->parameters, dp, err); }
@@ -87,15 +103,21 @@ redco_status redcoi_groups_make(redco_states *states, redco_error *err)
 {
     const uint32_t layers = redcoi_model(states)->layer_count;
     redco_status st = REDCO_OK;
-    states->groups = calloc((size_t)layers * GROUPS_OF_LAYER + 1, sizeof *states->groups);
+    const uint32_t elsewhere = states->options.elsewhere_count;
+    states->groups = calloc(((size_t)layers + elsewhere) * GROUPS_OF_LAYER + 1, sizeof *states->groups);
     if (states->groups == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "groups of %u layers", layers); }
-    for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) { st = want_layer(states, l, err); }
+    for (uint32_t i = 0; i < elsewhere && st == REDCO_OK; i++) {
+        st = want_layer(states, &states->options.elsewhere[i], err);
+    }
+    for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) { st = want_layer(states, redcoi_shards(states, l), err); }
+    if (st == REDCO_OK) { st = join_shared(states, err); }
     return st == REDCO_OK ? join_all(states, err) : st;
 }
 
 void redcoi_groups_free(redco_states *states)
 {
     for (uint32_t i = 0; i < states->group_count; i++) { redco_process_group_free(states->groups[i].process_group); }
+    redco_process_group_free(states->shared);
     redco_communicator_free(states->all);
     free(states->groups);
 }

@@ -102,11 +102,15 @@ static redco_status check_options(const redco_layout_options *o, uint32_t rank, 
     return REDCO_OK;
 }
 
-redco_mesh redco_layout_secondary(const redco_layout *layout, uint32_t layer)
+redco_mesh redco_layout_second_mesh(const redco_layout *layout, redco_mesh parameters)
 {
     const redco_mesh second = layout->options.secondary;
-    const bool fewer = redco_mesh_ranks(second) < redco_mesh_ranks(layout->model->layers[layer].shards.parameters);
-    return fewer ? second : (redco_mesh){0, 0};
+    return redco_mesh_ranks(second) < redco_mesh_ranks(parameters) ? second : (redco_mesh){0, 0};
+}
+
+redco_mesh redco_layout_secondary(const redco_layout *layout, uint32_t layer)
+{
+    return redco_layout_second_mesh(layout, layout->model->layers[layer].shards.parameters);
 }
 
 /* Tensors behind one another in their module, the module in equal parts. */

@@ -59,6 +59,7 @@ typedef struct redco_state_layer {
     redco_shards shards;
     uint32_t first_module, module_count; /**< modules may be none */
     bool assigned; /**< it is the rest of the layer before, modules all of which are assigned: no moments */
+    bool shared;   /**< another pipeline stage has it as well: gradients are summed over both */
 } redco_state_layer;
 
 /** Modules of a layer and tensors of a module follow each other, in forward order, without gaps. */
@@ -67,20 +68,24 @@ typedef struct redco_state_model {
     const redco_state_module *modules;
     const redco_state_tensor *tensors;
     uint32_t layer_count, module_count, tensor_count;
+    const uint32_t *numbers; /**< by layer: of the plan's step; NULL: all layers of the step are here, in order */
 } redco_state_model;
 
 /** Layers of a plan's step are those here and their rests. @return the number there of a layer, or of a rest's layer */
 static inline uint32_t redco_step_layer_of(const redco_state_model *model, uint32_t layer)
 {
     uint32_t number = 0;
+    if (model->numbers != NULL) { return model->numbers[layer]; }
     for (uint32_t l = 1; l <= layer; l++) { number += model->layers[l].assigned ? 0 : 1; }
     return number;
 }
-/** The reverse; its rest, if there is one, comes behind it. @return layer_count for a number that no layer has */
+/** The reverse; its rest, if there is one, comes behind it.
+ *  @return layer_count for a number that no layer has; layers in between are of other stages */
 static inline uint32_t redco_layer_of_step(const redco_state_model *model, uint32_t number)
 {
     uint32_t l = 0;
-    while (l < model->layer_count && (model->layers[l].assigned || number-- > 0)) { l++; }
+    while (model->numbers != NULL && l < model->layer_count && model->numbers[l] < number) { l++; }
+    while (model->numbers == NULL && l < model->layer_count && (model->layers[l].assigned || number-- > 0)) { l++; }
     return l;
 }
 
@@ -143,6 +148,8 @@ redco_rank_mesh redco_layout_mesh(const redco_layout *layout);
 redco_scheme redco_layout_scheme(const redco_layout *layout);
 /** The secondary mesh where the layer uses one (its parameters have more ranks), else 0x0. */
 redco_mesh redco_layout_secondary(const redco_layout *layout, uint32_t layer);
+/** The same of any layer whose parameters have that mesh. */
+redco_mesh redco_layout_second_mesh(const redco_layout *layout, redco_mesh parameters);
 const redco_layer_layout *redco_layout_layer(const redco_layout *layout, uint32_t layer);
 const redco_module_layout *redco_layout_module(const redco_layout *layout, uint32_t module);
 const redco_shard_slice *redco_layout_slices(const redco_layout *layout, uint32_t layer, uint32_t *count_out);

@@ -136,16 +136,16 @@ void redco_states_free(redco_states *states)
 
 static redco_status check(const redco_states_options *options, const redco_device_comm *device_comm, redco_error *err)
 {
-    const uint64_t ranks = redco_rank_count(options->layout.mesh);
+    const uint64_t ranks = redco_rank_count(options->layout.mesh) * (options->stages > 0 ? options->stages : 1);
     if (!redco_dtype_is_float(options->dtype)) {
         return redco_fail(err, REDCO_EVALUE, "states", "weights of type %s; f64, f32, bf16 and f16 are possible",
                           redco_dtype_name(options->dtype));
     }
     if (ranks != device_comm->size) {
         return redco_fail(err, REDCO_EVALUE, "states",
-                          "the plan is for tp %u x dp %ux%u = %llu ranks, but there are %u", options->layout.mesh.tp,
-                          options->layout.mesh.dp.gpus, options->layout.mesh.dp.nodes, (unsigned long long)ranks,
-                          device_comm->size);
+                          "the plan is for tp %u x dp %ux%u x pp %u = %llu ranks, but there are %u",
+                          options->layout.mesh.tp, options->layout.mesh.dp.gpus, options->layout.mesh.dp.nodes,
+                          options->stages > 0 ? options->stages : 1, (unsigned long long)ranks, device_comm->size);
     }
     if (options->chunk_elements % chunk_unit != 0 || options->chunk_elements > chunk_max) {
         return redco_fail(err, REDCO_EVALUE, "states",
@@ -215,7 +215,8 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
     states->master = redco_dtype_statistic(options->dtype);
     states->has_master = states->master != options->dtype;
     states->state_count = redco_optimizer_states(&options->optimizer);
-    st = redco_layout_create(model, &options->layout, device_comm->rank, &states->layout, err);
+    st = redco_layout_create(model, &options->layout, device_comm->rank % redcoi_stage_ranks(states), &states->layout,
+                             err);
     if (st == REDCO_OK) { st = number_settings(states, err); }
     if (st == REDCO_OK) { st = redcoi_buckets_make(states, err); }
     if (st == REDCO_OK) { st = lay_memory(states, err); }

@@ -38,11 +38,17 @@ typedef struct redco_states_options {
                                   layers are exchanged or gradients are cut further than parameters; 0 = 1 GiB */
     uint32_t bucket_buffers; /**< buckets of layers of equal meshes that may be filled or under way at once; 0 = 1 */
     uint64_t chunk_elements; /**< that computations on states take at once, a multiple of 16; 0: as the backend says */
+    /** Pipeline stages, each of as many consecutive ranks as the layout's mesh has; 0 is 1. The model is of this rank's
+     *  stage. */
+    uint32_t stages;
+    const redco_shards *elsewhere; /**< meshes of the layers of all stages, whose groups all ranks make; borrowed */
+    uint32_t elsewhere_count;
+    uint32_t shared_by[2]; /**< the two stages that have shared layers; the same one twice: there are none */
 } redco_states_options;
 
 /** Every rank of the world calls it: groups are made. Weights and optimizer states are 0.
  *  @param model    borrowed until redco_states_free()
- *  @param world    of the layout's size; must outlive the states
+ *  @param world    of the size of all stages; must outlive the states
  *  @param device communicator   of that world: moves what is in the backend's memory; must outlive the states
  *  @param backend  likewise */
 redco_status redco_states_create(const redco_state_model *model, const redco_states_options *options,
@@ -153,6 +159,10 @@ uint32_t redco_states_bucket_buffer(const redco_states *states, uint32_t bucket)
 /** "bwd/gradients/bucket.0" in the last micro-batch, "bwd/gradients/shards.0" before. */
 redco_status redco_states_reduce(redco_states *states, redco_states_worker *worker, uint32_t bucket,
                                  redco_micro_batch micro_batch, redco_error *err);
+
+/** Sums the gradients of shared layers over the two stages that have them, before their norm; nothing where there are
+ *  none. */
+redco_status redco_states_add_shared(redco_states *states, redco_states_worker *worker, redco_error *err);
 
 /** "step/grad_norm": sums of squares of the gradients of which this rank's count, each once in the world. */
 redco_status redco_states_squares(redco_states *states, redco_states_worker *worker, redco_error *err);

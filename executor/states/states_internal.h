@@ -70,7 +70,8 @@ struct redco_states {
     uint32_t state_count;
     redcoi_group *groups;
     uint32_t group_count;
-    redco_communicator *all; /* for what the program has in its own memory */
+    redco_communicator *all;     /* for what the program has in its own memory */
+    redco_process_group *shared; /* this rank and its like in the other stage with shared layers; NULL: none is */
     redcoi_bucket_group *bucket_groups;
     uint32_t bucket_group_count;
     uint32_t *bucket_group_of; /* by layer */
@@ -170,6 +171,15 @@ static inline const redco_shards *redcoi_shards(const redco_states *states, uint
 static inline const redco_layer_layout *redcoi_layer_layout(const redco_states *states, uint32_t layer)
 {
     return redco_layout_layer(states->layout, layer);
+}
+/** Ranks of a stage, and the stage of a rank of the world. */
+static inline uint32_t redcoi_stage_ranks(const redco_states *states)
+{
+    return (uint32_t)redco_rank_count(states->options.layout.mesh);
+}
+static inline uint32_t redcoi_own_stage(const redco_states *states)
+{
+    return states->device_comm->rank / redcoi_stage_ranks(states);
 }
 static inline size_t redcoi_bytes(const redco_states *states, uint64_t elements)
 {

@@ -11,9 +11,10 @@ static const double bound_f32 = 1e-3, bound_f64 = 1e-10, bound_16 = 1e-2;
 
 /* Weights as ranks have them. */
 struct collected {
-    uint32_t modules;
-    void **of;     /* [module] of each tensor-parallel rank's first replica, one after the other */
-    double *apart; /* [rank][tensor] how far the rank's elements are from those of its first replica */
+    size_t parameters;
+    void **of;     /* [parameter] parts of the tensor-parallel ranks, one after the other, as the first replica of the
+                      first stage that has them does; on rank 0 */
+    double *apart; /* [rank][parameter] how far the rank's elements are from those */
 };
 
 struct compare {
@@ -47,77 +48,106 @@ static redco_status no_memory(const redco_trainer *t, redco_error *err)
     return redco_fail(err, REDCO_ENOMEM, t->place, "no memory to compare weights");
 }
 
-/* Tensors of a module follow each other. */
-static void measure_replica(const redco_trainer *t, uint32_t module, const void *own, const void *first, double *apart)
+/* Elements of a tensor-parallel rank's part of a parameter. */
+static uint64_t part_elements(const redco_trainer *t, size_t parameter)
 {
-    const redco_layout *const layout = redco_states_layout(t->states);
-    const redco_state_module *const m = &t->modules.modules[module];
-    for (uint32_t i = m->first_tensor; i < m->first_tensor + m->tensor_count; i++) {
-        const uint64_t at = redco_layout_tensor_at(layout, i);
-        apart[i] = 0.0;
-        for (uint64_t e = at; e < at + t->modules.tensors[i].elements; e++) {
-            apart[i] =
-                fmax(apart[i], distance(value_at(t->options.dtype, own, e), value_at(t->options.dtype, first, e)));
-        }
-    }
+    const redco_tensor_type type = redco_task_parameter_type(&t->whole->parameters[parameter], t->options.dtype);
+    const redco_tensor_type part = redco_tp_local(t->whole_layouts[parameter], &type, t->mesh.tp);
+    return redco_type_elements(&part);
 }
 
-/* @param own, room  for a module each */
-static redco_status collect_module(redco_trainer *t, uint32_t module, void *own, void *room, struct collected *w,
-                                   redco_error *err)
+/* The tensor that is a parameter, or the count of tensors where the rank's stage has it not. */
+static uint32_t tensor_of(const redco_trainer *t, size_t parameter)
 {
+    uint32_t i = 0;
+    while (i < t->modules.model.tensor_count && t->modules.parameter_of[i] != parameter) { i++; }
+    return i;
+}
+
+/* While weights are collected. */
+struct collector {
+    redco_trainer *t;
+    struct collected *w;
+    redco_communicator *all;
+    unsigned char *own, *room; /* for a module each */
+};
+
+/* One tensor-parallel rank's part goes to all: rank 0 keeps it, those that have the same compare.
+ *  @param own  this rank's; NULL: it has another part, or none */
+static redco_status collect_part(struct collector *c, size_t parameter, uint32_t part, const unsigned char *own,
+                                 redco_error *err)
+{
+    const redco_trainer *const t = c->t;
     const redco_dtype dtype = t->options.dtype;
-    const uint64_t count = redco_layout_module(redco_states_layout(t->states), module)->whole;
-    double *const apart = w->apart + (size_t)redco_world_rank(t->world) * t->modules.model.tensor_count;
-    w->of[module] = malloc(count * redco_dtype_bytes(dtype) * t->mesh.tp);
-    if (w->of[module] == NULL) { return no_memory(t, err); }
-    redco_status st = redcoi_weights_read(t, module, own, err);
+    const uint64_t count = part_elements(t, parameter);
+    const size_t bytes = count * redco_dtype_bytes(dtype);
+    const uint32_t stage = t->stage.count > 1 ? t->stage.first_use[parameter] : 0, rank = redco_world_rank(t->world);
+    if (own != NULL) { memcpy(c->room, own, bytes); }
+    const redco_status st = redco_broadcast(c->all, dtype, c->room, count,
+                                            stage * (uint32_t)redco_rank_count(t->mesh) + part, "check/weights", err);
     if (st != REDCO_OK) { return st; }
-    memcpy(room, own, count * redco_dtype_bytes(dtype));
-    st = redco_broadcast(t->replicas, dtype, room, count, 0, "check/weights", err);
-    if (st != REDCO_OK) { return st; }
-    measure_replica(t, module, own, room, apart);
-    return redco_all_gather(t->tp_host, dtype, room, w->of[module], count, "check/weights", err);
+    if (rank == 0) { memcpy((unsigned char *)c->w->of[parameter] + part * bytes, c->room, bytes); }
+    double *const apart = &c->w->apart[rank * c->w->parameters + parameter];
+    for (uint64_t e = 0; own != NULL && e < count; e++) {
+        *apart = fmax(*apart, distance(value_at(dtype, own, e), value_at(dtype, c->room, e)));
+    }
+    return REDCO_OK;
 }
 
-static redco_status share_apart(redco_trainer *t, double *apart, redco_error *err)
+static redco_status collect_parameter(struct collector *c, size_t parameter, redco_error *err)
 {
-    const uint32_t tensors = t->modules.model.tensor_count;
-    uint32_t *const colours = calloc(redco_world_size(t->world), sizeof *colours);
-    redco_communicator *all = NULL;
-    if (colours == NULL) { return no_memory(t, err); }
-    redco_status st = redco_communicator_split(t->world, colours, "all ranks", &all, err);
-    if (st == REDCO_OK) {
-        const double *const own = apart + (size_t)redco_world_rank(t->world) * tensors;
-        st = redco_all_gather(all, REDCO_F64, own, apart, tensors, "check/weights", err);
+    redco_trainer *const t = c->t;
+    const redco_layout *const layout = redco_states_layout(t->states);
+    const uint32_t tensor = tensor_of(t, parameter);
+    const bool has = tensor < t->modules.model.tensor_count;
+    const size_t element_bytes = redco_dtype_bytes(t->options.dtype);
+    redco_status st = REDCO_OK;
+    if (redco_world_rank(t->world) == 0) {
+        c->w->of[parameter] = malloc(part_elements(t, parameter) * element_bytes * t->mesh.tp);
+        if (c->w->of[parameter] == NULL) { return no_memory(t, err); }
     }
-    redco_communicator_free(all);
-    free(colours);
+    if (has) { st = redcoi_weights_read(t, redco_layout_module_of(layout, tensor), c->own, err); }
+    for (uint32_t part = 0; part < t->mesh.tp && st == REDCO_OK; part++) {
+        const bool own = has && t->at.tp == part;
+        st = collect_part(c, parameter, part,
+                          own ? c->own + redco_layout_tensor_at(layout, tensor) * element_bytes : NULL, err);
+    }
     return st;
 }
 
 static redco_status collect(redco_trainer *t, struct collected *w, redco_error *err)
 {
-    const uint32_t tensors = t->modules.model.tensor_count, ranks = redco_world_size(t->world);
-    const size_t most_bytes =
-        redco_layout_sizes(redco_states_layout(t->states)).whole * redco_dtype_bytes(t->options.dtype);
+    const uint32_t ranks = redco_world_size(t->world);
+    const size_t element_bytes = redco_dtype_bytes(t->options.dtype);
+    uint64_t most = redco_layout_sizes(redco_states_layout(t->states)).whole;
+    uint32_t *const colours = calloc(ranks, sizeof *colours);
+    struct collector c = {.t = t, .w = w};
     redco_status st = redcoi_weights_gather(t, err);
-    if (st != REDCO_OK) { return st; }
-    void *const own = malloc(most_bytes + 1), *const room = malloc(most_bytes + 1);
-    w->modules = t->modules.model.module_count;
-    w->of = calloc((size_t)w->modules + 1, sizeof *w->of);
-    w->apart = calloc((size_t)ranks * tensors + 1, sizeof *w->apart);
-    if (w->of == NULL || w->apart == NULL || own == NULL || room == NULL) { st = no_memory(t, err); }
-    for (uint32_t m = 0; m < w->modules && st == REDCO_OK; m++) { st = collect_module(t, m, own, room, w, err); }
-    if (st == REDCO_OK) { st = share_apart(t, w->apart, err); }
-    free(own);
-    free(room);
+    w->parameters = t->whole->parameter_count;
+    for (size_t p = 0; p < w->parameters; p++) { most = part_elements(t, p) > most ? part_elements(t, p) : most; }
+    c.own = malloc(most * element_bytes + 1);
+    c.room = malloc(most * element_bytes + 1);
+    w->of = calloc(w->parameters + 1, sizeof *w->of);
+    w->apart = calloc(ranks * w->parameters + 1, sizeof *w->apart);
+    if (st == REDCO_OK && (w->of == NULL || w->apart == NULL || c.own == NULL || c.room == NULL || colours == NULL)) {
+        st = no_memory(t, err);
+    }
+    if (st == REDCO_OK) { st = redco_communicator_split(t->world, colours, "all ranks", &c.all, err); }
+    for (size_t p = 0; p < w->parameters && st == REDCO_OK; p++) { st = collect_parameter(&c, p, err); }
+    if (st == REDCO_OK) {
+        const double *const own = w->apart + redco_world_rank(t->world) * w->parameters;
+        st = redco_all_gather(c.all, REDCO_F64, own, w->apart, w->parameters, "check/weights", err);
+    }
+    redco_communicator_free(c.all);
+    free(colours);
+    free(c.own);
+    free(c.room);
     return st;
 }
 
 static void free_collected(struct collected *w)
 {
-    for (uint32_t m = 0; w->of != NULL && m < w->modules; m++) { free(w->of[m]); }
+    for (size_t p = 0; w->of != NULL && p < w->parameters; p++) { free(w->of[p]); }
     free(w->of);
     free(w->apart);
 }
@@ -155,22 +185,19 @@ static double largest_of(redco_dtype dtype, const void *data, uint64_t count)
 static void compare_parts(const struct compare *c, uint32_t tensor, double largest)
 {
     const redco_trainer *const t = c->t;
-    const redco_layout *const layout = redco_states_layout(t->states);
     const redco_dtype dtype = t->options.dtype;
-    const redco_tp_layout part = t->layouts[tensor];
-    const redco_tensor_type type = redco_task_parameter_type(&t->task->parameters[tensor], dtype);
-    const redco_tensor_type part_type = redco_tp_local(part, &type, t->mesh.tp);
-    const redco_tensor_type drift_type = redco_task_parameter_type(&t->task->parameters[tensor], REDCO_F64);
-    const uint32_t module = redco_layout_module_of(layout, tensor);
-    const uint64_t whole = redco_layout_module(layout, module)->whole, count = redco_type_elements(&part_type);
+    const redco_tp_layout part = t->whole_layouts[tensor];
+    const redco_tensor_type type = redco_task_parameter_type(&t->whole->parameters[tensor], dtype);
+    const redco_tensor_type drift_type = redco_task_parameter_type(&t->whole->parameters[tensor], REDCO_F64);
+    const uint64_t count = part_elements(t, tensor);
     for (uint32_t rank = 0; rank < t->mesh.tp; rank++) {
-        const uint64_t at = rank * whole + redco_layout_tensor_at(layout, tensor);
+        const uint64_t at = rank * count;
         double worst = 0.0;
         redcoi_part_take(part, &type, t->mesh.tp, rank, redco_reference_master(c->baseline->reference, tensor),
                          c->room);
         redcoi_part_take(part, &drift_type, t->mesh.tp, rank, c->baseline->drift[tensor], c->drift);
         for (uint64_t i = 0; i < count; i++) {
-            const double got = value_at(dtype, c->weights->of[module], at + i);
+            const double got = value_at(dtype, c->weights->of[tensor], at + i);
             const double scale = largest + c->drift[i] / c->verdict->bound;
             worst = fmax(worst, distance(got, value_at(dtype, c->room, i)) / scale);
             c->verdict->loose += scale > 2.0 * largest ? 1 : 0;
@@ -185,17 +212,21 @@ static void compare_parts(const struct compare *c, uint32_t tensor, double large
 static void compare_tensor(const struct compare *c, uint32_t tensor)
 {
     const redco_trainer *const t = c->t;
-    const redco_tensor_type type = redco_task_parameter_type(&t->task->parameters[tensor], t->options.dtype);
+    const redco_tensor_type type = redco_task_parameter_type(&t->whole->parameters[tensor], t->options.dtype);
     const double largest = largest_of(t->options.dtype, redco_reference_master(c->baseline->reference, tensor),
                                       redco_type_elements(&type));
     redco_trainer_verdict *const v = c->verdict;
     compare_parts(c, tensor, largest);
+    const uint32_t each = (uint32_t)redco_rank_count(t->mesh);
     for (uint32_t rank = 0; rank < redco_world_size(t->world); rank++) {
-        const double apart = c->weights->apart[(size_t)rank * t->modules.model.tensor_count + tensor];
-        const double error = c->worst[redco_place_of(t->mesh, rank).tp] + apart / largest;
+        const double apart = c->weights->apart[rank * c->weights->parameters + tensor];
+        const bool has = t->stage.count == 1 || t->stage.first_use[tensor] == rank / each ||
+                         t->stage.last_use[tensor] == rank / each;
+        if (!has) { continue; }
+        const double error = c->worst[redco_place_of(t->mesh, rank % each).tp] + apart / largest;
         v->weight_error = fmax(v->weight_error, error);
         if (error > v->bound && v->tensor[0] == '\0') {
-            (void)snprintf(v->tensor, sizeof v->tensor, "%s", t->task->parameters[tensor].name);
+            (void)snprintf(v->tensor, sizeof v->tensor, "%s", t->whole->parameters[tensor].name);
             v->rank = rank;
         }
     }
@@ -205,15 +236,15 @@ static redco_status compare_weights(struct compare *c, redco_error *err)
 {
     const redco_trainer *const t = c->t;
     uint64_t most = 1;
-    for (size_t i = 0; i < t->task->parameter_count; i++) {
-        const redco_tensor_type type = redco_task_parameter_type(&t->task->parameters[i], t->options.dtype);
+    for (size_t i = 0; i < t->whole->parameter_count; i++) {
+        const redco_tensor_type type = redco_task_parameter_type(&t->whole->parameters[i], t->options.dtype);
         if (redco_type_elements(&type) > most) { most = redco_type_elements(&type); }
     }
     c->room = malloc(most * redco_dtype_bytes(t->options.dtype));
     c->drift = calloc(most, sizeof *c->drift);
     c->worst = calloc(t->mesh.tp, sizeof *c->worst);
     const redco_status st = c->room == NULL || c->drift == NULL || c->worst == NULL ? no_memory(t, err) : REDCO_OK;
-    for (uint32_t i = 0; i < t->task->parameter_count && st == REDCO_OK; i++) { compare_tensor(c, i); }
+    for (uint32_t i = 0; i < t->whole->parameter_count && st == REDCO_OK; i++) { compare_tensor(c, i); }
     free(c->room);
     free(c->drift);
     free(c->worst);
@@ -232,10 +263,10 @@ static redco_status check_baseline(const redco_trainer *t, const redco_baseline 
                           (unsigned long long)step_count, (unsigned long long)b->step_count);
     }
     bool same = b->seq_len == t->plan->seq_len && b->sequences == sequences && b->options.dtype == t->options.dtype &&
-                b->options.seed == t->options.seed && task->parameter_count == t->task->parameter_count;
+                b->options.seed == t->options.seed && task->parameter_count == t->whole->parameter_count;
     for (size_t i = 0; same && i < task->parameter_count; i++) {
-        same = redco_task_find(task, t->task->parameters[i].name) == &task->parameters[i] &&
-               memcmp(task->parameters[i].dim, t->task->parameters[i].dim, sizeof task->parameters[i].dim) == 0;
+        same = redco_task_find(task, t->whole->parameters[i].name) == &task->parameters[i] &&
+               memcmp(task->parameters[i].dim, t->whole->parameters[i].dim, sizeof task->parameters[i].dim) == 0;
     }
     if (same) { return REDCO_OK; }
     return redco_fail(err, REDCO_EVALUE, "check", "what was trained on one rank is not what %s trains", t->place);
@@ -262,7 +293,7 @@ static redco_status judge(redco_trainer *t, const redco_baseline *baseline, cons
 redco_status redco_trainer_compare(redco_trainer *t, const redco_baseline *baseline, const redco_trainer_step *steps,
                                    uint64_t step_count, redco_trainer_verdict *verdict_out, redco_error *err)
 {
-    struct collected weights = {.modules = 0};
+    struct collected weights = {.parameters = 0};
     redco_baseline *own = NULL;
     /* Collected first: the others need not wait until one rank has trained alone. */
     redco_status st = redcoi_trainer_real(t, "a comparison", err);

@@ -75,13 +75,56 @@ static redco_status add_layer(redcoi_modules *m, const redco_plan *plan, const c
     return REDCO_OK;
 }
 
+/* Only behind what a stage has of a layer, so that modules stay in order. */
+static void begin_shared(redcoi_modules *m, bool shared)
+{
+    const redco_state_layer *const last = &m->layers[m->model.layer_count - 1];
+    const uint32_t number = m->numbers[m->model.layer_count - 1];
+    if (last->shared == shared) { return; }
+    if (last->module_count == 0) {
+        m->layers[m->model.layer_count - 1].shared = shared;
+        return;
+    }
+    m->layers[m->model.layer_count] =
+        (redco_state_layer){last->name, last->shards, m->model.module_count, 0, .assigned = false, .shared = shared};
+    m->numbers[m->model.layer_count++] = number;
+}
+
+/* Behind a stage's own layers, what it reads of others': the table that the embedding has, too, and parameters that an
+ * embedding lists and a later layer uses. */
+static redco_status add_others(redcoi_modules *m, const redco_plan *plan, const redco_task *task,
+                               const redco_tp_layout *layouts, bool decay_matrices, const redcoi_stage *stage,
+                               redco_error *err)
+{
+    static const redco_param plain = {.name = NULL};
+    const uint32_t number = m->numbers[m->model.layer_count - 1];
+    for (size_t p = 0; p < task->parameter_count; p++) {
+        const redco_plan_layers *row = NULL;
+        if (!redcoi_stage_has(stage, p) || stage->home[p] == stage->own) { continue; }
+        const redco_status st = redco_plan_layer(plan, task->parameters[p].layer, &row, err);
+        if (st != REDCO_OK) { return st; }
+        m->layers[m->model.layer_count] =
+            (redco_state_layer){task->parameters[p].layer, row->shards,
+                                m->model.module_count,     0,
+                                .assigned = false,         .shared = redcoi_stage_shares(stage, p)};
+        m->numbers[m->model.layer_count++] = number;
+        m->parameter_of[m->model.tensor_count] = p;
+        add_tensor(m, &task->parameters[p], &plain, &layouts[p], plan->parallelism.tp, decay_matrices);
+        (void)snprintf(m->module_names[m->model.module_count - 1], MODULE_NAME_BYTES, "shared_table");
+    }
+    return REDCO_OK;
+}
+
 static bool take_memory(redcoi_modules *m, const redco_model *model, const redco_task *task)
 {
     const redco_layer_class *classes = NULL;
     const size_t class_count = redco_model_classes(model, &classes), tensors = task->parameter_count + 1;
     size_t layers = 1;
     for (size_t c = 0; c < class_count; c++) { layers += classes[c].layers; }
-    m->layers = calloc(2 * layers, sizeof *m->layers);
+    m->layers = calloc(2 * layers + tensors, sizeof *m->layers);
+    m->numbers = calloc(2 * layers + tensors, sizeof *m->numbers);
+    m->parameter_of = calloc(tensors, sizeof *m->parameter_of);
+    if (m->numbers == NULL || m->parameter_of == NULL) { return false; }
     m->layer_names = calloc(layers, sizeof *m->layer_names);
     m->modules = calloc(tensors, sizeof *m->modules);
     m->module_names = calloc(tensors, sizeof *m->module_names);
@@ -94,14 +137,16 @@ static bool take_memory(redcoi_modules *m, const redco_model *model, const redco
 /* The tensors of each layer are the task's next parameters. */
 redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, const redco_model *model,
                                  const redco_task *task, const redco_tp_layout *layouts, bool decay_matrices,
-                                 redco_error *err)
+                                 const redcoi_stage *stage, redco_error *err)
 {
+    const bool all = stage == NULL || stage->count == 1;
     const redco_layer_class *classes = NULL;
     const redco_layer_run *runs = NULL;
     const redco_param *params = NULL;
     const size_t run_count = redco_model_order(model, &runs), count = redco_model_tensors(model, &params);
     redco_status st = REDCO_OK;
     size_t next = 0, wanted = 0;
+    uint32_t number = 0;
     for (size_t i = 0; i < count; i++) { wanted += params[i].count; }
     if (wanted != task->parameter_count) {
         return redco_fail(err, REDCO_EVALUE, task->name, "has %zu parameters; its model has %zu", task->parameter_count,
@@ -111,17 +156,25 @@ redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, cons
     (void)redco_model_classes(model, &classes);
     for (size_t r = 0; r < run_count; r++) {
         const uint32_t c = runs[r].class_index;
-        for (uint32_t l = 0; l < runs[r].layers && st == REDCO_OK; l++) {
+        for (uint32_t l = 0; l < runs[r].layers && st == REDCO_OK; l++, number++) {
             const uint32_t first = m->model.module_count;
-            if ((st = add_layer(m, plan, classes[c].name, runs[r].first + l, err)) != REDCO_OK) { break; }
+            const bool here = all || stage->stage_of[number] == stage->own;
+            if (here && (st = add_layer(m, plan, classes[c].name, runs[r].first + l, err)) != REDCO_OK) { break; }
+            if (here) { m->numbers[m->model.layer_count - 1] = number; }
             for (size_t i = 0; i < count; i++) {
                 if (params[i].class_index != c) { continue; }
-                add_tensor(m, &task->parameters[next], &params[i], &layouts[next], plan->parallelism.tp,
-                           decay_matrices);
-                next++;
+                const size_t p = next++;
+                if (!here || (!all && !redcoi_stage_has(stage, p))) { continue; }
+                if (!all) { begin_shared(m, redcoi_stage_shares(stage, p)); }
+                m->parameter_of[m->model.tensor_count] = p;
+                add_tensor(m, &task->parameters[p], &params[i], &layouts[p], plan->parallelism.tp, decay_matrices);
             }
             st = name_modules(m, first, err);
         }
+    }
+    if (!all && st == REDCO_OK) {
+        st = add_others(m, plan, task, layouts, decay_matrices, stage, err);
+        m->model.numbers = m->numbers;
     }
     m->model.layers = m->layers;
     m->model.modules = m->modules;
@@ -137,4 +190,6 @@ void redcoi_modules_free(redcoi_modules *m)
     free(m->module_names);
     free(m->tensors);
     free(m->matrices);
+    free(m->numbers);
+    free(m->parameter_of);
 }

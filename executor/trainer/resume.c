@@ -11,7 +11,13 @@ uint64_t redco_trainer_steps(const redco_trainer *t)
 
 redco_checkpoint_states redcoi_checkpoint_states(const redco_trainer *t)
 {
-    return (redco_checkpoint_states){t->task, t->layouts, t->states, t->worker, t->options.optimizer};
+    return (redco_checkpoint_states){t->whole,
+                                     t->layouts,
+                                     t->states,
+                                     t->worker,
+                                     t->options.optimizer,
+                                     t->stage.count > 1 ? t->modules.parameter_of : NULL,
+                                     t->written_elsewhere};
 }
 
 /* A checkpoint goes on under any plan: the config of a pipeline has the work of its graph, too, at the degrees and the
@@ -37,7 +43,7 @@ static json_t *settings_json(const redco_trainer *t)
                                               .schedule = t->options.schedule,
                                               .learning_rate = t->options.learning_rate,
                                               .decay_matrices = t->options.decay_matrices,
-                                              .task = t->task};
+                                              .task = t->whole};
     return redco_training_settings_json(&settings);
 }
 

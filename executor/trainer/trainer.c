@@ -1,6 +1,3 @@
-#include "costmodel/graph/transform.h"
-#include "costmodel/kept/recompute.h"
-#include "costmodel/layouts/partition.h"
 #include "executor/backend/host/host.h"
 #include "executor/data/initial.h"
 #include "executor/states/from_plan.h"
@@ -40,106 +37,24 @@ static redco_status open_task(redco_trainer *t, redco_error *err)
     redco_status st = redcoi_subject_open(plan, t->place, &t->options, &t->subject, err);
     t->model = t->subject.model;
     t->lm = t->subject.lm;
-    t->task = t->subject.task;
-    if (st != REDCO_OK || t->task == NULL) { return st; }
-    t->layouts = calloc(t->task->parameter_count + 1, sizeof *t->layouts);
-    if (t->layouts == NULL) { return no_memory(t, err); }
-    st = redco_plan_layouts(plan, t->place, t->model, t->task, t->layouts, err);
-    return st == REDCO_OK
-               ? redcoi_modules_make(&t->modules, plan, t->model, t->task, t->layouts, t->options.decay_matrices, err)
-               : st;
+    t->whole = t->task = t->subject.task;
+    if (st != REDCO_OK || t->whole == NULL) { return st; }
+    t->whole_layouts = calloc(t->whole->parameter_count + 1, sizeof *t->whole_layouts);
+    if (t->whole_layouts == NULL) { return no_memory(t, err); }
+    return redco_plan_layouts(plan, t->place, t->model, t->whole, t->whole_layouts, err);
 }
 
-static redco_status partition(redco_trainer *t, const redco_task_graph *built, redco_error *err)
+/* The rank's place: its stage, and among the ranks of that. */
+static redco_status find_place(redco_trainer *t, redco_error *err)
 {
-    const size_t count = t->task->parameter_count;
-    const uint64_t length = t->plan->seq_len;
-    redco_partition_output *wanted = calloc(count + 1, sizeof *wanted);
-    redco_tp_input *inputs = calloc(count + 1, sizeof *inputs);
-    redco_status st = REDCO_OK;
-    if (wanted == NULL || inputs == NULL) {
-        st = no_memory(t, err);
-        goto out;
+    t->mesh = redco_layout_options_from_plan(t->plan).mesh;
+    const uint32_t each = (uint32_t)redco_rank_count(t->mesh), rank = t->device_comm->rank;
+    t->at = redco_place_of(t->mesh, rank % each);
+    redco_status st = redcoi_stage_open(t->plan, t->options.steps, rank / each, &t->stage, err);
+    if (st == REDCO_OK && t->stage.count > 1) {
+        st = redco_step_of_rank(t->options.steps, t->stage.own, &t->own_step, err);
     }
-    wanted[0] = (redco_partition_output){built->loss, NULL};
-    for (size_t i = 0, at = 1; i < count; i++) {
-        inputs[i] = (redco_tp_input){.name = t->task->parameters[i].name, .layout = t->layouts[i]};
-        if (built->gradients[i] == REDCO_NO_VALUE) { continue; }
-        wanted[at++] = (redco_partition_output){built->gradients[i], t->task->parameters[i].name};
-    }
-    const redco_partition_options options = {.group = {0, t->mesh.tp},
-                                             .rank = t->at.tp,
-                                             .inputs = inputs,
-                                             .input_count = (uint32_t)count,
-                                             .sequence_parallel = t->plan->parallelism.sequence_parallel,
-                                             .batch = t->plan->parallelism.micro_batch,
-                                             .sequences = &length,
-                                             .sequence_count = 1};
-    st = redco_partition(built->graph, wanted, t->output_count, &options, &t->graph, t->outputs, err);
-out:
-    free(wanted);
-    free(inputs);
     return st;
-}
-
-/* Micro-batches of a step, all replicas'. */
-static uint32_t replica_micro_batches(const redco_plan *plan)
-{
-    return (uint32_t)(plan->global_batch / plan->parallelism.micro_batch);
-}
-
-static redco_status build(redco_trainer *t, redco_error *err)
-{
-    const size_t count = t->task->parameter_count;
-    const redco_task_options options = {t->options.dtype, t->options.dtype, true, true, replica_micro_batches(t->plan)};
-    redco_task_graph built = {.graph = NULL};
-    t->outputs = calloc(count + 1, sizeof *t->outputs);
-    if (t->outputs == NULL) { return no_memory(t, err); }
-    redco_status st = redco_task_build(t->task, &options, &built, err);
-    if (st == REDCO_OK && t->options.pipeline != NULL) {
-        st = redcoi_ranks_agree(t, redco_graph_digest(built.graph), "its functions built another graph",
-                                "what they build must depend on their arguments alone", err);
-    }
-    t->output_count = 1;
-    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-        if (built.gradients[i] != REDCO_NO_VALUE) { t->outputs[t->output_count++] = built.gradients[i]; }
-    }
-    if (st == REDCO_OK && t->mesh.tp > 1) { st = partition(t, &built, err); }
-    if (st == REDCO_OK && t->mesh.tp == 1) {
-        t->outputs[0] = built.loss;
-        t->graph = built.graph;
-        built.graph = NULL;
-    }
-    redco_task_graph_free(&built);
-    return st;
-}
-
-/* The plan's word for a layer; what is in none of its layers is kept. */
-static redco_recompute policy(void *context, const char *layer)
-{
-    const redco_trainer *const t = context;
-    const redco_plan_layers *row = NULL;
-    return redco_plan_layer(t->plan, layer, &row, NULL) == REDCO_OK ? row->recompute : REDCO_RECOMPUTE_NONE;
-}
-
-/* Values that backward computes again instead of finding them. */
-static redco_status recompute(redco_trainer *t, redco_error *err)
-{
-    const uint32_t count = t->output_count;
-    const redco_recompute_options options = {policy, t, t->plan->parallelism.sequence_parallel && t->mesh.tp > 1};
-    redco_graph *graph = NULL;
-    redco_value *const outputs = calloc(count, sizeof *outputs);
-    if (outputs == NULL) { return no_memory(t, err); }
-    const redco_status st = redco_recompute_graph(t->graph, t->outputs, count, &options, &graph, outputs, err);
-    if (st != REDCO_OK) {
-        free(outputs);
-        return st;
-    }
-    redco_graph_free(t->graph);
-    free(t->outputs);
-    t->graph = graph;
-    t->outputs = outputs;
-    return REDCO_OK;
 }
 
 static redco_status split_world(redco_trainer *t, redco_error *err)
@@ -147,13 +62,14 @@ static redco_status split_world(redco_trainer *t, redco_error *err)
     const uint32_t ranks = t->device_comm->size;
     uint32_t *const colours = calloc(ranks, sizeof *colours);
     if (colours == NULL) { return no_memory(t, err); }
-    for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_tp_colour(t->mesh, r); }
+    const uint32_t each = (uint32_t)redco_rank_count(t->mesh);
+    for (uint32_t r = 0; r < ranks; r++) { colours[r] = r / each * each + redco_tp_colour(t->mesh, r % each); }
     const redco_process_group_options options = {colours, REDCO_TRAFFIC_TENSOR, "tensor parallelism"};
     redco_status st = redco_process_group_split(t->device_comm, &options, &t->tp, err);
     if (st == REDCO_OK && !t->replay) {
         st = redco_communicator_split(t->world, colours, "tensor parallelism", &t->tp_host, err);
     }
-    for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_place_of(t->mesh, r).tp; }
+    for (uint32_t r = 0; r < ranks; r++) { colours[r] = r / each * each + redco_place_of(t->mesh, r % each).tp; }
     if (st == REDCO_OK && !t->replay) {
         st = redco_communicator_split(t->world, colours, "replicas", &t->replicas, err);
     }
@@ -171,13 +87,19 @@ static redco_status open_states(redco_trainer *t, redco_error *err)
                                     .optimizer = t->options.optimizer,
                                     .bucket_bytes = t->plan->bucket_bytes,
                                     .bucket_buffers = BUCKET_BUFFERS};
-    redco_status st = REDCO_OK;
-    t->mesh = options.layout.mesh;
-    t->at = redco_place_of(t->mesh, t->device_comm->rank);
+    redco_shards *const elsewhere = calloc((size_t)t->plan->layers_count + 1, sizeof *elsewhere);
+    if (elsewhere == NULL) { return no_memory(t, err); }
+    redco_status st = redcoi_stage_sharers(t, options.shared_by, err);
+    for (uint32_t i = 0; i < t->plan->layers_count; i++) { elsewhere[i] = t->plan->layers[i].shards; }
+    options.stages = t->stage.count;
+    options.elsewhere = elsewhere;
+    options.elsewhere_count = t->stage.count > 1 ? t->plan->layers_count : 0;
     for (uint32_t i = 0; i < t->modules.model.tensor_count; i++) { t->modules.matrices[i].rank = t->at.tp; }
     options.matrices = t->options.backend == NULL ? t->modules.matrices : NULL;
-    if ((st = split_world(t, err)) != REDCO_OK) { return st; }
-    st = redco_states_create(&t->modules.model, &options, t->world, t->device_comm, t->backend, &t->states, err);
+    if (st == REDCO_OK) {
+        st = redco_states_create(&t->modules.model, &options, t->world, t->device_comm, t->backend, &t->states, err);
+    }
+    free(elsewhere);
     return st == REDCO_OK ? redco_states_worker_create(t->states, t->backend, NULL, &t->worker, err) : st;
 }
 
@@ -213,19 +135,23 @@ static redco_status make_schedule(redco_trainer *t, redco_error *err)
         !redcoi_subject_take_inputs(&t->subject, t->fed)) {
         return no_memory(t, err);
     }
-    for (size_t i = 0, at = 1; i < t->task->parameter_count; i++) {
-        const bool frozen = t->task->parameters[i].training == REDCO_FROZEN;
-        t->gradients[i] = frozen ? REDCO_NO_VALUE : t->outputs[at++];
+    for (size_t i = 0; i < t->task->parameter_count; i++) {
+        const uint32_t output = t->output_of[t->modules.parameter_of[i]];
+        t->gradients[i] = output == REDCO_NO_OUTPUT ? REDCO_NO_VALUE : t->outputs[output];
     }
+    const uint32_t loss = t->output_of[t->whole->parameter_count];
+    redcoi_stage_find_crossings(t);
+    t->links = redcoi_stage_links_of(t);
     for (uint32_t i = 0; i < inputs; i++) { t->inputs[i] = redco_graph_find_input(t->graph, t->task->inputs[i].name); }
     t->inputs[inputs] = redco_graph_find_input(t->graph, "key");
-    const redco_schedule_options options = {.step = t->options.steps,
+    const redco_schedule_options options = {.step = t->own_step != NULL ? t->own_step : t->options.steps,
                                             .overlap_reduce = (t->plan->overlap & REDCO_OVERLAP_AR) != 0,
                                             .graph = t->graph,
-                                            .loss = t->outputs[0],
+                                            .loss = loss == REDCO_NO_OUTPUT ? REDCO_NO_VALUE : t->outputs[loss],
                                             .gradients = t->gradients,
                                             .inputs = t->inputs,
                                             .input_count = inputs + 1,
+                                            .links = t->stage.count > 1 ? &t->links : NULL,
                                             .feed = {feed, t},
                                             .world = t->world,
                                             .device_comm = t->device_comm,
@@ -260,7 +186,7 @@ static redco_status first_weights(redco_trainer *t, redco_error *err)
     redco_status st = redco_drawer_open(t->backend, redco_states_worker_stream(t->worker), t->options.seed,
                                         redco_states_master_dtype(t->states), &drawer, err);
     for (size_t i = 0; i < t->task->parameter_count && st == REDCO_OK; i++) {
-        if (redco_weights_has(t->file_weights, i)) { continue; }
+        if (redco_weights_has(t->file_weights, t->modules.parameter_of[i])) { continue; }
         struct drawn drawn = {drawer, &t->task->parameters[i],
                               redcoi_part_drawn(t->layouts[i], &t->task->parameters[i], t->mesh.tp, t->at.tp)};
         const redco_states_maker maker = {&drawn, draw};
@@ -303,13 +229,20 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     if (t->device_comm == NULL && (st = redco_host_device_comm_open(world, &t->device_comm, err)) != REDCO_OK) {
         goto out;
     }
-    if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
-    if ((st = redcoi_weights_open(options, t->task, t->lm != NULL ? t->model : NULL, &t->file_weights, err)) !=
+    if ((st = open_task(t, err)) != REDCO_OK || (st = find_place(t, err)) != REDCO_OK ||
+        (st = split_world(t, err)) != REDCO_OK || (st = redcoi_stage_join(t, err)) != REDCO_OK ||
+        (st = redcoi_rank_graph_build(t, err)) != REDCO_OK ||
+        (st = redcoi_modules_make(&t->modules, plan, t->model, t->whole, t->whole_layouts, options->decay_matrices,
+                                  &t->stage, err)) != REDCO_OK ||
+        (st = redcoi_stage_task(t, err)) != REDCO_OK) {
+        goto out;
+    }
+    if ((st = redcoi_weights_open(options, t->whole, t->lm != NULL ? t->model : NULL, &t->file_weights, err)) !=
         REDCO_OK) {
         goto out;
     }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
-    if ((st = build(t, err)) != REDCO_OK || (st = recompute(t, err)) != REDCO_OK) { goto out; }
+    if ((st = redcoi_rank_graph_recompute(t, err)) != REDCO_OK) { goto out; }
     if ((st = redcoi_trainer_fuse(t, err)) != REDCO_OK) { goto out; }
     t->start.model_s = redco_now_s() - begin_s;
     /* Drawing weights needs memory of its own: before the arena is taken. */
@@ -337,6 +270,7 @@ void redco_trainer_free(redco_trainer *t)
     redco_process_group_free(t->tp);
     redco_communicator_free(t->tp_host);
     redco_communicator_free(t->replicas);
+    redcoi_stage_leave(t);
     if (t->device_comm != t->options.device_comm) { redco_device_comm_close(t->device_comm); }
     redco_graph_free(t->graph);
     redcoi_modules_free(&t->modules);
@@ -347,6 +281,8 @@ void redco_trainer_free(redco_trainer *t)
     redcoi_subject_close(&t->subject);
     if (t->backend != t->options.backend) { redco_backend_close(t->backend); }
     free(t->layouts);
+    free(t->whole_layouts);
+    free(t->output_of);
     free(t->outputs);
     free(t->gradients);
     free(t->weights);

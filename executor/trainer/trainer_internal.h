@@ -12,6 +12,7 @@
 #include "executor/reference/reference.h"
 #include "executor/schedule/schedule.h"
 #include "executor/states/states.h"
+#include "executor/trainer/stage.h"
 #include "executor/trainer/trainer.h"
 
 /** Parameters grouped as states want them; parameter i of the task is tensor i. */
@@ -22,6 +23,8 @@ typedef struct redcoi_modules {
     redco_state_matrix *matrices; /* ranks of tensor parallelism are set later */
     char (*layer_names)[48];
     char (*module_names)[64];
+    uint32_t *numbers;    /* by layer: of the step */
+    size_t *parameter_of; /* by tensor: of the whole task */
     redco_state_model model;
 } redcoi_modules;
 
@@ -70,6 +73,7 @@ struct redco_baseline {
 };
 
 enum { REDCOI_DEVICES_MAX = 16 };
+#define REDCO_NO_OUTPUT UINT32_MAX
 
 struct redco_trainer {
     redco_trainer_start start;
@@ -82,7 +86,17 @@ struct redco_trainer {
     redcoi_subject subject;
     redco_model *model; /* the subject's, as those below */
     redco_language_model *lm;
-    const redco_task *task;
+    const redco_task *whole; /* the subject's */
+    const redco_task *task;  /* its part that this rank's stage has, or the same */
+    redco_task stage_task;
+    redco_task_parameter *stage_parameters;
+    bool *written_elsewhere;        /* by tensor: an earlier stage has it, too, and writes it; NULL without stages */
+    redco_tp_layout *whole_layouts; /* layouts of the whole task's parameters */
+    redcoi_stage stage;
+    redcoi_crossings crossings;
+    redco_process_group *pairs[2][2]; /* with neighbouring stages: forward and backward, by the parity of the first */
+    redco_stage_links links;
+    redco_step *own_step;        /* the stage's; NULL: the whole step is */
     redco_weights *file_weights; /* that training begins with, until they are read */
     redco_backend *backend;
     const redco_backend *devices[REDCOI_DEVICES_MAX]; /* the schedule's, one for each of its threads */
@@ -100,7 +114,8 @@ struct redco_trainer {
     redco_process_group_collectives process_groups;
     redco_collectives collectives;
     redco_graph *graph;   /* this rank's */
-    redco_value *outputs; /* the loss, then gradients of the parameters that have one */
+    redco_value *outputs; /* the loss, gradients of the parameters that have one, what leaves the stage */
+    uint32_t *output_of;  /* by parameter of the whole task, behind them the loss: in outputs, or REDCO_NO_OUTPUT */
     uint32_t output_count;
     redco_value *gradients; /* by parameter, REDCO_NO_VALUE: none */
     void **weights;         /* weights of modules, gathered to be looked at; NULL where they are not gathered */
@@ -120,10 +135,11 @@ static inline redco_status redcoi_trainer_real(const redco_trainer *t, const cha
 }
 
 /** @param modules         all zero; to be freed with redcoi_modules_free(), also after a failure
- *  @param decay_matrices  see redco_trainer_options */
+ *  @param decay_matrices  see redco_trainer_options
+ *  @param stage           whose parameters are wanted; NULL: all */
 redco_status redcoi_modules_make(redcoi_modules *modules, const redco_plan *plan, const redco_model *model,
                                  const redco_task *task, const redco_tp_layout *layouts, bool decay_matrices,
-                                 redco_error *err);
+                                 const redcoi_stage *stage, redco_error *err);
 void redcoi_modules_free(redcoi_modules *modules);
 
 /** Copies the part of tensor-parallel rank @p rank out of a whole tensor.
@@ -149,6 +165,19 @@ redco_drawn_part redcoi_part_drawn(redco_tp_layout layout, const redco_task_para
  *                     RULE" */
 redco_status redcoi_ranks_agree(redco_trainer *trainer, uint64_t digest, const char *made, const char *rule,
                                 redco_error *err);
+
+/** Graph and outputs of the rank: from the task, its part of tensor parallelism, its stage's part. */
+redco_status redcoi_rank_graph_build(redco_trainer *trainer, redco_error *err);
+/** Values that backward computes again instead of finding them. */
+redco_status redcoi_rank_graph_recompute(redco_trainer *trainer, redco_error *err);
+
+/* stage_links.c; without stages these do nothing */
+redco_status redcoi_stage_task(redco_trainer *trainer, redco_error *err);
+redco_status redcoi_stage_sharers(const redco_trainer *trainer, uint32_t by[2], redco_error *err);
+redco_status redcoi_stage_join(redco_trainer *trainer, redco_error *err);
+redco_stage_links redcoi_stage_links_of(const redco_trainer *trainer);
+void redcoi_stage_find_crossings(redco_trainer *trainer);
+void redcoi_stage_leave(redco_trainer *trainer);
 
 /** The rank's graph as its device does it. */
 redco_status redcoi_trainer_fuse(redco_trainer *trainer, redco_error *err);

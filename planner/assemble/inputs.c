@@ -2,6 +2,7 @@
 
 #include "costmodel/operators/compute_profile.h"
 #include "planner/assemble/step_memo.h"
+#include "planner/executable/executable.h"
 #include "topology/base/json.h"
 #include "topology/base/preset.h"
 
@@ -313,6 +314,22 @@ static uint32_t dimensions_lacked(const redco_engine_file *file, const redco_sea
                                                                                                         : 0U);
 }
 
+/* Dimensions that redco-exec does not run on what the machine has: processors, or GPUs. */
+static uint32_t dimensions_not_run(const redco_inputs *inputs)
+{
+    const redco_executor executor = redco_gpu_is_host(&inputs->machine.gpu) ? REDCO_EXECUTOR_HOST : REDCO_EXECUTOR_CUDA;
+    uint32_t bits = 0;
+    for (const redco_dimension *d = redco_dimensions; d->key != NULL; d++) {
+        redco_parallelism two = {.tp = 1, .pp = 1, .cp = 1};
+        redco_refusals refusals = {.count = 0};
+        if (!redco_dimension_is_degree(d)) { continue; }
+        *redco_dimension_in(&two, d) = 2;
+        redco_layout_executable(&two, REDCO_GEMM_SAME, REDCO_RECOMPUTE_NONE, executor, &refusals);
+        bits |= refusals.count > 0 ? d->bit : 0;
+    }
+    return bits;
+}
+
 void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options)
 {
     const redco_engine_file *const file = &inputs->engine;
@@ -337,6 +354,7 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
      * also where nobody named it. */
     const bool by_us = w->engine.planned_memory || redco_gpu_is_host(&inputs->machine.gpu);
     options->allows.dimensions = inputs->engine_limits ? file->dimensions : by_us ? REDCO_HAS_TP | REDCO_HAS_SP : 0;
+    if (w->engine.planned_memory) { options->allows.dimensions = file->dimensions & ~dimensions_not_run(inputs); }
     if (options->allows.dimensions != 0 && options->allows.own_kinds) {
         options->allows.dimensions &= ~dimensions_lacked(file, options);
     }

@@ -27,11 +27,23 @@ static void refuse_recomputation(redco_recompute set, redco_refusals *out)
            redco_recompute_text(set, false, text, sizeof text));
 }
 
+/* Stages: one chunk each, by 1F1B, on processors. */
+static void refuse_stages(const redco_parallelism *p, redco_executor executor, redco_refusals *out)
+{
+    const redco_pipeline_kind kind = redco_pipeline_of_chunks(p->schedule, redco_parallelism_chunks(p));
+    if (p->pp <= 1) { return; }
+    if (executor == REDCO_EXECUTOR_CUDA) {
+        refuse(out, "%u pipeline stages are not executed on CUDA; plan with --pp 1", p->pp);
+    } else if (kind != REDCO_PIPELINE_1F1B) {
+        refuse(out, "stages in the order %s are not executed; plan with --pp-schedule 1f1b --pp-chunks 1, or --pp 1",
+               redco_pipeline_words[kind]);
+    }
+}
+
 void redco_layout_executable(const redco_parallelism *p, redco_gemm_format format, redco_recompute recompute,
                              redco_executor executor, redco_refusals *out)
 {
-    (void)executor;
-    if (p->pp > 1) { refuse(out, "%u pipeline stages are not executed; plan with --pp 1", p->pp); }
+    refuse_stages(p, executor, out);
     if (p->cp > 1) { refuse(out, "%u context-parallel ranks are not executed; plan with --cp 1", p->cp); }
     if (redco_parallelism_ep(p) > 1) {
         refuse(out, "experts on %u ranks are not executed; plan with --ep 1", redco_parallelism_ep(p));
@@ -85,13 +97,30 @@ static redco_status refuse_parts_of_pipeline(const redco_plan *plan, const redco
     return st;
 }
 
+/* Tables that two stages share are gathered, and their gradients scattered, nowhere in the step. */
+static void refuse_tables(const redco_plan *plan, const redco_model *model, redco_refusals *out)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    if (plan->parallelism.pp == 1 || !(dims->tied || dims->positions == REDCO_POSITIONS_RELATIVE)) { return; }
+    for (uint32_t i = 0; i < plan->layers_count; i++) {
+        const redco_plan_layers *const row = &plan->layers[i];
+        if (strcmp(row->class_name, "embedding") != 0 || redco_mesh_ranks(row->shards.parameters) == 1) { continue; }
+        refuse(out,
+               "sharded parameters of a table that two stages share are not executed; plan with --strategy zero1 or "
+               "zero2, or --pp 1");
+    }
+}
+
 static redco_status refuse_model(const redco_plan *plan, const redco_model *model, redco_executor executor,
                                  redco_refusals *out, redco_error *err)
 {
     const redco_position_kind positions = redco_model_get_dims(model)->positions;
     redco_language_model *lm = NULL;
     redco_error why = {.status = REDCO_OK};
-    if (redco_model_graph_work(model) != NULL) { return refuse_parts_of_pipeline(plan, model, out, err); }
+    if (redco_model_graph_work(model) != NULL) {
+        if (plan->parallelism.pp > 1) { refuse(out, "pipelines of a user have no stages; plan with --pp 1"); }
+        return refuse_parts_of_pipeline(plan, model, out, err);
+    }
     redco_status st = redco_language_model_create(model, plan->parallelism.micro_batch, plan->seq_len, &lm, &why);
     if (st == REDCO_EVALUE) {
         refuse(out, "%.100s: %s", why.place, why.text);
@@ -103,6 +132,7 @@ static redco_status refuse_model(const redco_plan *plan, const redco_model *mode
         refuse(out, "attention adds a bias to its scores (ALiBi, relative positions), for which the CUDA backend has "
                     "no kernel: use --backend host");
     }
+    refuse_tables(plan, model, out);
     st = refuse_parts(plan, model, redco_language_model_task(lm), out, err);
     redco_language_model_free(lm);
     return st;

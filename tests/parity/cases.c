@@ -19,12 +19,13 @@ const char *parity_row_name(uint32_t row)
 
 uint32_t parity_ranks(const struct parity_case *c)
 {
-    return c->tp * (uint32_t)redco_mesh_ranks(c->dp);
+    return c->tp * c->pp * (uint32_t)redco_mesh_ranks(c->dp);
 }
 
 void parity_name(const struct parity_case *c, char name[PARITY_NAME])
 {
-    char strategy[64], recompute[REDCO_RECOMPUTE_TEXT];
+    char strategy[64], recompute[REDCO_RECOMPUTE_TEXT], stages[16] = "";
+    if (c->pp > 1) { (void)snprintf(stages, sizeof stages, "/pp%u", c->pp); }
     const redco_shards *const s = &c->shards;
     if (c->row == ROW_MIXED) {
         (void)snprintf(strategy, sizeof strategy, "mixed%u%s", c->pattern, c->secondary.gpus > 0 ? "+second" : "");
@@ -34,11 +35,12 @@ void parity_name(const struct parity_case *c, char name[PARITY_NAME])
         (void)snprintf(strategy, sizeof strategy, "p=%ux%u,g=%ux%u,os=%ux%u", s->parameters.gpus, s->parameters.nodes,
                        s->gradients.gpus, s->gradients.nodes, s->optimizer.gpus, s->optimizer.nodes);
     }
-    (void)snprintf(name, PARITY_NAME, "%s/%s/tp%u/dp%ux%u/%s/%s/acc%u/%s/%s/%s%s%s/", parity_models[c->model],
-                   redco_dtype_name(c->dtype), c->tp, c->dp.gpus, c->dp.nodes, strategy, redco_scheme_words[c->scheme],
-                   c->accumulation, redco_recompute_text(c->recompute, false, recompute, sizeof recompute),
-                   c->placed ? "milp" : "rules", c->small_buckets ? "small" : "large",
-                   c->sequence_parallel ? "/sp" : "", c->overlap == REDCO_OVERLAP_NONE ? "/serial" : "");
+    (void)snprintf(name, PARITY_NAME, "%s/%s/tp%u%s/dp%ux%u/%s/%s/acc%u/%s/%s/%s%s%s/", parity_models[c->model],
+                   redco_dtype_name(c->dtype), c->tp, stages, c->dp.gpus, c->dp.nodes, strategy,
+                   redco_scheme_words[c->scheme], c->accumulation,
+                   redco_recompute_text(c->recompute, false, recompute, sizeof recompute), c->placed ? "milp" : "rules",
+                   c->small_buckets ? "small" : "large", c->sequence_parallel ? "/sp" : "",
+                   c->overlap == REDCO_OVERLAP_NONE ? "/serial" : "");
 }
 
 static bool add(const struct parity_options *o, struct parity_cases *cases, const struct parity_case *c)
@@ -158,13 +160,18 @@ static int by_row(const void *left, const void *right)
 bool parity_list(const struct parity_options *o, uint32_t model, redco_dtype dtype, uint32_t ranks,
                  struct parity_cases *cases)
 {
+    const uint32_t of_stage = ranks / o->stages;
     bool kept = true;
     cases->count = 0;
-    for (uint32_t tp = 1; tp <= 4 && tp <= ranks; tp *= 2) {
+    for (uint32_t tp = 1; tp <= 4 && tp <= of_stage; tp *= 2) {
         if (o->tp > 0 && (uint32_t)o->tp != tp) { continue; }
-        for (uint32_t nodes = 1; nodes <= ranks / tp && kept; nodes *= 2) {
-            const struct parity_case c = {
-                .model = model, .dtype = dtype, .tp = tp, .dp = {ranks / tp / nodes, nodes}, .overlap = o->overlap};
+        for (uint32_t nodes = 1; nodes <= of_stage / tp && kept; nodes *= 2) {
+            const struct parity_case c = {.model = model,
+                                          .dtype = dtype,
+                                          .tp = tp,
+                                          .pp = o->stages,
+                                          .dp = {of_stage / tp / nodes, nodes},
+                                          .overlap = o->overlap};
             kept = add_mesh(o, cases, c);
         }
     }

@@ -16,6 +16,7 @@ enum {
     KEY_MODEL,
     KEY_RANKS,
     KEY_TP,
+    KEY_STAGES,
     KEY_TYPE,
     KEY_ONLY,
     KEY_OVERLAP,
@@ -43,6 +44,7 @@ static const struct argp_option flags[] = {
     {"model", KEY_MODEL, "NAME", 0, "llama, gpt2 or opt alone", 0},
     {"ranks", KEY_RANKS, "N", 0, "1, 2, 4 or 8 ranks alone", 0},
     {"tp", KEY_TP, "N", 0, "One degree of tensor parallelism alone", 0},
+    {"stages", KEY_STAGES, "N", 0, "Plans with so many pipeline stages, 1 or 2 (default: 1)", 0},
     {"dtype", KEY_TYPE, "TYPE", 0, "f64, f32 or bf16 alone", 0},
     {"only", KEY_ONLY, "TEXT", 0, "Cases whose name has it, as messages write names", 0},
     {"overlap", KEY_OVERLAP, "all|none", 0, "What of communication the plans hide behind computation (default: all)",
@@ -79,6 +81,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_SAMPLE: o->sample = true; return 0;
     case KEY_RANKS: o->ranks = number(state, text, PARITY_RANKS); return 0;
     case KEY_TP: o->tp = number(state, text, 4); return 0;
+    case KEY_STAGES: o->stages = (uint32_t)number(state, text, 2); return 0;
     case KEY_ONLY: o->only = text; return 0;
     case KEY_DATA: o->data = text; return 0;
     case KEY_EVERY: o->every = true; return 0;
@@ -170,13 +173,23 @@ static redco_status prepare(struct batch *b, struct parity_planner *planner, str
     if (b->trained == NULL || b->outcomes == MAP_FAILED) {
         return redco_fail(err, REDCO_ENOMEM, "cases", "out of memory");
     }
-    for (size_t i = 0; i < b->cases.count && st == REDCO_OK; i++) {
+    const size_t listed = b->cases.count;
+    b->cases.count = 0; /* those that are run */
+    for (size_t k = 0; k < listed && st == REDCO_OK; k++) {
+        const size_t i = b->cases.count;
+        b->cases.list[i] = b->cases.list[k];
         const struct parity_case *const c = &b->cases.list[i];
         const redco_trainer_options options = parity_training(c);
         const redco_baseline **const baseline = baseline_of(baselines, c);
         char name[PARITY_NAME];
         parity_name(c, name);
         st = parity_plan(planner, c, &b->trained[i].plan, err);
+        if (st == REDCO_OK && c->pp > 1 && !parity_is_executable(planner, b->trained[i].plan)) {
+            redco_plan_free(b->trained[i].plan);
+            b->trained[i].plan = NULL;
+            continue;
+        }
+        b->cases.count++;
         if (st == REDCO_OK) { st = parity_steps(b->trained[i].plan, &b->trained[i].steps, err); }
         if (st == REDCO_OK && *baseline == NULL) {
             redco_baseline *made = NULL;
@@ -249,6 +262,7 @@ static redco_status try_type(const struct args *a, uint32_t model, redco_dtype d
     redco_status st = REDCO_OK;
     for (uint32_t ranks = 1; ranks <= PARITY_RANKS && st == REDCO_OK; ranks *= 2) {
         if (a->options.ranks > 0 && (uint32_t)a->options.ranks != ranks) { continue; }
+        if (ranks < a->options.stages) { continue; }
         if (!parity_list(&a->options, model, dtype, ranks, &batch.cases)) {
             st = redco_fail(err, REDCO_ENOMEM, "cases", "out of memory");
         } else if (a->list) {
@@ -271,9 +285,14 @@ int main(int argc, char **argv)
 {
     static const struct argp argp = {.options = flags, .parser = read_flag, .doc = "Plans against one rank."};
     struct parity_table table = {.runs = 0};
-    struct args a = {
-        .options = {
-            .model = -1, .ranks = -1, .tp = -1, .f64 = true, .f32 = true, .bf16 = true, .overlap = REDCO_OVERLAP_ALL}};
+    struct args a = {.options = {.model = -1,
+                                 .ranks = -1,
+                                 .tp = -1,
+                                 .stages = 1,
+                                 .f64 = true,
+                                 .f32 = true,
+                                 .bf16 = true,
+                                 .overlap = REDCO_OVERLAP_ALL}};
     const redco_dtype types[] = {REDCO_F64, REDCO_F32, REDCO_BFLOAT16};
     const double begin_s = now_s();
     redco_error err = {.status = REDCO_OK};

@@ -28,7 +28,7 @@ enum parity_row {
 struct parity_case {
     uint32_t model;
     redco_dtype dtype;
-    uint32_t tp;
+    uint32_t tp, pp;
     redco_mesh dp;
     uint32_t row;
     redco_shards shards;  /* not of ROW_AMSP, ROW_OPTIMUM, ROW_MIXED */
@@ -52,6 +52,7 @@ struct parity_cases {
 /** The request. */
 struct parity_options {
     int model, ranks, tp; /* -1: all */
+    uint32_t stages;      /* pipeline stages; 1: none */
     const char *only;     /* part of a name; NULL: all */
     const char *data;     /* as of parity_planner */
     bool f64, f32, bf16, sample, sockets;
@@ -87,6 +88,8 @@ struct parity_planner {
  */
 redco_status parity_plan(struct parity_planner *planner, const struct parity_case *c, redco_plan **plan_out,
                          redco_error *err);
+/** @return whether redco-exec runs a plan of stages: not where they share a table of sharded parameters */
+bool parity_is_executable(const struct parity_planner *planner, const redco_plan *plan);
 /** The plan's step as redco-exec has it. */
 redco_status parity_steps(const redco_plan *plan, redco_step **steps_out, redco_error *err);
 void parity_planner_close(struct parity_planner *planner);

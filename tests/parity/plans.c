@@ -3,6 +3,7 @@
 
 #include "costmodel/simulator/step.h"
 #include "planner/assemble/assemble.h"
+#include "planner/executable/executable.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,14 +62,18 @@ static redco_status open_planner(struct parity_planner *p, const struct parity_c
     const uint32_t gpus = c->tp * c->dp.gpus;
     redco_inputs *const in = &p->inputs;
     if (p->open && p->model == c->model && p->dtype == c->dtype && p->placed == c->placed && p->gpus == gpus &&
-        p->nodes == c->dp.nodes) {
+        p->nodes == c->dp.nodes * c->pp) {
         return REDCO_OK;
     }
     parity_planner_close(p);
-    *p = (struct parity_planner){
-        .data = p->data, .model = c->model, .dtype = c->dtype, .placed = c->placed, .gpus = gpus, .nodes = c->dp.nodes};
+    *p = (struct parity_planner){.data = p->data,
+                                 .model = c->model,
+                                 .dtype = c->dtype,
+                                 .placed = c->placed,
+                                 .gpus = gpus,
+                                 .nodes = c->dp.nodes * c->pp};
     redco_status st = read_model(c, p->data, &in->model, err);
-    if (st == REDCO_OK) { st = read_cluster(gpus, c->dp.nodes, &in->cluster, err); }
+    if (st == REDCO_OK) { st = read_cluster(gpus, c->dp.nodes * c->pp, &in->cluster, err); }
     if (st == REDCO_OK) { st = redco_cluster_machine(in->cluster, 0, &in->machine, err); }
     if (st == REDCO_OK) { st = redco_calibration_read(NULL, &in->machine, &in->calibration, err); }
     if (st == REDCO_OK) { st = redco_comm_create(&in->machine, NULL, 0, &in->comm, err); }
@@ -92,6 +97,7 @@ static redco_search_options question(const struct parity_case *c)
                      .overlap = c->overlap,
                      .bucket_bytes = c->small_buckets ? 4096 : UINT64_C(1) << 30},
         .given.tp = c->tp,
+        .given.pp = c->pp,
         .sequence_parallel = c->sequence_parallel ? REDCO_ON : REDCO_OFF,
         .given.micro_batch = PARITY_BATCH / (uint32_t)redco_mesh_ranks(c->dp),
         .tp_placement = c->placed && c->tp > 1 ? REDCO_TP_MILP : REDCO_TP_RULES,
@@ -184,6 +190,13 @@ redco_status parity_plan(struct parity_planner *p, const struct parity_case *c, 
     redco_assembler_free(assembler);
     redco_search_result_free(result);
     return st;
+}
+
+bool parity_is_executable(const struct parity_planner *p, const redco_plan *plan)
+{
+    redco_refusals refusals;
+    return redco_plan_executable(plan, p->inputs.model, REDCO_EXECUTOR_HOST, &refusals, NULL) == REDCO_OK &&
+           refusals.count == 0;
 }
 
 redco_status parity_steps(const redco_plan *plan, redco_step **steps_out, redco_error *err)

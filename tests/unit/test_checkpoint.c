@@ -196,9 +196,9 @@ static bool open_rank(struct rank *r, const struct trial *t, redco_world *world)
     }
     for (uint32_t m = 0; m < 2; m++) {
         r->modules[m] = (redco_state_module){m == 0 ? "up" : "down", 3 * m, 3};
-        r->layers[m] = (redco_state_layer){m == 0 ? "a.0" : "b.0", t->shards, m, 1, false};
+        r->layers[m] = (redco_state_layer){m == 0 ? "a.0" : "b.0", t->shards, m, 1, .assigned = false};
     }
-    r->model = (redco_state_model){r->layers, r->modules, r->tensors, 2, 2, TENSORS};
+    r->model = (redco_state_model){r->layers, r->modules, r->tensors, 2, 2, TENSORS, NULL};
     const redco_states_options options = {
         .layout = {.mesh = t->mesh, .scheme = t->scheme}, .dtype = t->dtype, .optimizer = adamw};
     r->of = (redco_checkpoint_states){.task = &task, .layouts = splits, .optimizer = adamw};

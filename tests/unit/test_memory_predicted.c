@@ -92,7 +92,7 @@ static planned plan_memory(const char *path, const language_shape *shape, redco_
     planned p = {.arena_bytes = plan.arena.bytes,
                  .live_bytes = plan.arena.live_bytes,
                  .state_bytes = state_bytes(&l, shape->dtype == REDCO_F32 ? REDCO_FP32 : REDCO_BF16)};
-    redco_arena_held(graph, &plan.lifetimes, plan.arena.live_step, p.held_bytes);
+    redco_arena_held(graph, &plan.lifetimes, plan.arena.live_step, NULL, p.held_bytes);
     redco_memory_plan_free(&plan);
     redco_graph_free(graph);
     language_close(&l);

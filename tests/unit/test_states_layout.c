@@ -50,7 +50,7 @@ static void random_model(struct model *m, uint64_t seed)
             m->layers[l].module_count++;
         }
     }
-    m->model = (redco_state_model){m->layers, m->modules, m->tensors, LAYERS, modules, tensors};
+    m->model = (redco_state_model){m->layers, m->modules, m->tensors, LAYERS, modules, tensors, NULL};
 }
 
 static bool next_mesh(redco_mesh *mesh, redco_mesh dp)
@@ -346,8 +346,8 @@ static void shards_by_hand(void **state)
                                           {"b", 3, false, false, false, false, {.rate_factor = 0.0}}};
     const redco_state_module modules[] = {{"linear", 0, 2}};
     const redco_mesh four = {4, 1};
-    const redco_state_layer layers[] = {{"block.0", {four, four, four}, 0, 1, false}};
-    const redco_state_model model = {layers, modules, tensors, 1, 1, 2};
+    const redco_state_layer layers[] = {{"block.0", {four, four, four}, 0, 1, .assigned = false}};
+    const redco_state_model model = {layers, modules, tensors, 1, 1, 2, NULL};
     const redco_layout_options options = {
         .mesh = {1, four}, .scheme = REDCO_INTER_TENSOR, .tensor_granule = 1, .shard_granule = 1};
     redco_layout *layout = NULL;
@@ -379,8 +379,8 @@ static void bad_input(void **state)
     redco_state_tensor tensors[] = {{"w", 10, false, true, false, false, {.rate_factor = 0.0}},
                                     {"b", 3, false, false, false, false, {.rate_factor = 0.0}}};
     redco_state_module modules[] = {{"linear", 0, 2}};
-    redco_state_layer layers[] = {{"block.0", {{1, 1}, {1, 1}, {2, 1}}, 0, 1, false}};
-    redco_state_model model = {layers, modules, tensors, 1, 1, 2};
+    redco_state_layer layers[] = {{"block.0", {{1, 1}, {1, 1}, {2, 1}}, 0, 1, .assigned = false}};
+    redco_state_model model = {layers, modules, tensors, 1, 1, 2, NULL};
     redco_layout_options options = {.mesh = {1, {2, 2}}, .scheme = REDCO_INTER_TENSOR};
     refuse(&model, &options, 4, "states", "rank 4 of a mesh of 4");
     layers[0].shards.gradients = (redco_mesh){1, 2};

@@ -231,7 +231,7 @@ static void bad_options(void **state)
     refuse(&t, "weights of type i32");
     t.dtype = REDCO_F32;
     t.mesh.dp.gpus = 2;
-    refuse(&t, "tp 1 x dp 2x1 = 2 ranks, but there are 1");
+    refuse(&t, "tp 1 x dp 2x1 x pp 1 = 2 ranks, but there are 1");
     t.mesh.dp.gpus = 1;
     t.optimizer.beta1 = 1.0;
     refuse(&t, "beta1");

@@ -32,6 +32,7 @@ static struct parity_case case_of(uint32_t model, uint32_t tp, redco_mesh dp, re
     return (struct parity_case){.model = model,
                                 .dtype = REDCO_F64,
                                 .tp = tp,
+                                .pp = 1,
                                 .dp = dp,
                                 .row = ROW_OTHER,
                                 .shards = {all, all, all},
@@ -197,7 +198,7 @@ static void parameters_form_modules(void **state)
     open_case(&f, case_of(GPT2, 2, (redco_mesh){2, 1}, (redco_mesh){2, 1}));
     const redco_task *const task = open_subject(&f, &subject);
     assert_int_equal(redco_plan_layouts(f.plan, "plan", subject.model, task, layouts, NULL), REDCO_OK);
-    assert_int_equal(redcoi_modules_make(&m, f.plan, subject.model, task, layouts, false, NULL), REDCO_OK);
+    assert_int_equal(redcoi_modules_make(&m, f.plan, subject.model, task, layouts, false, NULL, NULL), REDCO_OK);
     /* embedding.0: two tables; block.0, block.1: two norms and four linears; head.0: a norm, as the table is tied. */
     static const char *const layers[] = {"embedding.0", "block.0", "block.1", "head.0"};
     static const uint32_t modules[] = {2, 6, 6, 1};
@@ -222,7 +223,7 @@ static void parameters_form_modules(void **state)
     f.plan->layers_count--; /* a plan that forgets a layer */
     redco_error err = {.status = REDCO_OK};
     m = (redcoi_modules){.layers = NULL};
-    assert_int_equal(redcoi_modules_make(&m, f.plan, subject.model, task, layouts, false, &err), REDCO_EVALUE);
+    assert_int_equal(redcoi_modules_make(&m, f.plan, subject.model, task, layouts, false, NULL, &err), REDCO_EVALUE);
     assert_string_equal(err.text, "the plan's sharding list has no such layer");
     f.plan->layers_count++;
     redcoi_modules_free(&m);
@@ -248,7 +249,9 @@ static void plans_of_other_worlds_are_refused(void **state)
     assert_int_equal(redco_trainer_check_plan(f.plan, "p.json", REDCO_EXECUTOR_HOST, 4, NULL), REDCO_OK);
     check_plan(f.plan, 2, "is for 4 ranks, but the world has 2");
     f.plan->parallelism.pp = 2;
-    check_plan(f.plan, 4, "2 pipeline stages are not executed; plan with --pp 1");
+    f.plan->parallelism.schedule = REDCO_PIPELINE_DUALPIPE;
+    check_plan(f.plan, 4, "stages in the order dualpipe are not executed; plan with --pp-schedule 1f1b");
+    f.plan->parallelism.schedule = REDCO_PIPELINE_1F1B;
     f.plan->parallelism.pp = 1;
     f.plan->parallelism.cp = 2;
     check_plan(f.plan, 8, "2 context-parallel ranks are not executed; plan with --cp 1");

@@ -55,14 +55,16 @@ void exec_print_head(const struct exec_run *run)
     const redco_plan_predicted *const p = &plan->predicted;
     const unsigned long long ranks = redco_plan_gpus(plan);
     const double mb = 1e-6;
+    char stages[24] = "";
+    if (plan->parallelism.pp > 1) { (void)snprintf(stages, sizeof stages, ", pp %u", plan->parallelism.pp); }
     if (run->replay) {
         (void)printf("%s, rank %u of %llu alone", plan->model_name, run->rank, ranks);
     } else {
         (void)printf("%s on %llu ranks", plan->model_name, ranks);
     }
-    (void)printf(" (tp %u, dp %u×%u), %s, backend %s: %llu sequences × %u tokens a step%s\n", plan->parallelism.tp,
-                 plan->parallelism.dp.gpus, plan->parallelism.dp.nodes, redco_dtype_name(run->dtype), run->backend,
-                 (unsigned long long)plan->global_batch, plan->seq_len,
+    (void)printf(" (tp %u, dp %u×%u%s), %s, backend %s: %llu sequences × %u tokens a step%s\n", plan->parallelism.tp,
+                 plan->parallelism.dp.gpus, plan->parallelism.dp.nodes, stages, redco_dtype_name(run->dtype),
+                 run->backend, (unsigned long long)plan->global_batch, plan->seq_len,
                  run->replay ? "; communication is emulated: it takes as long as the plan predicts, nothing is learned"
                              : "");
     (void)printf(

@@ -1,0 +1,124 @@
+/* A stage among its neighbours: which parameters are its own, and the groups of two over which values come and go. */
+#include "executor/trainer/trainer_internal.h"
+
+#include <stdlib.h>
+
+static redco_status no_memory(const redco_trainer *t, redco_error *err)
+{
+    return redco_fail(err, REDCO_ENOMEM, t->place, "no memory for its stage");
+}
+
+/* The task of this rank has its stage's parameters only, in the order of its modules. */
+redco_status redcoi_stage_task(redco_trainer *t, redco_error *err)
+{
+    const redcoi_modules *const m = &t->modules;
+    const uint32_t count = m->model.tensor_count;
+    t->stage_parameters = calloc((size_t)count + 1, sizeof *t->stage_parameters);
+    t->layouts = calloc((size_t)count + 1, sizeof *t->layouts);
+    t->written_elsewhere = t->stage.count > 1 ? calloc((size_t)count + 1, sizeof *t->written_elsewhere) : NULL;
+    if (t->stage_parameters == NULL || t->layouts == NULL || (t->stage.count > 1 && t->written_elsewhere == NULL)) {
+        return no_memory(t, err);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        t->stage_parameters[i] = t->whole->parameters[m->parameter_of[i]];
+        t->layouts[i] = t->whole_layouts[m->parameter_of[i]];
+        if (t->stage.count == 1) { continue; }
+        t->written_elsewhere[i] = t->stage.first_use[m->parameter_of[i]] != t->stage.own;
+    }
+    t->stage_task = *t->whole;
+    t->stage_task.parameters = t->stage_parameters;
+    t->stage_task.parameter_count = count;
+    t->task = &t->stage_task;
+    return REDCO_OK;
+}
+
+/* The two stages that have the same tables; the same one twice where none do. */
+redco_status redcoi_stage_sharers(const redco_trainer *t, uint32_t by[2], redco_error *err)
+{
+    const redcoi_stage *const stage = &t->stage;
+    by[0] = by[1] = 0;
+    for (size_t i = 0; stage->count > 1 && i < t->whole->parameter_count; i++) {
+        if (!redcoi_stage_shares(stage, i)) { continue; }
+        if (by[0] != by[1] && (by[0] != stage->first_use[i] || by[1] != stage->last_use[i])) {
+            return redco_fail(err, REDCO_EVALUE, t->whole->parameters[i].name,
+                              "is on stages %u and %u, and other tables on stages %u and %u: one pair is executed",
+                              stage->first_use[i], stage->last_use[i], by[0], by[1]);
+        }
+        by[0] = stage->first_use[i];
+        by[1] = stage->last_use[i];
+    }
+    return REDCO_OK;
+}
+
+/* Groups of stages @p parity, @p parity + 1 and so on in pairs, rank by rank; all ranks make them. */
+static redco_status split_pairs(redco_trainer *t, uint32_t parity, const char *name, redco_process_group **group_out,
+                                redco_error *err)
+{
+    const uint32_t ranks = t->device_comm->size, each = (uint32_t)redco_rank_count(t->mesh);
+    uint32_t *const colours = calloc(ranks, sizeof *colours);
+    if (colours == NULL) { return no_memory(t, err); }
+    for (uint32_t r = 0; r < ranks; r++) {
+        const uint32_t stage = r / each;
+        colours[r] = stage > 0 && (stage - 1) % 2 == parity ? r - each : r;
+    }
+    const redco_process_group_options options = {colours, REDCO_TRAFFIC_OTHER, name};
+    const redco_status st = redco_process_group_split(t->device_comm, &options, group_out, err);
+    free(colours);
+    return st;
+}
+
+redco_status redcoi_stage_join(redco_trainer *t, redco_error *err)
+{
+    static const char *const names[2][2] = {{"forward between stages 0 and 1", "forward between stages 1 and 2"},
+                                            {"backward between stages 1 and 0", "backward between stages 2 and 1"}};
+    redco_status st = REDCO_OK;
+    for (uint32_t d = 0; t->stage.count > 1 && d < 2; d++) {
+        for (uint32_t parity = 0; parity < 2 && st == REDCO_OK; parity++) {
+            st = split_pairs(t, parity, names[d][parity], &t->pairs[d][parity], err);
+        }
+    }
+    return st;
+}
+
+/* The pair with the next stage has this one's parity, that with the stage before the other. */
+redco_stage_links redcoi_stage_links_of(const redco_trainer *t)
+{
+    const redcoi_crossings *const x = &t->crossings;
+    const uint32_t next = t->stage.own % 2, before = 1 - next;
+    redco_stage_links links = {.pipeline = redco_parallelism_pipeline(&t->plan->parallelism),
+                               .stage = t->stage.own,
+                               .from = {t->pairs[0][before], t->pairs[1][next]},
+                               .to = {t->pairs[0][next], t->pairs[1][before]}};
+    for (int d = 0; d < 2; d++) {
+        links.in[d] = x->in[d];
+        links.out[d] = x->out[d];
+        links.in_count[d] = x->in_count[d];
+        links.out_count[d] = x->out_count[d];
+    }
+    return links;
+}
+
+/* Values of the graph as it was cut, in the graph that is run. */
+void redcoi_stage_find_crossings(redco_trainer *t)
+{
+    redcoi_crossings *const x = &t->crossings;
+    uint32_t at = t->output_count - x->out_count[0] - x->out_count[1];
+    for (int d = 0; t->stage.count > 1 && d < 2; d++) {
+        for (uint32_t i = 0; i < x->in_count[d]; i++) {
+            char name[REDCOI_CROSSING_NAME];
+            x->in[d][i] = redco_graph_find_input(t->graph, redcoi_crossing_name(d, i, name));
+        }
+        for (uint32_t i = 0; i < x->out_count[d]; i++) { x->out[d][i] = t->outputs[at++]; }
+    }
+}
+
+void redcoi_stage_leave(redco_trainer *t)
+{
+    for (int d = 0; d < 2; d++) {
+        for (int parity = 0; parity < 2; parity++) { redco_process_group_free(t->pairs[d][parity]); }
+    }
+    redco_step_free(t->own_step);
+    redcoi_stage_free(&t->stage);
+    free(t->stage_parameters);
+    free(t->written_elsewhere);
+}
