@@ -10,7 +10,7 @@ set(redco_folder_of
     traces=^golden[.]\(validate-|gpu-data\)
     costmodel=^golden[.]\(sim|calibrate\)-
     planner=^golden[.]\(plan|rules|export|slurm\)-
-    planner=^corpus[.]trainer_
+    planner=^corpus[.]\(trainer_|run_log\)
     executor=^golden[.]\(exec|profile|netns\)-
     tools=^golden[.]\(plot-|names-shown|paths-shown|option-numbers\)
     topology=^corpus[.]\(units|json|hostlist|slurm|matrix|cluster|nccl_xml|node_json|gpu_json\)$

@@ -152,6 +152,11 @@ for file in megatron.sh ds_zero2.json accelerate_hybrid.yaml torchtitan.toml; do
         python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)["read"]))' >"$scratch/$file-read.json"
 done
 check planner/read/read.schema.json "$scratch"/*-read.json
+for log in megatron torchtitan oom summary; do
+    "$tools/redco-plan" --gpus 8 --cluster dgx-h100 --quiet --json --log tests/data/read/logs/$log.log |
+        python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)["measured"]))' >"$scratch/$log-log.json"
+done
+check planner/read/run-log.schema.json "$scratch"/*-log.json
 check planner/export/export.schema.json "$scratch"/*-report.json
 for framework in megatron megatron-bridge torchtitan deepspeed fsdp internevo; do
     check planner/export/$framework.schema.json "$scratch/$framework"-[0-9]*-config.json

@@ -48,6 +48,8 @@ static const struct kind {
     {"export", {"redco-plan", "--from", "@", "--export", "megatron"}},
     {"run", {"redco-plan", "--run", "@"}},
     {"read", {"redco-plan", "--read", "@", "--gpus", "8", "--cluster", "dgx-h100", "--quiet"}},
+    {"reading", {"redco-plan", "--read", "@", "--gpus", "8", "--model", "/none.json"}}, /* read, not priced */
+    {"log", {"redco-plan", "--log", "@", "--gpus", "8", "--strategy", "zero3", "--tp", "1", "--quiet"}},
     {"failures", {"redco-plan", "--failures", "@", "--gpus", "8", "--tokens", "1T"}},
     {"prices", {"redco-plan", "--price", "@", "--gpus", "8", "--tokens", "1T"}},
     {"grid", {"redco-plan", "--grid", "@", "--gpus", "8", "--tokens", "1T"}},

@@ -6,6 +6,7 @@
 #include "planner/run/run_json.h"
 #include "planner/run/run_step.h"
 #include "planner/search/strategy.h"
+#include "tools/plan/measured_log.h"
 #include "tools/plan/plan_export.h"
 #include "tools/plan/plan_html.h"
 #include "tools/plan/plan_peak.h"
@@ -59,6 +60,7 @@ struct shown {
     json_t *exports; /* reports; NULL without --json */
     bool run_known;  /* --tokens */
     redco_run_estimate run;
+    const redco_run_log *log;     /* read by --log; NULL: none */
     const redco_changes *changes; /**< those of a trainer's file; NULL: none is read */
 };
 
@@ -160,6 +162,11 @@ static json_t *one_json(const struct shown *shown)
     if (shown->args->reading != NULL) {
         (void)json_object_set_new(json, "read", trainer_files_json(shown->args, shown->changes));
     }
+    if (shown->log != NULL) {
+        (void)json_object_set_new(
+            json, "measured",
+            measured_log_json(shown->args, shown->log, shown->inputs, &shown->answer->result->ranked[0].prediction));
+    }
     if (shown->exports != NULL) { (void)json_object_set(json, "exports", shown->exports); }
     if (shown->run_known) {
         (void)json_object_set_new(json, "run", redco_run_to_json(&shown->run, redco_plan_gpus(shown->answer->plan)));
@@ -233,6 +240,9 @@ static void print_one(const struct shown *shown)
     report_engine(shown->inputs);
     report_evidence(shown->answer, shown->inputs, args->explain);
     report_solver(shown->answer->result, shown->inputs);
+    if (shown->log != NULL) {
+        measured_log_report(args, shown->log, shown->inputs, &best->prediction, &shown->answer->plan->predicted.band);
+    }
     if (shown->changes != NULL) { trainer_files_changes(shown->changes, true); }
     if (shown->run_known) { run_report(&shown->run); }
     if (args->explain) {
@@ -275,11 +285,17 @@ static int print_infeasible(const struct shown *shown)
     redco_error err = {0};
     char reason[400];
     char change[REMEDY_TEXT];
+    const bool given = result->candidates == 1 && result->shortfall.leanest.assignments != NULL;
     (void)report_reason(&result->shortfall, reason, sizeof reason);
     if (args->cli.json) {
         json_t *json = answer_infeasible(shown->inputs, redco_question_name(&args->question.options), reason, result);
         if (args->reading != NULL && json != NULL) {
             (void)json_object_set_new(json, "read", trainer_files_json(args, shown->changes));
+        }
+        if (shown->log != NULL && json != NULL && given) {
+            (void)json_object_set_new(
+                json, "measured",
+                measured_log_json(args, shown->log, shown->inputs, &result->shortfall.leanest.prediction));
         }
         const int rc = cli_print_json(&args->cli, json);
         json_decref(json);
@@ -287,9 +303,13 @@ static int print_infeasible(const struct shown *shown)
     } else {
         if (args->reading != NULL) { trainer_files_report(args); }
         report_header(args, shown->inputs, NULL);
-        if (result->candidates == 1 && result->shortfall.leanest.assignments != NULL) { report_given(shown); }
+        if (given) { report_given(shown); }
         report_shortfall(&result->shortfall);
         report_assumed(shown->inputs);
+        if (shown->log != NULL && given) {
+            const redco_band none = {.low_68 = 0.0};
+            measured_log_report(args, shown->log, shown->inputs, &result->shortfall.leanest.prediction, &none);
+        }
         if (shown->changes != NULL) { trainer_files_changes(shown->changes, false); }
         const redco_candidate *const leanest = &result->shortfall.leanest;
         if (args->memory && leanest->assignment_count > 0) {
@@ -423,6 +443,9 @@ int answer_plan(const struct plan_args *given, const redco_inputs *inputs)
     redco_changes changes;
     redco_error err = {0};
     int rc = CLI_DONE;
+    redco_run_log log;
+    if (args.log != NULL && redco_run_log_read(args.log, &log, &err) != REDCO_OK) { return cli_fail(&args.cli, &err); }
+    shown.log = args.log != NULL ? &log : NULL;
     redco_status st = redco_answer_find(&given->question, inputs, wanted(given), &answer, &err);
     args.question.options = answer.options;
     if (answer.rules_taken) {

@@ -442,6 +442,7 @@ static const struct row rows[] = {
     {"precision", "WORD", 1, "bf16, fp16 or fp32 of weights and gradients in compute (default bf16); fp8, mxfp8 or nvfp4 of the products in layers, with bf16; auto, of a run, tries fp8 too", .read = read_precision},
     {"read", "FILE", 1, "A trainer's own file (launch script, YAML, JSON, TOML) as the question: its keys are options, which others of the command line replace; may be repeated", .read = add_read},
     {"write", "FILE", 1, "With --read: write that file with the changes that pay together; nothing else in it is touched", AT(write)},
+    {"log", "FILE", 1, "A log of the run that is asked for (Megatron-LM, NeMo, torchtitan, Trainer, DeepSpeed, MaxText, PyTorch's out-of-memory message): measured beside predicted, and which term is off", AT(log)},
     {"read-as", "KIND", 1, "The trainer whose file --read names, a word of planner/read/KEYS.md: megatron, deepspeed, nemo, ... (default: by its keys)", .read = read_kind},
     {.group = 2, .help = "Fixed values; all else is optimised:"},
     {"dims", "LIST", 2, "Which of tp, sp, pp, cp, ep and dp may exceed 1 (default: all)", .read = read_dims},
@@ -603,6 +604,9 @@ static void check_together(struct plan_args *args)
                              "goes only with --export, --profile, --json and --quiet, and needs --export");
     } else if (args->write != NULL && args->reading == NULL) {
         (void)cli_bad_option(cli, "--write", "writes what --read reads: give that, too");
+    } else if (args->log != NULL &&
+               (args->compare || args->compare_engines || args->question.size_count > 0 || options->top > 0)) {
+        (void)cli_bad_option(cli, "--log", "is held beside one plan: leave out --compare, --sweep and --top");
     } else if (printed_exports(args) > 1) {
         (void)cli_bad_option(cli, "--export", "%d kinds without a file: only one fits on standard output",
                              printed_exports(args));
