@@ -28,18 +28,18 @@ plan() { # NAME OPTION...
             --precision fp32 "$@" -o "$name" >/dev/null || exit 2
         return
     fi
-    redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/llama.json" --seq 8 \
+    redco-plan --quiet --cp 1 --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/llama.json" --seq 8 \
         --global-batch 4 --micro-batch 1 --precision fp32 "$@" -o "$name" >/dev/null || exit 2
 }
-two="--tp 2" data="" most=3
+two="--tp 2" flat="--pp 1" stages="--tp 1 --pp 2 --pp-chunks 1" data="" most=3
 if [ -n "$pipelines" ]; then # evaluated and logged, too, as far as a run comes
-    two="" most=4
+    two="" flat="" stages="" most=4
     data="--pipeline $pipelines/digits.so --data $tests/../executor/pipelines/data/digits-test.jsonl --evaluate $tests/../executor/pipelines/data/digits-test.jsonl --evaluate-every 4 --keep-best loss"
 fi
-plan 0.json --gpus 4 $two --strategy zero3
-plan 1.json --gpus 2 --strategy ddp
-plan 2.json --gpus 4 --strategy zero1 --scheme inter-tensor
-plan 3.json --gpus 2 $two
+plan 0.json --gpus 4 $two $flat --strategy zero3
+plan 1.json --gpus 2 $flat --strategy ddp
+plan 2.json --gpus 4 $stages --strategy zero1 --scheme inter-tensor
+plan 3.json --gpus 2 $two $flat
 run='--dtype f64 --checkpoint checkpoints --checkpoint-every 2 --keep 2'
 run="$run $data"
 

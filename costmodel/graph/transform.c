@@ -108,8 +108,10 @@ redco_status redco_graph_extract_part(const redco_graph *graph, const redco_valu
     if (st != REDCO_OK) { goto out; }
     for (uint32_t i = 0; i < graph->value_count; i++) { map_out[i] = REDCO_NO_VALUE; }
     for (uint32_t i = 0; i < cut_count; i++) {
+        const redco_value input = redcoi_graph_input(made, cuts[i].name, redco_value_type(graph, cuts[i].value), 0);
+        if (cuts[i].unread) { continue; }
         is_cut[cuts[i].value] = true;
-        map_out[cuts[i].value] = redcoi_graph_input(made, cuts[i].name, redco_value_type(graph, cuts[i].value), 0);
+        map_out[cuts[i].value] = input;
     }
     live_part(graph, outputs, output_count, is_cut, live);
     for (uint32_t i = 0; i < graph->op_count && !redcoi_graph_failed(made); i++) {

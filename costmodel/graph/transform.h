@@ -27,11 +27,12 @@ redco_status redco_graph_extract(const redco_graph *graph, const redco_value *ou
 typedef struct redco_graph_cut {
     redco_value value;
     const char *name; /**< the input's */
+    bool unread;      /**< the input is there, but the value is made here all the same, or has one before */
 } redco_graph_cut;
 
 /** A new graph of what @p outputs depend on, up to values that are inputs there: made elsewhere. Inputs of no output's
  *  are left out.
- *  @param cuts       each value once
+ *  @param cuts       each value once, unread ones aside
  *  @param map_out    as of redco_graph_extract() */
 redco_status redco_graph_extract_part(const redco_graph *graph, const redco_value *outputs, uint32_t output_count,
                                       const redco_graph_cut *cuts, uint32_t cut_count, redco_graph **graph_out,

@@ -130,7 +130,8 @@ typedef struct redco_step_op {
     uint8_t role;         /**< redco_op_role of an operator, 0: of a module and others */
     uint16_t module;      /**< for a gather or scatter: which of the layer's, from 1 in the order of its parameters; 0:
                              all of them, or one of another layer */
-    bool contends;        /**< slows, and is slowed by, the other side when communication and computation overlap */
+    uint16_t position; /**< a transfer: the place in the model of the pass that makes it (redco_pipeline_position()) */
+    bool contends;     /**< slows, and is slowed by, the other side when communication and computation overlap */
 } redco_step_op;
 
 /** The traffic of a communication operator. */

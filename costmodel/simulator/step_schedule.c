@@ -17,7 +17,8 @@ struct handover {
 
 static const uint32_t not_yet = UINT32_MAX - 1;
 
-static uint32_t send(redcoi_builder *b, redcoi_unit *unit, redco_step_pass pass, uint32_t micro_batch)
+static uint32_t send(redcoi_builder *b, redcoi_unit *unit, redco_step_pass pass, uint32_t micro_batch,
+                     uint32_t position)
 {
     if (!(b->send_s > 0.0)) { return unit->last; }
     const redco_step_op op = {.seconds = b->send_s,
@@ -31,6 +32,7 @@ static uint32_t send(redcoi_builder *b, redcoi_unit *unit, redco_step_pass pass,
                               .link = b->send_link,
                               .pass = (uint8_t)pass,
                               .suffix = REDCO_SUFFIX_SEND,
+                              .position = (uint16_t)position,
                               .contends = true};
     return redcoi_behind_waits(b, unit, op);
 }
@@ -57,7 +59,7 @@ static uint32_t hand_over(redcoi_builder *b, redcoi_unit *unit, const redco_turn
     const uint32_t to = redco_pipeline_stage_at(&b->schedule, neighbour, turn->micro_batch, &chunk);
     if (neighbour == position || to == unit->rank) { return unit->last; }
     return send(b, unit, turn->kind == REDCO_TURN_FORWARD ? REDCO_PASS_NAME_FWD : REDCO_PASS_NAME_BWD,
-                turn->micro_batch);
+                turn->micro_batch, position);
 }
 
 /* Issues a pass if its input has been issued. */

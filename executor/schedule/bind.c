@@ -111,6 +111,7 @@ static uint32_t find(const struct binder *b, uint32_t layer, uint32_t label, uin
 /* An operator of the graph among those of the step, and its part: a collective, or a side of a product's backward. */
 struct wanted {
     uint32_t layer, pass, label, part, earliest;
+    bool late; /* it belongs to the pass for weights, where backward is cut in two: a bias has its gradient with them */
 };
 
 static uint32_t find_part(const struct binder *b, const struct wanted *w, uint32_t part)
@@ -128,6 +129,7 @@ static uint32_t natural(const struct binder *b, struct wanted w)
     if (compute_task == REDCO_STEP_NONE) { compute_task = find_part(b, &w, REDCO_SUFFIX_NONE); }
     if (compute_task != REDCO_STEP_NONE) { return compute_task; }
     const uint32_t weight = find_part(b, &w, REDCO_SUFFIX_WEIGHT), input = find_part(b, &w, REDCO_SUFFIX_INPUT);
+    if (w.late && weight != REDCO_STEP_NONE) { return weight; }
     return weight < input ? weight : input;
 }
 
@@ -183,23 +185,46 @@ static void excuse(const struct binder *b, const redco_op *op)
     if (compute_task != REDCO_STEP_NONE) { b->excused[compute_task] = true; }
 }
 
-/* Gradients from the stage behind are there when backward begins. @return the first compute task that can read an input
- */
+/* Values from other stages are there when a pass of the position begins. @return the first compute task that can read
+ * an input */
 static uint32_t comes_at(const struct binder *b, redco_value input)
 {
     const redco_stage_links *const links = b->s->options.links;
     uint32_t first = 0;
-    for (uint32_t i = 0; links != NULL && i < links->in_count[1]; i++) {
-        if (links->in[1][i] != input) { continue; }
-        while (first + 1 < b->bind->compute_task_count && !redcoi_is_backward_task(b->s, first)) { first++; }
-        return first;
+    for (uint32_t d = 0; links != NULL && d < 2; d++) {
+        for (uint32_t i = 0; i < links->in_count[d]; i++) {
+            if (links->in[d][i].value != input) { continue; }
+            const uint32_t pass = redcoi_pass_at(b->s, d, links->in[d][i].position);
+            while (first + 1 < b->bind->compute_task_count && redcoi_pass_of(b->s, first) != pass) { first++; }
+            return first;
+        }
     }
     return 0;
+}
+
+/* @return whether another operator reads what this one makes: not of gradients of parameters */
+static bool is_read(const struct binder *b, const redco_op *op)
+{
+    bool read = false;
+    for (uint32_t k = 0; k < op->output_count; k++) { read = read || b->reader[op->first_output + k] != 0; }
+    return read;
+}
+
+static void find_readers(struct binder *b)
+{
+    const redco_graph *const graph = b->s->options.graph;
+    for (uint32_t i = 0; i < redco_graph_op_count(graph); i++) {
+        const redco_op *const op = redco_graph_op(graph, i);
+        for (uint32_t k = 0; b->bind->live[i] && k < op->input_count; k++) { b->reader[op->inputs[k]] = 1; }
+    }
 }
 
 static void assign(struct binder *b)
 {
     const redco_graph *const graph = b->s->options.graph;
+    const redco_stage_links *const links = b->s->options.links;
+    const bool splits = links != NULL && redco_pipeline_splits_backward(links->pipeline.kind);
+    find_readers(b);
     const uint32_t count = redco_graph_op_count(graph);
     for (uint32_t i = 0; i < count; i++) {
         const redco_op *const op = redco_graph_op(graph, i);
@@ -207,7 +232,8 @@ static void assign(struct binder *b)
         if (op->kind == REDCO_OP_INPUT) { b->lower[i] = comes_at(b, op->first_output); }
         if (!b->bind->live[i] || op->kind == REDCO_OP_INPUT || is_free(b, op)) { continue; }
         const uint32_t earliest = made_by(b, op);
-        const struct wanted wanted = wanted_of(b, op, earliest);
+        struct wanted wanted = wanted_of(b, op, earliest);
+        wanted.late = splits && !is_read(b, op);
         if (op->absorbed_id != 0) { excuse(b, op); }
         /* A value that is recomputed without an operator of its own (a gather of keys) moves to its reader. */
         const uint32_t compute_task = op->copy > 0 ? find_part(b, &wanted, wanted.part) : natural(b, wanted);

@@ -167,9 +167,11 @@ static redcoi_address data_of(const redco_schedule *s, const redcoi_compute_task
         return (redcoi_address){weights_at(s, compute_task, s->bind.tensor_of[place.index]), NULL};
     case REDCO_PLACE_OUTSIDE: return (redcoi_address){gradient_at(s, place.index), NULL};
     case REDCO_PLACE_ARENA:
-        return s->memory.is_kept[place.index]
-                   ? (redcoi_address){s->memory.kept.memory + s->memory.offsets[place.index], &s->memory.kept}
-                   : (redcoi_address){s->memory.block + s->memory.offsets[place.index], NULL};
+        if (s->memory.ring_of[place.index] != NULL) {
+            const redcoi_ring *const ring = s->memory.ring_of[place.index];
+            return (redcoi_address){ring->memory + s->memory.offsets[place.index], ring};
+        }
+        return (redcoi_address){s->memory.block + s->memory.offsets[place.index], NULL};
     case REDCO_PLACE_NONE: break;
     }
     return (redcoi_address){NULL, NULL};
@@ -299,17 +301,17 @@ static redco_status take_block(redco_schedule *s, uint64_t emulated_bytes, redco
     redcoi_memory *const memory = &s->memory;
     memory->emulated_at = aligned(memory->arena.bytes);
     const uint64_t rings_at = aligned(memory->emulated_at + emulated_bytes);
+    uint64_t stays_bytes = 0;
     memory->inputs.bytes = input_bytes(s, NULL);
     memory->size.arena_bytes = memory->emulated_at + emulated_bytes;
     memory->size.input_bytes = memory->inputs.bytes * memory->inputs.count;
     if (s->options.links != NULL) {
-        memory->size.arena_bytes = rings_at + redcoi_rings_place(s, NULL);
-        memory->size.held_bytes[REDCO_ARENA_ACTIVATIONS] +=
-            memory->kept.bytes * memory->kept.count + memory->in[0].bytes * memory->in[0].count;
+        memory->size.arena_bytes = rings_at + redcoi_rings_place(s, NULL, &stays_bytes);
+        memory->size.held_bytes[REDCO_ARENA_ACTIVATIONS] += stays_bytes;
     }
     const redco_status st = take(s, memory->size.arena_bytes + memory->size.input_bytes, &memory->block, err);
     if (st != REDCO_OK || memory->block == NULL) { return st; }
-    (void)redcoi_rings_place(s, memory->block + rings_at);
+    (void)redcoi_rings_place(s, memory->block + rings_at, &stays_bytes);
     memory->inputs.memory = memory->block + memory->size.arena_bytes;
     (void)input_bytes(s, memory->inputs.memory);
     return st;

@@ -29,11 +29,19 @@ typedef struct redco_feed {
     void *context;
 } redco_feed;
 
+/** A value that comes into one of a stage's positions, or leaves it. */
+typedef struct redco_crossing {
+    redco_value value; /**< one that comes: an input of the graph; REDCO_NO_VALUE: nobody reads it here */
+    uint32_t position; /**< in the pipeline, of this stage */
+    redco_tensor_type type;
+} redco_crossing;
+
 /** A pipeline stage and its neighbours. Values come and go forward [0] and backward [1]. */
 typedef struct redco_stage_links {
     redco_pipeline pipeline;
     uint32_t stage;
-    const redco_value *in[2], *out[2]; /**< inputs of the graph, and values of it */
+    const uint32_t *position_of;          /**< by layer of the step */
+    const redco_crossing *in[2], *out[2]; /**< by position, in the order in which they are sent */
     uint32_t in_count[2], out_count[2];
     redco_process_group *from[2], *to[2]; /**< two ranks each, the sender and the receiver; NULL: nothing goes there */
 } redco_stage_links;

@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 /** Values that leave a stage in one direction, at most. */
-enum { REDCOI_OP_NAME_BYTES = 200, REDCOI_LEAVING_MAX = 64 };
+enum { REDCOI_OP_NAME_BYTES = 200, REDCOI_LEAVING_MAX = 256 };
 
 /** Streams, one thread each; the first is the caller's. */
 typedef enum redcoi_stream_kind {
@@ -34,7 +34,7 @@ typedef enum redcoi_action {
     REDCOI_NORM,
     REDCOI_NORM_REDUCE,
     REDCOI_OPTIMIZER,
-    REDCOI_SEND, /**< what: 0 forward, 1 backward */
+    REDCOI_SEND, /**< what: 0 forward, 1 backward, and twice the position */
     REDCOI_RECEIVE
 } redcoi_action;
 
@@ -90,6 +90,7 @@ typedef struct redcoi_ring {
     unsigned char *memory; /**< the first; NULL before it is taken */
     uint64_t bytes;        /**< for one micro-batch */
     uint32_t count;        /**< 0: there is none */
+    uint32_t until;        /**< the pass that reads last what comes */
 } redcoi_ring;
 
 /** An address that may depend on the micro-batch. */
@@ -143,8 +144,13 @@ typedef struct redcoi_memory {
     redco_arena arena;         /**< arena for values and slots */
     /** Where a stage has several micro-batches under way: values from forward to backward, the micro-batch's inputs,
      *  and what comes and goes, forward and backward. */
-    redcoi_ring kept, inputs, in[2], out[2];
-    bool *is_kept;                  /**< by interval */
+    redcoi_ring *kept; /**< by pass in which values are made and by that which reads them last */
+    redcoi_ring inputs;
+    redcoi_ring *in[2], *out[2]; /**< by chunk */
+    const redcoi_ring **ring_of; /**< by interval: NULL: it is in the arena */
+    bool *elsewhere;             /**< likewise: it is not */
+    redco_turn *turns;           /**< the stage's table */
+    uint32_t turn_count;
     uint64_t *in_at[2], *out_at[2]; /**< by value that comes or goes: in its ring's memory */
     redcoi_moving *moving;
     redcoi_range_of *moves;     /**< by entry of bind->order: in moving */
@@ -265,7 +271,7 @@ void redcoi_bind_free(redcoi_bind *bind);
 redco_status redcoi_values_plan(redco_schedule *s, redco_error *err);
 /** Memory of micro-batches that are under way at once (rings.c), behind the values' lifetimes. */
 redco_status redcoi_rings_plan(redco_schedule *s, redco_error *err);
-uint64_t redcoi_rings_place(redco_schedule *s, unsigned char *from);
+uint64_t redcoi_rings_place(redco_schedule *s, unsigned char *from, uint64_t *stays_out);
 unsigned char *redcoi_address_at(redcoi_address address, uint32_t micro_batch);
 bool redcoi_received_at(const redco_schedule *s, redco_value value, redcoi_address *at_out);
 redco_status redcoi_handovers_list(redco_schedule *s,
@@ -274,9 +280,12 @@ redco_status redcoi_handovers_list(redco_schedule *s,
 void redcoi_rings_free(redcoi_memory *memory);
 /** Values that leave the stage, in both directions. @param values_out  2 REDCOI_LEAVING_MAX. @return their number */
 uint32_t redcoi_leaving_list(const redco_schedule *s, redco_value *values_out);
-/** Micro-batches whose forward pass is done and whose backward pass is not, at most. */
-uint32_t redcoi_under_way(const redco_schedule *s);
-bool redcoi_is_backward_task(const redco_schedule *s, uint32_t compute_task);
+/** Passes of a micro-batch on this stage, and that of a compute task. */
+uint32_t redcoi_pass_count(const redco_schedule *s);
+uint32_t redcoi_pass_of(const redco_schedule *s, uint32_t compute_task);
+/** The pass forward (0) or backward (1) of a position. */
+uint32_t redcoi_pass_at(const redco_schedule *s, uint32_t direction, uint32_t position);
+const redcoi_ring *redcoi_crossing_ring(const redco_schedule *s, bool comes, uint32_t direction, uint32_t position);
 /** Sends or receives. */
 redco_status redcoi_cross(redcoi_thread *thread, const redcoi_task *task, redco_error *err);
 /** Lifetimes of gathered weights and whole gradients. */

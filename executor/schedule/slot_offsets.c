@@ -77,7 +77,7 @@ static void find_waits(redco_schedule *s, const redco_interval *intervals)
         }
     }
     for (uint32_t i = 0; i < l->interval_count && !s->options.emulate; i++) {
-        if (memory->is_kept[i]) { continue; }
+        if (memory->elsewhere[i]) { continue; }
         redcoi_compute_task *const compute_task =
             &s->bind.compute_tasks[s->bind.compute_task_of[l->order[l->intervals[i].first]]];
         find_scatters(memory, intervals, memory->offsets[i], l->intervals[i].size_bytes, l->intervals[i].first,
@@ -101,7 +101,7 @@ redco_status redcoi_places_plan(redco_schedule *s, redco_error *err)
     }
     for (uint32_t k = 0; k < slots; k++) { intervals[k] = slot_interval(s, &memory->slots[k], first); }
     for (uint32_t i = 0; i < values; i++) {
-        if (memory->is_kept[i]) { continue; }
+        if (memory->elsewhere[i]) { continue; }
         redco_interval *const interval = &intervals[slots + placed++];
         *interval = l->intervals[i];
         if (interval->last >= l->step_count) { interval->last = l->step_count - 1; } /* it stays to the end */
@@ -116,10 +116,10 @@ redco_status redcoi_places_plan(redco_schedule *s, redco_error *err)
     }
     placed = 0;
     for (uint32_t i = 0; i < values; i++) {
-        if (!memory->is_kept[i]) { memory->offsets[i] = offsets[slots + placed++]; }
+        if (!memory->elsewhere[i]) { memory->offsets[i] = offsets[slots + placed++]; }
     }
     if (values > 0) {
-        redco_arena_held(s->options.graph, l, memory->arena.live_step, memory->is_kept, memory->size.held_bytes);
+        redco_arena_held(s->options.graph, l, memory->arena.live_step, memory->elsewhere, memory->size.held_bytes);
     }
     find_waits(s, intervals);
 out:

@@ -21,10 +21,11 @@ struct maker {
     uint32_t *scatters[2], *gathers; /* operators of this micro-batch and the one before; by slot. Of a stage, whose
                                         passes are of other micro-batches in turn, the last of any: [0] twice */
     uint32_t inputs[REDCOI_STREAMS]; /* by stream: the last that the next task waits for, or NONE */
-    uint32_t *ended[2];      /* a stage's: last compute task of a micro-batch forward and backward; by micro-batch */
-    uint32_t *sent[2];       /* likewise: what it sends forward and backward */
-    double *seconds, *bytes; /* for the simulator's reductions and for ours; once a step [0] and before [1] */
-    uint32_t theirs[2], ours[2]; /* counts, likewise */
+    uint32_t *ended;                 /* a stage's: last compute task of each pass; by pass and micro-batch */
+    uint32_t *sent[2];               /* likewise: what it sends forward and backward; by chunk and micro-batch */
+    uint32_t scattered;              /* scatter added last, or NONE */
+    double *seconds, *bytes;         /* for the simulator's reductions and for ours; once a step [0] and before [1] */
+    uint32_t theirs[2], ours[2];     /* counts, likewise */
     const redco_step_op *like[2];
     uint32_t label[2];
     uint32_t micro_batch;
@@ -214,6 +215,8 @@ static void begin_micro_batch(struct maker *m, uint32_t micro_batch)
 /* Waits for scatters whose gradients' memory a task reuses. */
 static void wait_for_scatters(struct maker *m, uint32_t after, uint32_t after_before)
 {
+    /* Passes of several chunks follow one another in an order of their own: any scatter may be of that memory. */
+    if (m->s->options.links != NULL && m->s->options.links->pipeline.chunks > 1) { wait_for(m, m->scattered); }
     if (after != REDCO_STEP_NONE) {
         wait_for(m, m->scatters[0][after]);
     } else if (after_before != REDCO_STEP_NONE && m->s->options.links != NULL) {
@@ -223,35 +226,49 @@ static void wait_for_scatters(struct maker *m, uint32_t after, uint32_t after_be
     }
 }
 
-/* A value that leaves is copied to a place from which another one must have been sent. */
-static void wait_for_places(struct maker *m, uint32_t micro_batch, bool backward)
+/* By micro-batch, of a pass or a chunk. */
+static size_t at_micro_batch(const struct maker *m, uint32_t of, uint32_t micro_batch)
 {
-    const redcoi_ring *const ring = &m->s->memory.out[backward ? 1 : 0];
-    if (m->s->options.links == NULL || ring->count == 0 || micro_batch < ring->count) { return; }
-    wait_for(m, m->sent[backward ? 1 : 0][micro_batch - ring->count]);
+    return (size_t)of * m->s->micro_batches + micro_batch;
 }
 
-/* A stage sends when its pass is done, and receives when the place is free: when backward has read what forward got,
- * or what was there was added up. */
+/* A value that leaves is copied to a place from which another one must have been sent. */
+static void wait_for_places(struct maker *m, uint32_t number)
+{
+    const redco_stage_links *const links = m->s->options.links;
+    const uint32_t layer = m->s->bind.compute_tasks[number].layer;
+    if (links == NULL || layer == REDCO_STEP_NONE) { return; }
+    const uint32_t position = links->position_of[layer], chunk = position / links->pipeline.stages;
+    for (uint32_t d = 0; d < 2; d++) {
+        const redcoi_ring *const ring = redcoi_crossing_ring(m->s, false, d, position);
+        const bool fills = redcoi_pass_of(m->s, number) == redcoi_pass_at(m->s, d, position);
+        if (!fills || ring->count == 0 || m->micro_batch < ring->count) { continue; }
+        wait_for(m, m->sent[d][at_micro_batch(m, chunk, m->micro_batch - ring->count)]);
+    }
+}
+
+/* A stage sends when its pass is done, and receives when the place is free: when the last reader of what was there is
+ * done. A transfer has the position of its sender. */
 static void add_crossing(struct maker *m, uint32_t i)
 {
     const redco_step_op *const op = &m->ops[i];
     const bool sends = op->suffix == REDCO_SUFFIX_SEND;
-    const uint32_t d = op->pass == REDCO_PASS_NAME_FWD ? 0 : 1, micro_batch = op->micro_batch;
-    const redcoi_ring *const ring = &m->s->memory.in[d];
-    if (!sends && ring->count > 0 && micro_batch >= ring->count) {
-        wait_for(m, m->ended[1][micro_batch - ring->count]);
+    const uint32_t d = op->pass == REDCO_PASS_NAME_FWD ? 0 : 1;
+    const uint32_t position = sends ? op->position : d == 0 ? op->position + 1U : op->position - 1U;
+    const redcoi_ring *const ring = redcoi_crossing_ring(m->s, true, d, position);
+    if (!sends && ring->count > 0 && op->micro_batch >= ring->count) {
+        wait_for(m, m->ended[at_micro_batch(m, ring->until, op->micro_batch - ring->count)]);
     }
-    m->own[i] = add(m, op, (redcoi_task){.action = sends ? REDCOI_SEND : REDCOI_RECEIVE, .what = d});
-    if (sends) { m->sent[d][micro_batch] = m->own[i]; }
+    m->own[i] = add(m, op, (redcoi_task){.action = sends ? REDCOI_SEND : REDCOI_RECEIVE, .what = 2 * position + d});
+    if (!sends) { return; }
+    m->sent[d][at_micro_batch(m, position / m->s->options.links->pipeline.stages, op->micro_batch)] = m->own[i];
 }
 
 static void add_compute_task(struct maker *m, uint32_t i)
 {
     redco_schedule *const s = m->s;
     const uint32_t number = m->compute_task[m->micro_batch]++;
-    const bool backward = redcoi_is_backward_task(s, number);
-    wait_for_places(m, m->micro_batch, backward);
+    wait_for_places(m, number);
     const redcoi_compute_task *const compute_task = &s->bind.compute_tasks[number];
     for (uint32_t n = 0; n < compute_task->needs.count; n++) {
         wait_for(m, m->gathers[s->memory.need_slot[compute_task->needs.first + n]]);
@@ -262,7 +279,7 @@ static void add_compute_task(struct maker *m, uint32_t i)
     }
     m->own[i] = m->computed = m->compute_tasks[number] =
         add(m, &m->ops[i], (redcoi_task){.action = REDCOI_COMPUTE, .what = number});
-    if (s->options.links != NULL) { m->ended[backward ? 1 : 0][m->micro_batch] = m->own[i]; }
+    m->ended[at_micro_batch(m, redcoi_pass_of(s, number), m->micro_batch)] = m->own[i];
     for (int k = 0; k < 2; k++) {
         redco_step_add_memory(s->step, REDCO_CATEGORY_ACTIVATIONS, compute_task->value_bytes[k]);
         redco_step_add_memory(s->step, REDCO_CATEGORY_SCATTERED, compute_task->gradient_bytes[k]);
@@ -291,7 +308,7 @@ static void add_transfer(struct maker *m, uint32_t i)
     task.action = REDCOI_SCATTER;
     wait_for(m, m->compute_tasks[m->s->bind.ready_of[slot->module]]); /* the same of what completes a gradient */
     wait_for_room(m, slot->module);
-    m->own[i] = m->scatters[0][slot->scatter] = add(m, &m->ops[i], task);
+    m->own[i] = m->scatters[0][slot->scatter] = m->scattered = add(m, &m->ops[i], task);
     redco_step_add_memory(m->s->step, REDCO_CATEGORY_SCATTERED, -(int64_t)slot->bytes);
     taken(m, slot->module, m->own[i]);
     reduce_now(m);
@@ -447,11 +464,12 @@ static redco_status make(struct maker *m, redco_error *err)
     m->compute_task = calloc((size_t)s->micro_batches + 1, sizeof *m->compute_task);
     m->transfer = calloc((size_t)s->micro_batches + 1, sizeof *m->transfer);
     bool enough = m->compute_task != NULL && m->transfer != NULL;
+    const size_t passes = (size_t)redcoi_pass_count(s) * s->micro_batches + 1;
+    m->ended = malloc(passes * sizeof *m->ended);
     for (int i = 0; i < 2; i++) {
         m->scatters[i] = malloc(((size_t)s->memory.scatter_count + 1) * sizeof *m->scatters[i]);
-        m->ended[i] = malloc(((size_t)s->micro_batches + 1) * sizeof *m->ended[i]);
-        m->sent[i] = malloc(((size_t)s->micro_batches + 1) * sizeof *m->sent[i]);
-        enough = enough && m->scatters[i] != NULL && m->ended[i] != NULL && m->sent[i] != NULL;
+        m->sent[i] = malloc(passes * sizeof *m->sent[i]); /* chunks are fewer than passes */
+        enough = enough && m->ended != NULL && m->scatters[i] != NULL && m->sent[i] != NULL;
     }
     if (!enough || s->synced == NULL || s->step == NULL || s->tasks == NULL || m->own == NULL || m->left == NULL ||
         m->filled_by == NULL || m->full == NULL || m->room == NULL || m->gathers == NULL || m->compute_tasks == NULL) {
@@ -459,9 +477,9 @@ static redco_status make(struct maker *m, redco_error *err)
     }
     for (int i = 0; i < 2; i++) {
         memset(m->scatters[i], 0xff, ((size_t)s->memory.scatter_count + 1) * sizeof *m->scatters[i]);
-        memset(m->ended[i], 0xff, ((size_t)s->micro_batches + 1) * sizeof *m->ended[i]);
-        memset(m->sent[i], 0xff, ((size_t)s->micro_batches + 1) * sizeof *m->sent[i]);
+        memset(m->sent[i], 0xff, passes * sizeof *m->sent[i]);
     }
+    memset(m->ended, 0xff, passes * sizeof *m->ended);
     memset(m->own, 0xff, ((size_t)m->count + 1) * sizeof *m->own);
     memset(m->room, 0xff, ((size_t)buckets + 1) * sizeof *m->room);
     forget_inputs(m);
@@ -485,6 +503,7 @@ redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err)
                       .bucket = REDCO_STEP_NONE,
                       .pending = REDCO_STEP_NONE,
                       .computed = REDCO_STEP_NONE,
+                      .scattered = REDCO_STEP_NONE,
                       .seconds = seconds,
                       .bytes = bytes,
                       .micro_batch = REDCO_STEP_NONE};
@@ -499,9 +518,9 @@ redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err)
     free(m.compute_tasks);
     free(m.compute_task);
     free(m.transfer);
+    free(m.ended);
     for (int i = 0; i < 2; i++) {
         free(m.scatters[i]);
-        free(m.ended[i]);
         free(m.sent[i]);
     }
     return st;

@@ -76,6 +76,13 @@ static void add_range(struct walk *w, uint32_t layer, uint64_t begin, uint64_t e
 static void add_unit(struct walk *w, uint32_t layer, uint32_t module, uint64_t begin, uint64_t end)
 {
     redco_states *const s = w->states;
+    /* Layers of another part of the model, which a pipeline stage computes in passes of its own, begin another bucket.
+     */
+    const bool apart = redcoi_model(s)->numbers != NULL && w->open != NULL &&
+                       layer + 1 < redcoi_model(s)->layer_count &&
+                       redco_step_layer_of(redcoi_model(s), layer) + 1 <
+                           redco_step_layer_of(redcoi_model(s), s->ranges[s->range_count - 1].layer);
+    if (apart) { w->open = NULL; }
     const bool rest_before =
         layer + 1 < redcoi_model(s)->layer_count &&
         redco_step_layer_of(redcoi_model(s), layer) == redco_step_layer_of(redcoi_model(s), layer + 1) &&

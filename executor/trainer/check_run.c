@@ -81,7 +81,8 @@ static redco_status collect_part(struct collector *c, size_t parameter, uint32_t
     const redco_dtype dtype = t->options.dtype;
     const uint64_t count = part_elements(t, parameter);
     const size_t bytes = count * redco_dtype_bytes(dtype);
-    const uint32_t stage = t->stage.count > 1 ? t->stage.first_use[parameter] : 0, rank = redco_world_rank(t->world);
+    const uint32_t stage = t->stage.count > 1 ? redcoi_stage_at(&t->stage, t->stage.first_use[parameter]) : 0,
+                   rank = redco_world_rank(t->world);
     if (own != NULL) { memcpy(c->room, own, bytes); }
     const redco_status st = redco_broadcast(c->all, dtype, c->room, count,
                                             stage * (uint32_t)redco_rank_count(t->mesh) + part, "check/weights", err);
@@ -220,8 +221,8 @@ static void compare_tensor(const struct compare *c, uint32_t tensor)
     const uint32_t each = (uint32_t)redco_rank_count(t->mesh);
     for (uint32_t rank = 0; rank < redco_world_size(t->world); rank++) {
         const double apart = c->weights->apart[rank * c->weights->parameters + tensor];
-        const bool has = t->stage.count == 1 || t->stage.first_use[tensor] == rank / each ||
-                         t->stage.last_use[tensor] == rank / each;
+        const bool has = t->stage.count == 1 || redcoi_stage_at(&t->stage, t->stage.first_use[tensor]) == rank / each ||
+                         redcoi_stage_at(&t->stage, t->stage.last_use[tensor]) == rank / each;
         if (!has) { continue; }
         const double error = c->worst[redco_place_of(t->mesh, rank % each).tp] + apart / largest;
         v->weight_error = fmax(v->weight_error, error);

@@ -100,7 +100,7 @@ static redco_status add_others(redcoi_modules *m, const redco_plan *plan, const 
     const uint32_t number = m->numbers[m->model.layer_count - 1];
     for (size_t p = 0; p < task->parameter_count; p++) {
         const redco_plan_layers *row = NULL;
-        if (!redcoi_stage_has(stage, p) || stage->home[p] == stage->own) { continue; }
+        if (!redcoi_stage_has(stage, p) || redcoi_stage_at(stage, stage->home[p]) == stage->own) { continue; }
         const redco_status st = redco_plan_layer(plan, task->parameters[p].layer, &row, err);
         if (st != REDCO_OK) { return st; }
         m->layers[m->model.layer_count] =
@@ -158,7 +158,7 @@ redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, cons
         const uint32_t c = runs[r].class_index;
         for (uint32_t l = 0; l < runs[r].layers && st == REDCO_OK; l++, number++) {
             const uint32_t first = m->model.module_count;
-            const bool here = all || stage->stage_of[number] == stage->own;
+            const bool here = all || redcoi_stage_at(stage, stage->position_of[number]) == stage->own;
             if (here && (st = add_layer(m, plan, classes[c].name, runs[r].first + l, err)) != REDCO_OK) { break; }
             if (here) { m->numbers[m->model.layer_count - 1] = number; }
             for (size_t i = 0; i < count; i++) {

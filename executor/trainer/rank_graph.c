@@ -36,15 +36,16 @@ static redco_status list_wanted(const redco_trainer *t, redco_task_graph *built,
     w->all.stages = calloc(2 * count + 1, sizeof *w->all.stages);
     w->parameters = calloc(2 * count + 1, sizeof *w->parameters);
     if (w->all.values == NULL || w->all.stages == NULL || w->parameters == NULL) { return no_memory(t, err); }
-    want(w, built->loss, stage->count - 1, count);
+    want(w, built->loss, stage->count - 1, count); /* the last position is the last stage's */
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
         const redco_value gradient = built->gradients[i];
         if (gradient == REDCO_NO_VALUE) { continue; }
         if (stage->count == 1 || !redcoi_stage_shares(stage, i)) {
-            want(w, gradient, stage->count == 1 ? 0 : stage->first_use[i], i);
+            want(w, gradient, stage->count == 1 ? 0 : redcoi_stage_at(stage, stage->first_use[i]), i);
             continue;
         }
-        const uint32_t by[2] = {stage->first_use[i], stage->last_use[i]};
+        const uint32_t by[2] = {redcoi_stage_at(stage, stage->first_use[i]),
+                                redcoi_stage_at(stage, stage->last_use[i])};
         for (int k = 0; k < 2 && st == REDCO_OK; k++) {
             redco_value summand = REDCO_NO_VALUE;
             st = redcoi_stage_summand(stage, built->graph, gradient, by[k], &summand, err);
@@ -101,7 +102,7 @@ static redco_status cut(redco_trainer *t, const struct wanted *w, redco_error *e
     redco_graph_free(t->graph);
     t->graph = part;
     for (int d = 0; d < 2; d++) {
-        for (uint32_t i = 0; i < x->out_count[d]; i++) { t->outputs[t->output_count++] = x->out[d][i]; }
+        for (uint32_t i = 0; i < x->out[d].count; i++) { t->outputs[t->output_count++] = x->out[d].of[i].value; }
     }
     return st;
 }

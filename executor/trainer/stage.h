@@ -9,19 +9,27 @@
 
 #include "costmodel/models/task.h"
 #include "costmodel/simulator/step.h"
+#include "executor/schedule/schedule.h"
 #include "planner/plan/plan.h"
 
 /** Places of a plan's layers. */
 typedef struct redcoi_stage {
-    uint32_t count; /**< stages; 1: there are none, and nothing else is filled */
-    uint32_t own;   /**< this rank's */
+    uint32_t count;     /**< stages; 1: there are none, and nothing else is filled */
+    uint32_t own;       /**< this rank's */
+    uint32_t positions; /**< of the pipeline: stage i has i, i + count, ... */
     uint32_t layer_count;
-    char (*layers)[48];  /**< by layer of the step: its name */
-    uint32_t *stage_of;  /**< likewise: the stage that computes it */
-    uint32_t *first_use; /**< by parameter of the task: first and last stage that read it */
+    char (*layers)[48];    /**< by layer of the step: its name */
+    uint32_t *position_of; /**< likewise: its position */
+    uint32_t *first_use;   /**< by parameter of the task: first and last position that read it */
     uint32_t *last_use;
-    uint32_t *home; /**< likewise: the stage of its layer */
+    uint32_t *home; /**< likewise: the position of its layer */
 } redcoi_stage;
+
+/** The stage that has a position. */
+static inline uint32_t redcoi_stage_at(const redcoi_stage *stage, uint32_t position)
+{
+    return position == UINT32_MAX ? UINT32_MAX : position % stage->count;
+}
 
 /** @param stage  all zero; to be freed with redcoi_stage_free(), also after a failure */
 redco_status redcoi_stage_open(const redco_plan *plan, const redco_step *step, uint32_t own, redcoi_stage *stage,
@@ -36,7 +44,7 @@ bool redcoi_stage_has(const redcoi_stage *stage, size_t parameter);
 /** @return whether several stages do: a table that the head shares with the embedding */
 static inline bool redcoi_stage_shares(const redcoi_stage *stage, size_t parameter)
 {
-    return stage->first_use[parameter] != stage->last_use[parameter];
+    return redcoi_stage_at(stage, stage->first_use[parameter]) != redcoi_stage_at(stage, stage->last_use[parameter]);
 }
 
 /** The summand of a parameter's gradient that a stage makes: the gradient of a shared table is a sum of those of the
@@ -45,15 +53,17 @@ static inline bool redcoi_stage_shares(const redcoi_stage *stage, size_t paramet
 redco_status redcoi_stage_summand(const redcoi_stage *stage, redco_graph *graph, redco_value gradient, uint32_t of,
                                   redco_value *summand_out, redco_error *err);
 
-enum { REDCOI_CROSSING_MAX = 64, REDCOI_CROSSING_NAME = 40 };
+enum { REDCOI_CROSSING_MAX = 256, REDCOI_CROSSING_NAME = 40 };
 
 /** The name of an input in whose place the whole graph has a value of another stage. @return @p name */
 const char *redcoi_crossing_name(int direction, uint32_t index, char name[REDCOI_CROSSING_NAME]);
 
 /** Values that cross into a stage or out of it: [0] forward, [1] backward. */
 typedef struct redcoi_crossings {
-    redco_value in[2][REDCOI_CROSSING_MAX], out[2][REDCOI_CROSSING_MAX];
-    uint32_t in_count[2], out_count[2];
+    struct redcoi_crossing_list {
+        redco_crossing of[REDCOI_CROSSING_MAX];
+        uint32_t count;
+    } in[2], out[2];
 } redcoi_crossings;
 
 /** Values of a graph that are wanted, and the stage of each that wants it. */

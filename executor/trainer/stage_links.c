@@ -23,7 +23,7 @@ redco_status redcoi_stage_task(redco_trainer *t, redco_error *err)
         t->stage_parameters[i] = t->whole->parameters[m->parameter_of[i]];
         t->layouts[i] = t->whole_layouts[m->parameter_of[i]];
         if (t->stage.count == 1) { continue; }
-        t->written_elsewhere[i] = t->stage.first_use[m->parameter_of[i]] != t->stage.own;
+        t->written_elsewhere[i] = redcoi_stage_at(&t->stage, t->stage.first_use[m->parameter_of[i]]) != t->stage.own;
     }
     t->stage_task = *t->whole;
     t->stage_task.parameters = t->stage_parameters;
@@ -39,27 +39,37 @@ redco_status redcoi_stage_sharers(const redco_trainer *t, uint32_t by[2], redco_
     by[0] = by[1] = 0;
     for (size_t i = 0; stage->count > 1 && i < t->whole->parameter_count; i++) {
         if (!redcoi_stage_shares(stage, i)) { continue; }
-        if (by[0] != by[1] && (by[0] != stage->first_use[i] || by[1] != stage->last_use[i])) {
+        const uint32_t first = redcoi_stage_at(stage, stage->first_use[i]),
+                       last = redcoi_stage_at(stage, stage->last_use[i]);
+        if (by[0] != by[1] && (by[0] != first || by[1] != last)) {
             return redco_fail(err, REDCO_EVALUE, t->whole->parameters[i].name,
                               "is on stages %u and %u, and other tables on stages %u and %u: one pair is executed",
-                              stage->first_use[i], stage->last_use[i], by[0], by[1]);
+                              first, last, by[0], by[1]);
         }
-        by[0] = stage->first_use[i];
-        by[1] = stage->last_use[i];
+        by[0] = first;
+        by[1] = last;
     }
     return REDCO_OK;
 }
 
-/* Groups of stages @p parity, @p parity + 1 and so on in pairs, rank by rank; all ranks make them. */
-static redco_status split_pairs(redco_trainer *t, uint32_t parity, const char *name, redco_process_group **group_out,
+/* Pairs of neighbouring stages, of which no two of one colour have a stage in common. The pair of a stage and the next
+ * one, the first behind the last, has the stage's. */
+static uint32_t colour_of(uint32_t stage, uint32_t stages)
+{
+    return stage + 1 == stages && stages % 2 == 1 ? 2 : stage % 2;
+}
+
+/* Groups of two, rank by rank; all ranks make them. */
+static redco_status split_pairs(redco_trainer *t, uint32_t colour, const char *name, redco_process_group **group_out,
                                 redco_error *err)
 {
-    const uint32_t ranks = t->device_comm->size, each = (uint32_t)redco_rank_count(t->mesh);
+    const uint32_t ranks = t->device_comm->size, each = (uint32_t)redco_rank_count(t->mesh), stages = t->stage.count;
     uint32_t *const colours = calloc(ranks, sizeof *colours);
     if (colours == NULL) { return no_memory(t, err); }
-    for (uint32_t r = 0; r < ranks; r++) {
-        const uint32_t stage = r / each;
-        colours[r] = stage > 0 && (stage - 1) % 2 == parity ? r - each : r;
+    for (uint32_t r = 0; r < ranks; r++) { colours[r] = r; }
+    for (uint32_t stage = 0; stage < stages; stage++) {
+        if (colour_of(stage, stages) != colour) { continue; }
+        for (uint32_t i = 0; i < each; i++) { colours[(stage + 1) % stages * each + i] = stage * each + i; }
     }
     const redco_process_group_options options = {colours, REDCO_TRAFFIC_OTHER, name};
     const redco_status st = redco_process_group_split(t->device_comm, &options, group_out, err);
@@ -69,53 +79,53 @@ static redco_status split_pairs(redco_trainer *t, uint32_t parity, const char *n
 
 redco_status redcoi_stage_join(redco_trainer *t, redco_error *err)
 {
-    static const char *const names[2][2] = {{"forward between stages 0 and 1", "forward between stages 1 and 2"},
-                                            {"backward between stages 1 and 0", "backward between stages 2 and 1"}};
     redco_status st = REDCO_OK;
     for (uint32_t d = 0; t->stage.count > 1 && d < 2; d++) {
-        for (uint32_t parity = 0; parity < 2 && st == REDCO_OK; parity++) {
-            st = split_pairs(t, parity, names[d][parity], &t->pairs[d][parity], err);
+        for (uint32_t colour = 0; colour < REDCOI_PAIR_COLOURS && st == REDCO_OK; colour++) {
+            st = split_pairs(t, colour, d == 0 ? "forward between stages" : "backward between stages",
+                             &t->pairs[d][colour], err);
         }
     }
     return st;
 }
 
-/* The pair with the next stage has this one's parity, that with the stage before the other. */
 redco_stage_links redcoi_stage_links_of(const redco_trainer *t)
 {
     const redcoi_crossings *const x = &t->crossings;
-    const uint32_t next = t->stage.own % 2, before = 1 - next;
+    const uint32_t own = t->stage.own, stages = t->stage.count;
+    const uint32_t next = colour_of(own, stages), before = colour_of((own + stages - 1) % stages, stages);
     redco_stage_links links = {.pipeline = redco_parallelism_pipeline(&t->plan->parallelism),
-                               .stage = t->stage.own,
+                               .stage = own,
+                               .position_of = t->stage.position_of,
                                .from = {t->pairs[0][before], t->pairs[1][next]},
                                .to = {t->pairs[0][next], t->pairs[1][before]}};
     for (int d = 0; d < 2; d++) {
-        links.in[d] = x->in[d];
-        links.out[d] = x->out[d];
-        links.in_count[d] = x->in_count[d];
-        links.out_count[d] = x->out_count[d];
+        links.in[d] = x->in[d].of;
+        links.out[d] = x->out[d].of;
+        links.in_count[d] = x->in[d].count;
+        links.out_count[d] = x->out[d].count;
     }
     return links;
 }
 
-/* Values of the graph as it was cut, in the graph that is run. */
+/* Values of the graph as it was cut, in the graph that is run. One that came and is read by nobody is in neither. */
 void redcoi_stage_find_crossings(redco_trainer *t)
 {
     redcoi_crossings *const x = &t->crossings;
-    uint32_t at = t->output_count - x->out_count[0] - x->out_count[1];
+    uint32_t at = t->output_count - x->out[0].count - x->out[1].count;
     for (int d = 0; t->stage.count > 1 && d < 2; d++) {
-        for (uint32_t i = 0; i < x->in_count[d]; i++) {
+        for (uint32_t i = 0; i < x->out[d].count; i++) { x->out[d].of[i].value = t->outputs[at++]; }
+        for (uint32_t i = 0; i < x->in[d].count; i++) {
             char name[REDCOI_CROSSING_NAME];
-            x->in[d][i] = redco_graph_find_input(t->graph, redcoi_crossing_name(d, i, name));
+            x->in[d].of[i].value = redco_graph_find_input(t->graph, redcoi_crossing_name(d, i, name));
         }
-        for (uint32_t i = 0; i < x->out_count[d]; i++) { x->out[d][i] = t->outputs[at++]; }
     }
 }
 
 void redcoi_stage_leave(redco_trainer *t)
 {
     for (int d = 0; d < 2; d++) {
-        for (int parity = 0; parity < 2; parity++) { redco_process_group_free(t->pairs[d][parity]); }
+        for (int colour = 0; colour < REDCOI_PAIR_COLOURS; colour++) { redco_process_group_free(t->pairs[d][colour]); }
     }
     redco_step_free(t->own_step);
     redcoi_stage_free(&t->stage);

@@ -72,7 +72,7 @@ struct redco_baseline {
     uint64_t step_count;
 };
 
-enum { REDCOI_DEVICES_MAX = 16 };
+enum { REDCOI_DEVICES_MAX = 16, REDCOI_PAIR_COLOURS = 3 };
 #define REDCO_NO_OUTPUT UINT32_MAX
 
 struct redco_trainer {
@@ -94,7 +94,7 @@ struct redco_trainer {
     redco_tp_layout *whole_layouts; /* layouts of the whole task's parameters */
     redcoi_stage stage;
     redcoi_crossings crossings;
-    redco_process_group *pairs[2][2]; /* with neighbouring stages: forward and backward, by the parity of the first */
+    redco_process_group *pairs[2][REDCOI_PAIR_COLOURS]; /* with neighbouring stages: forward and backward */
     redco_stage_links links;
     redco_step *own_step;        /* the stage's; NULL: the whole step is */
     redco_weights *file_weights; /* that training begins with, until they are read */

@@ -27,15 +27,15 @@ static void refuse_recomputation(redco_recompute set, redco_refusals *out)
            redco_recompute_text(set, false, text, sizeof text));
 }
 
-/* Stages: one chunk each, by 1F1B, on processors. */
+/* Stages: on processors, in orders in which backward is one pass and each layer is on one stage. */
 static void refuse_stages(const redco_parallelism *p, redco_executor executor, redco_refusals *out)
 {
     const redco_pipeline_kind kind = redco_pipeline_of_chunks(p->schedule, redco_parallelism_chunks(p));
     if (p->pp <= 1) { return; }
     if (executor == REDCO_EXECUTOR_CUDA) {
         refuse(out, "%u pipeline stages are not executed on CUDA; plan with --pp 1", p->pp);
-    } else if (kind != REDCO_PIPELINE_1F1B) {
-        refuse(out, "stages in the order %s are not executed; plan with --pp-schedule 1f1b --pp-chunks 1, or --pp 1",
+    } else if (kind != REDCO_PIPELINE_1F1B && kind != REDCO_PIPELINE_INTERLEAVED && kind != REDCO_PIPELINE_GPIPE) {
+        refuse(out, "stages in the order %s are not executed; plan with --pp-schedule 1f1b, interleaved or gpipe",
                redco_pipeline_words[kind]);
     }
 }
@@ -101,6 +101,9 @@ static redco_status refuse_parts_of_pipeline(const redco_plan *plan, const redco
 static void refuse_tables(const redco_plan *plan, const redco_model *model, redco_refusals *out)
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
+    if (plan->parallelism.pp > 1 && redco_parallelism_chunks(&plan->parallelism) > 1 && dims->encoder_layers > 0) {
+        refuse(out, "an encoder-decoder model in several chunks a stage is not executed; plan with --pp-chunks 1");
+    }
     if (plan->parallelism.pp == 1 || !(dims->tied || dims->positions == REDCO_POSITIONS_RELATIVE)) { return; }
     for (uint32_t i = 0; i < plan->layers_count; i++) {
         const redco_plan_layers *const row = &plan->layers[i];
