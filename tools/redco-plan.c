@@ -84,6 +84,7 @@ static int run(struct plan_args *args)
     }
     if (args->run.file != NULL) { return run_answer_phases(args); }
     if (args->run.words.tokens_given && run_args_frontier(args)) { return run_answer_frontier(args); }
+    if (args->run.cluster_count > 1) { return answer_clusters(args); }
     if (plan_pipeline_open(args, &err) != REDCO_OK || redco_question_read(&args->question, &inputs, &err) != REDCO_OK) {
         trainer_files_place(args, &err);
         return cli_fail(&args->cli, &err);

@@ -215,6 +215,48 @@ static redco_status answer_size(const redco_question *question, const redco_inpu
     return st;
 }
 
+static redco_status answer_cluster(const redco_question *question, const char *cluster, bool plans,
+                                   redco_answer_list *list, redco_error *err)
+{
+    redco_question one = *question;
+    redco_assembler *own = NULL;
+    redco_answer_row *const row = append(list, cluster, question->gpus, &question->options);
+    redco_inputs *const inputs = calloc(1, sizeof *inputs);
+    if (inputs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    one.names.cluster = cluster;
+    redco_status st = redco_question_read(&one, inputs, err);
+    if (st != REDCO_OK) {
+        free(inputs);
+        return st;
+    }
+    row->inputs = inputs;
+    row->gpus = gpus_of(inputs);
+    redco_error why = {0};
+    st = redco_question_settle(&one, inputs, &why);
+    if (st == REDCO_EVALUE) {
+        row->bad = why;
+        return REDCO_OK;
+    }
+    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
+    row->options = one.options;
+    st = answer_row(list, row, inputs, redco_question_name(&row->options), plans ? &own : NULL, err);
+    redco_inputs_forget(inputs);
+    row->options.given.split = NULL; /* the candidates have it */
+    redco_assembler_free(own);
+    return st;
+}
+
+redco_status redco_answer_clusters(const redco_question *question, const char *const *clusters, uint32_t count,
+                                   bool plans, redco_answer_list **list_out, redco_error *err)
+{
+    redco_answer_list *list = NULL;
+    redco_status st = list_new(count, &list, err);
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        st = answer_cluster(question, clusters[i], plans, list, err);
+    }
+    return finish(st, list, list_out);
+}
+
 redco_status redco_answer_sizes(const redco_question *question, const redco_inputs *inputs, bool plans,
                                 redco_answer_list **list_out, redco_error *err)
 {

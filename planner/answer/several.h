@@ -1,5 +1,5 @@
 /** @file several.h  One question asked several times: to the named strategies, to several numbers of GPUs, to the
- * engines that were measured on the GPU. Nothing here prints. */
+ * engines that were measured on the GPU, on several clusters. Nothing here prints. */
 #ifndef REDCO_SEVERAL_H
 #define REDCO_SEVERAL_H
 
@@ -12,14 +12,14 @@ extern "C" {
 #endif
 
 typedef struct redco_answer_row {
-    char name[REDCO_ENGINE_NAME]; /**< name of strategy or engine */
+    char name[REDCO_ENGINE_NAME]; /**< name of strategy, engine or cluster */
     uint64_t gpus;
-    redco_inputs *inputs;             /**< an engine's or a size's own; NULL: those that were given, or bad */
-    redco_search_options options;     /**< that were asked */
-    redco_search_result *result;      /**< NULL: bad says why */
-    const redco_candidate *best;      /**< NULL: does not fit, or bad */
-    redco_error bad;                  /**< a case that machine or model rule out is a row, not the end of the list */
-    redco_plan *plan;                 /**< where plans were asked for and one fits */
+    redco_inputs *inputs;         /**< an engine's, a size's or a cluster's own; NULL: those that were given, or bad */
+    redco_search_options options; /**< that were asked */
+    redco_search_result *result;  /**< NULL: bad says why */
+    const redco_candidate *best;  /**< NULL: does not fit, or bad */
+    redco_error bad;              /**< a case that machine or model rule out is a row, not the end of the list */
+    redco_plan *plan;             /**< where plans were asked for and one fits */
     char beyond[REDCO_EVIDENCE_TEXT]; /**< where best lies outside of what was measured; "" = inside, or not known */
 } redco_answer_row;
 
@@ -47,6 +47,12 @@ redco_status redco_answer_sizes(const redco_question *question, const redco_inpu
  *  on this GPU. @param question  read, but not settled: each engine takes the options as they were given */
 redco_status redco_answer_engines(const redco_question *question, const redco_inputs *inputs, bool plans,
                                   redco_answer_list **list_out, redco_error *err);
+
+/** A row for each cluster: the answer that it alone is given, with inputs and engine of its own.
+ *  @param question  not read. @param clusters  presets or files, @p count of them; one that cannot be read is an error
+ */
+redco_status redco_answer_clusters(const redco_question *question, const char *const *clusters, uint32_t count,
+                                   bool plans, redco_answer_list **list_out, redco_error *err);
 
 /** Sorts rows, most tokens/s/GPU first, then by name. */
 void redco_answer_list_sort(redco_answer_list *list);

@@ -80,6 +80,11 @@ static char *made(size_t *size_out)
     for (size_t t = 0; redcoi_trainers[t] != NULL; t++) {
         const redcoi_trainer *const trainer = redcoi_trainers[t];
         (void)fprintf(stream, "\n## %s (`%s`)\n", trainer->title, trainer->word);
+        if (trainer->core != NULL) {
+            (void)fprintf(stream, "- all keys of %s%s%s%s\n", trainer->core->title,
+                          trainer->core_section[0] != '\0' ? ", behind `" : "", trainer->core_section,
+                          trainer->core_section[0] != '\0' ? "`" : "");
+        }
         targets(stream, trainer, REDCOI_MEANS_OPTION, "options");
         targets(stream, trainer, REDCOI_MEANS_MODEL, "model");
         targets(stream, trainer, REDCOI_MEANS_TRAIT, "traits of the engine");

@@ -10,6 +10,8 @@ int answer_plan(const struct plan_args *given, const redco_inputs *inputs);
 int answer_compare(const struct plan_args *args, const redco_inputs *inputs);
 /** --compare engines: best first. */
 int answer_engines(const struct plan_args *args, const redco_inputs *inputs);
+/** One row a cluster. @param args  its question is not read */
+int answer_clusters(const struct plan_args *args);
 int answer_sweep(const struct plan_args *args, const redco_inputs *inputs);
 int answer_check(const struct plan_args *args);
 

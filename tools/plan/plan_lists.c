@@ -1,4 +1,5 @@
-/* Answers that hold several plans: --compare, --sweep and --compare engines; and --check, which holds none. */
+/* Answers that hold several plans: --compare, --sweep, --compare engines, several clusters; and --check, which holds
+ * none. */
 #include "tools/plan/plan_answer.h"
 
 #include "planner/answer/several.h"
@@ -6,6 +7,7 @@
 #include "tools/cli/text_table.h"
 #include "tools/plan/plan_html.h"
 #include "tools/plan/plan_report.h"
+#include "tools/plan/trainer_files.h"
 #include "topology/base/text.h"
 
 #include <stdio.h>
@@ -63,7 +65,7 @@ static json_t *row_json(const struct list *list, uint32_t index)
         const redco_inputs *const inputs = engine ? row->inputs : list->inputs;
         json = answer_infeasible(inputs, engine ? redco_question_name(&row->options) : row->name,
                                  list->rows[index].reason, row->result);
-        if (json != NULL && engine) {
+        if (json != NULL && engine && list->kind != REPORT_CLUSTERS) {
             (void)json_object_set_new(json, "engine", json_pack("{s:s}", "name", row->name));
         }
     }
@@ -84,6 +86,9 @@ static int print_json(const struct list *list, bool optimum_apart)
     }
     json_t *const document = optimum_apart ? json_pack("{s:o,s:o}", "plans", plans, "optimum", row_json(list, 0))
                                            : json_pack("{s:o}", "plans", plans);
+    if (list->args->reading != NULL && list->kind == REPORT_CLUSTERS) {
+        (void)json_object_set_new(document, "read", trainer_files_json(list->args, NULL));
+    }
     const int rc = cli_print_json(&list->args->cli, document);
     json_decref(document);
     return rc;
@@ -285,6 +290,35 @@ int answer_engines(const struct plan_args *args, const redco_inputs *inputs)
     }
     redco_answer_list_free(list.answers);
     redco_inputs_free(&taken);
+    return rc;
+}
+
+int answer_clusters(const struct plan_args *args)
+{
+    struct list list = {.args = args, .kind = REPORT_CLUSTERS};
+    redco_error err = {0};
+    char large[120], gpus[40] = "all GPUs";
+    redco_status st = redco_answer_clusters(&args->question, args->run.clusters, args->run.cluster_count,
+                                            args->cli.json, &list.answers, &err);
+    if (st == REDCO_OK) {
+        redco_answer_list_sort(list.answers);
+        list.inputs = list.answers->rows[0].inputs;
+    }
+    int rc = begin(&list, st, &err);
+    if (rc == CLI_RUN && args->cli.json) {
+        rc = print_json(&list, false);
+    } else if (rc == CLI_RUN) {
+        const redco_model *const model = list.inputs->model;
+        if (args->question.gpus > 0) {
+            (void)snprintf(gpus, sizeof gpus, "%llu GPUs", (unsigned long long)args->question.gpus);
+        }
+        if (args->reading != NULL) { trainer_files_report(args); }
+        (void)printf("%s, %s \xc2\xb7 %s of each cluster\n\n", redco_model_name(model),
+                     report_parameters(model, large, sizeof large), gpus);
+        rc = report_table(list.inputs, list.kind, list.rows, list.answers->count) ? CLI_DONE : CLI_SYSTEM;
+    }
+    if (list.answers != NULL) { rc = rc == CLI_DONE ? finish(&list, rc, CLI_DONE, list.answers->any_fits) : rc; }
+    redco_answer_list_free(list.answers);
     return rc;
 }
 

@@ -32,7 +32,8 @@ enum report_kind {
     REPORT_ONE,        /* one strategy: the header says the rest */
     REPORT_STRATEGIES, /* named ones */
     REPORT_RANKS,      /* the best, which may differ only in parameter synchronisation */
-    REPORT_SIZES       /* numbers of GPUs, with scaling efficiency against the first row that fits */
+    REPORT_SIZES,      /* numbers of GPUs, with scaling efficiency against the first row that fits */
+    REPORT_CLUSTERS    /* clusters, each with inputs of its own */
 };
 
 /** "zero3, zeropp extrapolated: pp 32 (measured up to 16)": row @p index and those after it with the same reason.

@@ -12,7 +12,7 @@ enum { SHORT = 64, EXTRAPOLATED = 2 * REDCO_EVIDENCE_TEXT };
 
 static void table_heading(struct table *table, enum report_kind kind, struct report_degrees degrees)
 {
-    static const char *const names[] = {"strategy", "strategy", "rank", "   GPUs"};
+    static const char *const names[] = {"strategy", "strategy", "rank", "   GPUs", "cluster"};
     const bool many = kind != REPORT_ONE;
     table_row(table);
     table_cell(table, "%s", "");

@@ -148,7 +148,7 @@ void run_args_clusters(struct plan_args *args)
     struct run_args *run = &args->run;
     const char *const text = args->question.names.cluster;
     char *rest = NULL;
-    if (text == NULL || !run->words.tokens_given || strchr(text, ',') == NULL || access(text, F_OK) == 0) { return; }
+    if (text == NULL || strchr(text, ',') == NULL || access(text, F_OK) == 0) { return; }
     if (strlen(text) >= sizeof run->cluster_text) {
         (void)cli_bad_option(&args->cli, "--cluster", "\"%.40s...\" is too long", text);
         return;
@@ -211,6 +211,13 @@ bool run_args_contradict(struct plan_args *args)
         (void)cli_bad_option(cli, "--run",
                              "is one run: leave out --deadline, --budget and --objective, several "
                              "clusters and numbers of GPUs");
+    } else if (!asked && run->cluster_count > 1 &&
+               (args->compare || args->compare_engines || o->top > 0 || args->question.size_count > 0 ||
+                args->out != NULL || args->timeline != NULL || args->report != NULL || args->explain || args->kept ||
+                args->memory || args->exports_any || o->verify || args->question.try_engines || args->log != NULL ||
+                args->write != NULL)) {
+        (void)cli_bad_option(cli, "--cluster",
+                             "names several: they are rows of one table, with --json and options of the question");
     } else if (run->budget > 0.0 && run->words.price == NULL) {
         (void)cli_bad_option(cli, "--budget", "needs --price");
     }
