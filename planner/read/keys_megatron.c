@@ -226,7 +226,7 @@ static const redcoi_trainer_key keys[] = {
     {"rl-*", LIMIT, "reinforcement learning", NULL},
     {"perform-rl-step", LIMIT, "reinforcement learning", YES},
     {"grpo-*", LIMIT, "reinforcement learning", NULL},
-    HARMLESS("test-mode"), HARMLESS("ENV_VARS.*"), HARMLESS("TEST_TYPE"), HARMLESS("LAUNCHER"), HARMLESS("METRICS*"),
+    HARMLESS("test-mode"), HARMLESS("ENV_VARS.*"), HARMLESS("TEST_TYPE"), HARMLESS("AFTER_SCRIPT*"), HARMLESS("BEFORE_SCRIPT*"), HARMLESS("LAUNCHER"), HARMLESS("METRICS*"),
     HARMLESS("MODE"),
     END_OF_KEYS,
 };

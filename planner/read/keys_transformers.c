@@ -66,6 +66,7 @@ static const redcoi_trainer_key keys[] = {
     {"apply_rope_fusion", ENGINE, "fused kernels of the engine", NULL},
     {"sequence_parallel_size", OPTION, ".ulysses", NULL},
     {"use_v1_kernels", ENGINE, "kernels of LlamaFactory", NULL},
+    {"mixture_of_depths", LIMIT, "tokens that pass layers by", NULL},
     {"use_eaft_loss", LIMIT, "a loss of its own", YES},
     {"use_dft_loss", LIMIT, "a loss of its own", YES},
     {"use_asft_loss", LIMIT, "a loss of its own", YES},
