@@ -65,12 +65,26 @@ redco_status trainer_files_apply(const struct plan_args *given, struct plan_args
     return model != NULL ? keep_model(model, &fresh->question.names.model, err) : REDCO_OK;
 }
 
+/* The first item of a list stands for all: "units.3.wrap" is a later one. */
+static bool is_later_item(const char *key)
+{
+    for (const char *dot = strchr(key, '.'); dot != NULL; dot = strchr(dot + 1, '.')) {
+        const size_t digits = strspn(dot + 1, "0123456789");
+        const char end = dot[1 + digits];
+        if (digits > 0 && (end == '.' || end == '\0') && strcmp(dot + 1, "0") != 0 && strncmp(dot + 1, "0.", 2) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void print_wrapped(const char *label, const redco_read_item *items, size_t count)
 {
     enum { WIDEST = 110 };
     size_t used = (size_t)printf("%s", label);
     for (size_t i = 0; i < count; i++) {
         const size_t length = strlen(items[i].key);
+        if (is_later_item(items[i].key)) { continue; }
         if (i > 0) { used += (size_t)printf(","); }
         if (used + length + 2 > WIDEST) {
             used = (size_t)printf("\n             ") - 1;
