@@ -17,6 +17,8 @@ add_test(NAME house.type-names COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/type-names.sh
 add_test(NAME house.named-files COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/named-files.sh)
 add_test(NAME house.question COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/question.sh)
 add_test(NAME house.constants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/constants.sh)
+add_test(NAME house.calibration-page COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/calibration-page.py ${CMAKE_BINARY_DIR}/tools)
+set_tests_properties(house.calibration-page PROPERTIES LABELS house)
 add_test(NAME house.headers-c
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers.sh ${CMAKE_C_COMPILER} -std=c11 -x c)
 add_test(NAME house.headers-c++

@@ -506,6 +506,33 @@ def band(ask, question, random):
     return ""
 
 
+def measured_mfu(root, architecture, software, bits):
+    """The highest that was measured, of the nearest class that has some."""
+    with open(os.path.join(root, "costmodel/presets/bands/dense.json"), encoding="utf-8") as f:
+        measured = json.load(f)["mfu"]
+    for begin, end in ((f"{architecture} {software} ", f" {bits} bits"), (f"{architecture} ", f" {bits} bits"),
+                       ("", f" {bits} bits"), ("", " 16 bits")):
+        found = [ratio for name, ratio in measured.items() if name.startswith(begin) and name.endswith(end)]
+        if found:
+            return max(found)
+    return 0.0
+
+
+@relation
+def mfu(ask, question, _):
+    """An MFU 15 % above those of measured runs, or above 0.75 on an A100, is marked."""
+    a = ask(question)
+    if a is None or "band" not in a["predicted"]:
+        return None  # no band: nothing is claimed to be like measured runs
+    gpu, predicted = a["cluster"]["description"]["node"]["gpu_types"][0], a["predicted"]
+    bits = {"fp32": 32, "fp8": 8, "mxfp8": 8, "nvfp4": 4}.get(question.get("--precision"), 16)
+    most = 1.15 * measured_mfu(ask.root, gpu["arch"], a["engine"]["software"], bits)
+    if gpu["arch"] == "Ampere":
+        most = min(most, 0.75)
+    return f"MFU {predicted['mfu']:.3f} is not marked, and is above {most:.3f}" \
+        if predicted["mfu"] > most and "beyond_evidence" not in predicted else ""
+
+
 @relation
 def best(ask, question, random):
     """No interval of checkpoints is better than the one that is taken for the best."""

@@ -1,7 +1,8 @@
 #!/bin/sh
 # tools/fit-presets.sh: fits every shipped calibration set anew to traces/data and rewrites costmodel/presets/calibrations,
 # from the tools of the release build. Sets named prior-* are typed in by hand and left as they are. Build again
-# afterwards: presets are part of the tools. Look at the difference before committing it.
+# afterwards: presets are part of the tools. Look at the difference before committing it, and write the page that has the
+# constants: tests/calibration-page.py build/release/tools --write.
 set -eu
 cd "$(dirname "$0")/.."
 tool=$PWD/build/release/tools/redco-calibrate

@@ -22,6 +22,7 @@ enum {
     KEY_EXPERTS,
     KEY_WITHOUT,
     KEY_BANDS,
+    KEY_CONSTANTS,
     KEY_MEAN,
     KEY_PRODUCT
 };
@@ -56,6 +57,10 @@ static const struct argp_option options[] = {
     {"bands", KEY_BANDS, NULL, 0,
      "Fit the bands of predictions: what a source, an engine, a GPU, a class of software, an architecture and a size "
      "that no fit saw are off by, each left out in turn",
+     0},
+    {"constants", KEY_CONSTANTS, NULL, 0,
+     "In place of a fit: the constants of the shipped sets as tables in Markdown: of what each is, its value, the rows "
+     "that it was fitted to and their error without it",
      0},
     {"mean", KEY_MEAN, "SET,SET...", 0,
      "In place of a fit: the mean of these sets, as of a class of GPU and software that nobody measured", 0},
@@ -105,6 +110,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_MEAN: a->mean = text; return 0;
     case KEY_PRODUCT: a->product = text; return 0;
     case KEY_BANDS: a->bands = true; return 0;
+    case KEY_CONSTANTS: a->constants = true; return 0;
     case KEY_WITHOUT: a->without = text; return 0;
     case ARGP_KEY_END:
         if (a->without != NULL && !a->experts) { return cli_bad_option(&a->cli, "--without", "is of --experts"); }
@@ -118,6 +124,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         }
         if (a->file_count == 0) {
             return cli_bad_option(&a->cli, "--measured", "is missing; see redco-calibrate --help");
+        }
+        if (a->constants && (a->cli.json || a->output != NULL)) {
+            return cli_bad_option(&a->cli, "--constants", "prints Markdown: not with --json or --output");
         }
         if (a->bands && (a->anchor > 0 || a->each != CALIBRATE_ONE || a->without != NULL)) {
             return cli_bad_option(&a->cli, "--bands",

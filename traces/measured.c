@@ -25,8 +25,11 @@ struct word {
     unsigned value;
 };
 
-static const struct word use_words[] = {
-    {"speed", REDCO_USE_SPEED}, {"memory", REDCO_USE_MEMORY}, {"held_out", REDCO_USE_HELD_OUT}, {NULL, 0}};
+static const struct word use_words[] = {{"speed", REDCO_USE_SPEED},
+                                        {"memory", REDCO_USE_MEMORY},
+                                        {"held_out", REDCO_USE_HELD_OUT},
+                                        {"odd", REDCO_USE_ODD},
+                                        {NULL, 0}};
 static const struct word software_words[] = {{"eager", REDCO_SOFTWARE_EAGER},
                                              {"megatron", REDCO_SOFTWARE_MEGATRON},
                                              {"te_xla", REDCO_SOFTWARE_TE_XLA},
@@ -284,8 +287,10 @@ static redco_status read_use(const struct cell *cell, redco_measured_run *run)
         run->no_reason = reason;
         return REDCO_OK;
     }
-    if (find_words(use_words, cell->text, &run->use) && run->use != REDCO_USE_HELD_OUT) { return REDCO_OK; }
-    return bad(cell, "speed, memory, speed+memory, one of these with +held_out, or no: with a reason");
+    if (find_words(use_words, cell->text, &run->use) && (run->use & (REDCO_USE_SPEED | REDCO_USE_MEMORY)) != 0) {
+        return REDCO_OK;
+    }
+    return bad(cell, "speed, memory, speed+memory, one of these with +held_out or +odd, or no: with a reason");
 }
 
 static redco_status read_word(const struct cell *cell, char *to)

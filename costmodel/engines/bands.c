@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -118,9 +119,86 @@ static bool has_seen(const redco_bands *bands, redco_band_part part, const char 
     return false;
 }
 
-void redco_bands_note(redco_bands *bands, const redco_band_question *run)
+static const unsigned bits[REDCO_BAND_WIDTHS] = {32, 16, 8, 4};
+
+redco_band_width redco_band_width_of(redco_precision precision, redco_gemm_format format)
+{
+    switch (format) {
+    case REDCO_GEMM_NVFP4: return REDCO_BAND_4_BITS;
+    case REDCO_GEMM_FP8:
+    case REDCO_GEMM_MXFP8: return REDCO_BAND_8_BITS;
+    case REDCO_GEMM_SAME: break;
+    }
+    return precision == REDCO_FP32 ? REDCO_BAND_32_BITS : REDCO_BAND_16_BITS;
+}
+
+static const char *mfu_name(const redco_band_question *question, char name[REDCO_BAND_NAME])
+{
+    (void)snprintf(name, REDCO_BAND_NAME, "%.16s %s %u bits", question->architecture,
+                   software_words[question->software], bits[question->width]);
+    return name;
+}
+
+static void note_mfu(redco_bands *bands, const redco_band_question *run, double mfu)
 {
     char name[REDCO_BAND_NAME];
+    uint32_t at = 0;
+    if (!(mfu > 0.0)) { return; }
+    (void)mfu_name(run, name);
+    while (at < bands->mfu_count && strcmp(bands->mfu[at].of, name) != 0) { at++; }
+    if (at == REDCO_BAND_MFUS) { return; }
+    if (at == bands->mfu_count) {
+        bands->mfu_count++;
+        memcpy(bands->mfu[at].of, name, sizeof name);
+        bands->mfu[at].ratio = 0.0;
+    }
+    bands->mfu[at].ratio = fmax(bands->mfu[at].ratio, mfu);
+}
+
+/* The highest of those whose name begins and ends so. */
+static const char *highest(const redco_bands *bands, const char *begin, const char *end, double *ratio_out)
+{
+    const char *found = NULL;
+    for (uint32_t i = 0; i < bands->mfu_count; i++) {
+        const char *const of = bands->mfu[i].of;
+        const size_t length = strlen(of), tail = strlen(end);
+        if (strncmp(of, begin, strlen(begin)) != 0 || length < tail || strcmp(of + length - tail, end) != 0 ||
+            (found != NULL && bands->mfu[i].ratio <= *ratio_out)) {
+            continue;
+        }
+        found = of;
+        *ratio_out = bands->mfu[i].ratio;
+    }
+    return found;
+}
+
+const char *redco_bands_most_mfu(const redco_bands *bands, const redco_band_question *question, double *ratio_out)
+{
+    char name[REDCO_BAND_NAME], architecture[REDCO_BAND_NAME], width[REDCO_BAND_NAME];
+    (void)snprintf(architecture, sizeof architecture, "%.16s ", question->architecture);
+    (void)snprintf(width, sizeof width, " %u bits", bits[question->width]);
+    const char *found = highest(bands, mfu_name(question, name), "", ratio_out);
+    if (found == NULL) { found = highest(bands, architecture, width, ratio_out); }
+    if (found == NULL) { found = highest(bands, "", width, ratio_out); }
+    return found != NULL ? found : highest(bands, "", " 16 bits", ratio_out);
+}
+
+const char *redco_band_say_mfu(double mfu, const char *of, double most, char *buffer, size_t size)
+{
+    /* Twice what measurements of one layout differ by. Since 2; source: the 63 layouts that traces/data has more than
+     * once, whose fastest and slowest run are 2.7 % apart in the median. */
+    static const double repeats_ratio = 0.05;
+    buffer[0] = '\0';
+    if (of != NULL && of[0] != '\0' && mfu > (1.0 + repeats_ratio) * most) {
+        (void)snprintf(buffer, size, "MFU %.2f, of measured runs at most %.2f (%s)", mfu, most, of);
+    }
+    return buffer;
+}
+
+void redco_bands_note(redco_bands *bands, const redco_band_question *run, double mfu)
+{
+    char name[REDCO_BAND_NAME];
+    note_mfu(bands, run, mfu);
     for (size_t i = 0; i < NAMED; i++) {
         uint32_t *const count = &bands->seen_count[named[i]];
         if (has_seen(bands, named[i], redco_band_name(run, named[i], name)) || *count == REDCO_BAND_SEEN) { continue; }
@@ -195,6 +273,26 @@ static redco_status read_part(const redco_json_value *root, unsigned part, redco
     return redco_band_from_json(&parts, redco_band_words[part], &bands->parts[part].band, err);
 }
 
+static redco_status read_mfu(const redco_json_value *root, redco_bands *bands, redco_error *err)
+{
+    redco_json_value object;
+    const char *key = NULL;
+    json_t *value = NULL;
+    if (!redco_json_has(root, "mfu")) { return REDCO_OK; }
+    redco_status st = redco_json_object(root, "mfu", &object, err);
+    if (st != REDCO_OK) { return st; }
+    json_object_foreach((json_t *)(uintptr_t)object.json, key, value)
+    {
+        if (bands->mfu_count == REDCO_BAND_MFUS || strlen(key) >= REDCO_BAND_NAME) {
+            return redco_json_fail(root, "mfu", err, "has more than %d names, or a long one", REDCO_BAND_MFUS);
+        }
+        if (!(json_number_value(value) > 0.0)) { return redco_json_fail(&object, key, err, "is not above 0"); }
+        (void)snprintf(bands->mfu[bands->mfu_count].of, REDCO_BAND_NAME, "%s", key);
+        bands->mfu[bands->mfu_count++].ratio = json_number_value(value);
+    }
+    return REDCO_OK;
+}
+
 redco_status redco_bands_read(const char *name_or_path, redco_bands *bands_out, redco_error *err)
 {
     redco_json *document = NULL;
@@ -208,6 +306,7 @@ redco_status redco_bands_read(const char *name_or_path, redco_bands *bands_out, 
         st = read_part(&root, part, &bands, err);
         if (st == REDCO_OK) { st = read_seen(&root, part, &bands, err); }
     }
+    if (st == REDCO_OK) { st = read_mfu(&root, &bands, err); }
     if (st == REDCO_OK && bands.parts[REDCO_BAND_SOURCE].groups == 0) {
         st = redco_json_fail(&root, "parts", err, "has no \"source\"");
     }
@@ -218,7 +317,7 @@ redco_status redco_bands_read(const char *name_or_path, redco_bands *bands_out, 
 
 json_t *redco_bands_describe(const redco_bands *bands, const char *basis)
 {
-    json_t *const parts = json_object(), *const seen = json_object();
+    json_t *const parts = json_object(), *const seen = json_object(), *const mfu = json_object();
     for (size_t i = 0; i < NAMED; i++) {
         json_t *const names = json_array();
         for (uint32_t k = 0; k < bands->seen_count[named[i]]; k++) {
@@ -234,6 +333,9 @@ json_t *redco_bands_describe(const redco_bands *bands, const char *basis)
         for (size_t i = 0; i < ENDS; i++) { (void)json_object_set_new(one, ends[i].key, json_real(*end_of(&band, i))); }
         (void)json_object_set_new(parts, redco_band_words[part], one);
     }
-    return json_pack("{s:s,s:i,s:s,s:o,s:o}", "format", format_name, "version", 1, "basis", basis, "parts", parts,
-                     "seen", seen);
+    for (uint32_t i = 0; i < bands->mfu_count; i++) {
+        (void)json_object_set_new(mfu, bands->mfu[i].of, json_real(bands->mfu[i].ratio));
+    }
+    return json_pack("{s:s,s:i,s:s,s:o,s:o,s:o}", "format", format_name, "version", 1, "basis", basis, "parts", parts,
+                     "seen", seen, "mfu", mfu);
 }

@@ -27,58 +27,70 @@ redco_fit_options redco_fit_options_for(size_t rows)
                            : (redco_fit_options){.iterations = 0};
 }
 
-/* A constant that may be fitted: how wide the classes' published values scatter (standard deviation of the logarithm),
- * and the published ranges of all classes with some room (CALIBRATION.md). */
+/* A constant that may be fitted: what it belongs to, how wide the classes' published values scatter (standard deviation
+ * of the logarithm), and the published ranges of all classes with some room (CALIBRATION.md). */
 struct constant {
+    const char *key, *of;
     size_t offset;
     double width, min, max;
 };
 
-#define AT(name) offsetof(redco_calibration, name)
+static const char gpu[] = "GPU", kernels[] = "kernels", network[] = "network", engine[] = "engine", host[] = "host";
+#define AT(name, of) #name, of, offsetof(redco_calibration, name)
+#define EXPERTS(name, of) #name, of, offsetof(redco_calibration, experts.name)
 static const struct constant constants[] = {
-    {AT(gemm_efficiency), 0.15, 0.4, 1.05},
-    {AT(gemm_k0), 0.5, 80.0, 2500.0},
-    {AT(kernel_s), 0.5, 2e-6, 75e-6},
-    {AT(attention_efficiency), 0.25, 0.1, 0.8},
-    {AT(attention_backward_ratio), 0.1, 0.55, 0.95},
-    {AT(flash1_ratio), 0.2, 0.4, 1.0},
-    {AT(scores_traffic_factor), 0.3, 0.5, 2.0},
-    {AT(fp8_efficiency), 0.15, 0.6, 1.5},
-    {AT(fp4_efficiency), 0.2, 0.5, 1.1},
-    {AT(memory_traffic_factor), 0.4, 0.4, 4.0},
-    {AT(norm_traffic_factor), 0.3, 1.3, 4.0},
-    {AT(head_traffic_factor), 0.4, 0.4, 4.0},
-    {AT(optimizer_factor), 0.4, 0.4, 2.0},
-    {AT(nvlink_efficiency), 0.3, 0.4, 1.25},
-    {AT(network_efficiency), 0.3, 0.02, 1.05}, /* rates of tables may be assumed: a site can have one NIC of 8 */
-    {AT(tp_link_efficiency), 0.3, 0.4, 1.25},
-    {AT(latency_factor), 0.6, 0.3, 4.0},
-    {AT(launch_s), 1.0, 5e-6, 300e-6},
-    {AT(sync_s), 1.0, 1e-6, 100e-6},
-    {AT(tp_exposed_ratio), 0.25, 0.4, 1.3},
-    {AT(tp_launch_s), 0.6, 5e-6, 150e-6},
-    {AT(tp_async_ratio), 0.2, 0.5, 1.0},
-    {AT(cp_exposed_ratio), 0.5, 0.1, 1.0},
-    {AT(overlap_window_ratio), 0.15, 0.6, 1.0},
-    {AT(contention_ratio), 0.5, 0.04, 0.45},
+    {AT(gemm_efficiency, gpu), 0.15, 0.4, 1.05},
+    {AT(gemm_k0, gpu), 0.5, 80.0, 2500.0},
+    {AT(kernel_s, kernels), 0.5, 2e-6, 75e-6},
+    {AT(attention_efficiency, gpu), 0.25, 0.1, 0.8},
+    {AT(attention_backward_ratio, gpu), 0.1, 0.55, 0.95},
+    {AT(flash1_ratio, gpu), 0.2, 0.4, 1.0},
+    {AT(scores_traffic_factor, kernels), 0.3, 0.5, 2.0},
+    {AT(fp8_efficiency, gpu), 0.15, 0.6, 1.5},
+    {AT(fp4_efficiency, gpu), 0.2, 0.5, 1.1},
+    {AT(memory_traffic_factor, kernels), 0.4, 0.4, 4.0},
+    {AT(norm_traffic_factor, kernels), 0.3, 1.3, 4.0},
+    {AT(head_traffic_factor, kernels), 0.4, 0.4, 4.0},
+    {AT(optimizer_factor, kernels), 0.4, 0.4, 2.0},
+    {AT(nvlink_efficiency, network), 0.3, 0.4, 1.25},
+    {AT(network_efficiency, network), 0.3, 0.02,
+     1.05}, /* rates of tables may be assumed: a site can have one NIC of 8 */
+    {AT(tp_link_efficiency, network), 0.3, 0.4, 1.25},
+    {AT(latency_factor, network), 0.6, 0.3, 4.0},
+    {AT(launch_s, host), 1.0, 5e-6, 300e-6},
+    {AT(sync_s, network), 1.0, 1e-6, 100e-6},
+    {AT(tp_exposed_ratio, engine), 0.25, 0.4, 1.3},
+    {AT(tp_launch_s, host), 0.6, 5e-6, 150e-6},
+    {AT(tp_async_ratio, engine), 0.2, 0.5, 1.0},
+    {AT(cp_exposed_ratio, engine), 0.5, 0.1, 1.0},
+    {AT(overlap_window_ratio, engine), 0.15, 0.6, 1.0},
+    {AT(contention_ratio, engine), 0.5, 0.04, 0.45},
     /* Constants of the host: published values hardly scatter; runs of large models, whose GPUs hide it, tell nothing of
        it. */
-    {AT(host_forward_s), 0.1, 100e-6, 3e-3},
-    {AT(host_backward_s), 0.1, 100e-6, 3e-3},
-    {AT(step_overhead_s), 0.7, 2e-3, 0.15},
-    {AT(scale_ratio), 0.7, 1e-3, 0.025},
+    {AT(host_forward_s, host), 0.1, 100e-6, 3e-3},
+    {AT(host_backward_s, host), 0.1, 100e-6, 3e-3},
+    {AT(step_overhead_s, engine), 0.7, 2e-3, 0.15},
+    {AT(scale_ratio, engine), 0.7, 1e-3, 0.025},
 };
 /* Those of mixtures of experts, around sets of dense models that stay as they are. */
 static const struct constant expert_constants[] = {
-    {AT(experts.grouped_efficiency), 0.2, 0.4, 1.5},  {AT(experts.grouped_fp8_ratio), 0.2, 0.4, 1.5},
-    {AT(experts.grouped_k0), 0.5, 50.0, 2500.0},      {AT(experts.rows_traffic_ratio), 0.4, 0.1, 4.0},
-    {AT(experts.bias_traffic_ratio), 0.7, 0.1, 6.0},  {AT(experts.narrow_head_ratio), 0.4, 0.1, 1.2},
-    {AT(experts.nccl_link_ratio), 0.3, 0.2, 1.0},     {AT(experts.nccl_network_ratio), 0.2, 0.3, 1.1},
-    {AT(experts.dedup_link_ratio), 0.15, 0.4, 1.0},   {AT(experts.dedup_network_ratio), 0.2, 0.5, 1.3},
-    {AT(experts.exchange_call_s), 0.7, 5e-6, 3e-4},   {AT(experts.overlap_hidden_ratio), 0.3, 0.1, 0.95},
-    {AT(experts.launch_s), 0.4, 2e-6, 4e-5},          {AT(experts.grace_launch_factor), 0.3, 1.0, 4.0},
-    {AT(experts.older_launch_factor), 0.2, 1.0, 2.5},
+    {EXPERTS(grouped_efficiency, gpu), 0.2, 0.4, 1.5},
+    {EXPERTS(grouped_fp8_ratio, gpu), 0.2, 0.4, 1.5},
+    {EXPERTS(grouped_k0, gpu), 0.5, 50.0, 2500.0},
+    {EXPERTS(rows_traffic_ratio, gpu), 0.4, 0.1, 4.0},
+    {EXPERTS(bias_traffic_ratio, kernels), 0.7, 0.1, 6.0},
+    {EXPERTS(narrow_head_ratio, gpu), 0.4, 0.1, 1.2},
+    {EXPERTS(nccl_link_ratio, network), 0.3, 0.2, 1.0},
+    {EXPERTS(nccl_network_ratio, network), 0.2, 0.3, 1.1},
+    {EXPERTS(dedup_link_ratio, network), 0.15, 0.4, 1.0},
+    {EXPERTS(dedup_network_ratio, network), 0.2, 0.5, 1.3},
+    {EXPERTS(exchange_call_s, host), 0.7, 5e-6, 3e-4},
+    {EXPERTS(overlap_hidden_ratio, engine), 0.3, 0.1, 0.95},
+    {EXPERTS(launch_s, host), 0.4, 2e-6, 4e-5},
+    {EXPERTS(grace_launch_factor, host), 0.3, 1.0, 4.0},
+    {EXPERTS(older_launch_factor, host), 0.2, 1.0, 2.5},
 };
+#undef EXPERTS
 #undef AT
 enum {
     CONSTANTS = sizeof constants / sizeof constants[0],
@@ -285,6 +297,18 @@ out:
     return st;
 }
 
+bool redco_fit_constant(size_t index, bool of_experts, redco_fitted_constant *constant_out)
+{
+    const struct constant *const all = of_experts ? expert_constants : constants;
+    if (index >= (of_experts ? (size_t)EXPERT_CONSTANTS : (size_t)CONSTANTS)) { return false; }
+    *constant_out = (redco_fitted_constant){.key = all[index].key,
+                                            .of = all[index].of,
+                                            .offset = all[index].offset,
+                                            .least = all[index].min,
+                                            .most = all[index].max};
+    return true;
+}
+
 redco_calibration redco_fit_mean(const redco_calibration *sets, size_t count)
 {
     redco_calibration mean = sets[0];
@@ -298,29 +322,15 @@ redco_calibration redco_fit_mean(const redco_calibration *sets, size_t count)
     return mean;
 }
 
-/* Constants of a GPU's own: rates of products and of attention. */
-static bool is_of_gpu(size_t offset)
-{
-    static const size_t of_gpu[] = {
-        offsetof(redco_calibration, gemm_efficiency),      offsetof(redco_calibration, gemm_k0),
-        offsetof(redco_calibration, attention_efficiency), offsetof(redco_calibration, attention_backward_ratio),
-        offsetof(redco_calibration, flash1_ratio),         offsetof(redco_calibration, fp8_efficiency),
-        offsetof(redco_calibration, fp4_efficiency)};
-    for (size_t i = 0; i < sizeof of_gpu / sizeof of_gpu[0]; i++) {
-        if (of_gpu[i] == offset) { return true; }
-    }
-    return false;
-}
-
-redco_calibration redco_fit_product(const redco_calibration *gpu, const redco_calibration *software,
+redco_calibration redco_fit_product(const redco_calibration *chip, const redco_calibration *software,
                                     const redco_calibration *both)
 {
     redco_calibration product = *software;
     for (size_t i = 0; i < CONSTANTS; i++) {
         const size_t offset = constants[i].offset;
         const double lowest = constants[i].min, highest = constants[i].max;
-        if (!is_of_gpu(offset)) { continue; }
-        const double value = get(gpu, offset) * get(software, offset) / get(both, offset);
+        if (constants[i].of != gpu) { continue; } /* rates of products and of attention */
+        const double value = get(chip, offset) * get(software, offset) / get(both, offset);
         const double bounded = fmin(fmax(value, lowest), highest);
         memcpy((char *)&product + offset, &bounded, sizeof bounded);
     }

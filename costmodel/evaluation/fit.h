@@ -47,11 +47,22 @@ redco_calibration redco_fit_mean(const redco_calibration *sets, size_t count);
 /** The constants of a pair of GPU and software without runs: the software's constants elsewhere, and of the GPU's
  * own (products, attention) those that it has under other software, as much better or worse as the first software is
  * than the other where both were measured.
- *  @param gpu       of this GPU under other software
+ *  @param chip      of this GPU under other software
  *  @param software  of this software on another GPU
  *  @param both      of that other software on that other GPU */
-redco_calibration redco_fit_product(const redco_calibration *gpu, const redco_calibration *software,
+redco_calibration redco_fit_product(const redco_calibration *chip, const redco_calibration *software,
                                     const redco_calibration *both);
+
+/** One of the constants that are fitted. */
+typedef struct redco_fitted_constant {
+    const char *key;    /**< in files of sets */
+    const char *of;     /**< the part of a training system that it belongs to: GPU, kernels, network, engine or host */
+    size_t offset;      /**< where the number stands in redco_calibration */
+    double least, most; /**< bounds of the fit */
+} redco_fitted_constant;
+
+/** @param of_experts  those of mixtures. @return false: there are fewer */
+bool redco_fit_constant(size_t index, bool of_experts, redco_fitted_constant *constant_out);
 
 /** Splits @p count rows into @p folds parts of equal size, shuffled by @p seed. */
 void redco_fit_folds(size_t count, uint32_t folds, uint64_t seed, size_t *groups_out);

@@ -137,10 +137,21 @@ redco_status redco_bands_fit(const redco_band_rows *rows, const bool *out, unsig
 redco_band_question redco_band_row(const redco_band_rows *rows, size_t row)
 {
     const redco_request *const request = redco_evaluations_request(rows->evaluations, row);
-    return (redco_band_question){.engine = redco_measured_engine(rows->runs[row]),
-                                 .gpu = rows->runs[row]->gpu,
-                                 .architecture = request->machine.gpu.arch,
-                                 .software = request->workload.engine.software};
+    return (redco_band_question){
+        .engine = redco_measured_engine(rows->runs[row]),
+        .gpu = rows->runs[row]->gpu,
+        .architecture = request->machine.gpu.arch,
+        .software = request->workload.engine.software,
+        .width = redco_band_width_of(request->workload.precision, request->workload.engine.gemm_format)};
+}
+
+double redco_band_mfu(const redco_band_rows *rows, size_t row)
+{
+    /* Any set: FLOPs a token and peak are the model's and the GPU's. */
+    const redco_prediction p = redco_evaluations_predict(
+        rows->evaluations, row, &redco_evaluations_request(rows->evaluations, row)->calibration);
+    const double measured = rows->runs[row]->tokens_per_s_per_gpu;
+    return p.tokens_per_s_per_gpu > 0.0 ? p.mfu * measured / p.tokens_per_s_per_gpu : 0.0;
 }
 
 static bool is_fitted(const redco_measured_run *run)
@@ -159,7 +170,7 @@ void redco_band_note_rows(const redco_band_rows *rows, const bool *out, redco_ba
         const bool left = rows->usable[i] && !out[i] && is_fitted(rows->runs[i]);
         if (left) {
             const redco_band_question run = redco_band_row(rows, i);
-            redco_bands_note(bands, &run);
+            redco_bands_note(bands, &run, redco_band_mfu(rows, i));
         }
     }
 }

@@ -37,6 +37,8 @@ redco_status redco_bands_fit(const redco_band_rows *rows, const bool *out, unsig
 
 /** The engine, GPU and software of a row. */
 redco_band_question redco_band_row(const redco_band_rows *rows, size_t row);
+/** The MFU that a row measured, attention counted in full. */
+double redco_band_mfu(const redco_band_rows *rows, size_t row);
 /** Notes what the runs that are left, and that some set is fitted to, are of. */
 void redco_band_note_rows(const redco_band_rows *rows, const bool *out, redco_bands *bands);
 

@@ -70,6 +70,16 @@ static uint64_t gpus_of(const redco_inputs *inputs)
     return (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node;
 }
 
+static void weigh_mfu(redco_answer_row *row, const redco_inputs *inputs)
+{
+    char mfu[sizeof row->beyond];
+    const size_t used = strlen(row->beyond);
+    (void)redco_inputs_beyond_mfu(inputs, &row->options.workload, row->best->prediction.mfu, mfu, sizeof mfu);
+    if (mfu[0] != '\0') {
+        (void)snprintf(row->beyond + used, sizeof row->beyond - used, "%s%s", used > 0 ? ", " : "", mfu);
+    }
+}
+
 /* Tells whether measured runs stand behind the row's best, in its plan, too. */
 static redco_status weigh(redco_answer_row *row, const redco_inputs *inputs, redco_error *err)
 {
@@ -77,9 +87,14 @@ static redco_status weigh(redco_answer_row *row, const redco_inputs *inputs, red
     redco_evidence *evidence = NULL;
     if (row->options.objective == REDCO_OBJECTIVE_COMM) { return REDCO_OK; } /* no measurement stands for T_comm */
     const redco_status st = redco_evidence_read(inputs->calibration.name, &evidence, err);
-    if (st != REDCO_OK || evidence == NULL) { return st; }
+    if (st != REDCO_OK) { return st; }
+    if (evidence == NULL) {
+        weigh_mfu(row, inputs);
+        return REDCO_OK;
+    }
     const redco_reach reach = redco_reach_of(&inputs->machine, seq_len, &row->best->parallelism);
     (void)redco_evidence_beyond(evidence, &row->best->parallelism, &reach, row->beyond, sizeof row->beyond);
+    weigh_mfu(row, inputs);
     if (row->plan != NULL) {
         row->plan->evidence = redco_evidence_describe(evidence, inputs, seq_len, &row->best->parallelism);
     }

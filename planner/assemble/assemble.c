@@ -273,6 +273,8 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
     plan->parallelism.etp = mixture ? redco_parallelism_etp(&candidate->parallelism) : 1;
     plan->predicted = redcoi_predicted(&candidate->prediction, &assembler->inputs->calibration);
     (void)snprintf(plan->predicted.unseen, sizeof plan->predicted.unseen, "%s", assembler->inputs->unseen);
+    (void)redco_inputs_beyond_mfu(assembler->inputs, &assembler->options->workload, plan->predicted.mfu,
+                                  plan->predicted.beyond_mfu, sizeof plan->predicted.beyond_mfu);
     plan->closed_form = redcoi_closed_form(&candidate->closed_form);
     (void)snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", assembler->inputs->engine_reason);
     /* AMSP minimises T_comm, whatever the user's objective. */

@@ -148,6 +148,7 @@ static redco_status read_band(const redco_input_names *names, redco_inputs *inpu
     const bool own = named && redco_preset_find("calibrations", names->calibration) == NULL;
     redco_bands bands;
     inputs->unseen[0] = '\0';
+    for (unsigned width = 0; width < REDCO_BAND_WIDTHS; width++) { inputs->most_mfu[width].of[0] = '\0'; }
     if (c->band.high_68 > 0.0 || (named && !(c->band_ratio > 0.0)) || inputs->choice.engine.planned_memory ||
         redco_gpu_is_host(&inputs->machine.gpu)) {
         return REDCO_OK;
@@ -160,15 +161,27 @@ static redco_status read_band(const redco_input_names *names, redco_inputs *inpu
     const bool mixture = redco_model_get_dims(inputs->model)->experts > 0;
     const redco_status st = redco_bands_read(mixture ? "mixtures" : "dense", &bands, err);
     if (st != REDCO_OK) { return st; }
-    const redco_band_question question = {.engine = inputs->choice.engine.name,
-                                          .gpu = inputs->machine.gpu.name,
-                                          .architecture = inputs->machine.gpu.arch,
-                                          .software = inputs->choice.engine.software};
+    redco_band_question question = {.engine = inputs->choice.engine.name,
+                                    .gpu = inputs->machine.gpu.name,
+                                    .architecture = inputs->machine.gpu.arch,
+                                    .software = inputs->choice.engine.software};
     const unsigned unseen = redco_bands_unseen(&bands, &question);
     c->band = redco_bands_at(&bands, unseen);
     c->band_ratio = redco_band_half_ratio(&c->band);
     (void)redco_band_say(unseen, &question, inputs->unseen, sizeof inputs->unseen);
+    for (unsigned width = 0; width < REDCO_BAND_WIDTHS; width++) {
+        question.width = (redco_band_width)width;
+        const char *const of = redco_bands_most_mfu(&bands, &question, &inputs->most_mfu[width].ratio);
+        (void)snprintf(inputs->most_mfu[width].of, sizeof inputs->most_mfu[width].of, "%s", of != NULL ? of : "");
+    }
     return REDCO_OK;
+}
+
+const char *redco_inputs_beyond_mfu(const redco_inputs *inputs, const redco_workload *workload, double mfu,
+                                    char *buffer, size_t size)
+{
+    const redco_band_width width = redco_band_width_of(workload->precision, workload->engine.gemm_format);
+    return redco_band_say_mfu(mfu, inputs->most_mfu[width].of, inputs->most_mfu[width].ratio, buffer, size);
 }
 
 static redco_status read_experts(redco_inputs *inputs, redco_error *err)

@@ -45,7 +45,11 @@ typedef struct redco_inputs {
     bool engine_limits;         /**< plans keep to what the engine has; else it is priced as if it had everything */
     char engine_reason[256];    /**< why that one, for people */
     char unseen[160]; /**< the part of engine and GPU that no run that constants are fitted to has; "": nothing */
-    char experts_warning[384]; /**< error of times of this mixture of experts; "" = it is none */
+    struct {
+        char of[REDCO_BAND_NAME]; /**< the class of runs; "": none is known, or no band is claimed */
+        double ratio;
+    } most_mfu[REDCO_BAND_WIDTHS]; /**< the highest that was measured, by the width of products' operands */
+    char experts_warning[384];     /**< error of times of this mixture of experts; "" = it is none */
     redco_comm *comm;
     redco_user_rules *tp_rules; /**< NULL: RedCoast's alone */
     bool borrowed;              /**< cluster, model and rules are those of other inputs, which stay until then */
@@ -61,6 +65,10 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
  *  @param gpus  0 = those of @p like */
 redco_status redco_inputs_read_like(const redco_inputs *like, const redco_input_names *names, uint64_t gpus,
                                     redco_inputs *inputs_out, redco_error *err);
+/** Says that an MFU is higher than that of any measured run; "" where it is not. @return @p buffer */
+const char *redco_inputs_beyond_mfu(const redco_inputs *inputs, const redco_workload *workload, double mfu,
+                                    char *buffer, size_t size);
+
 /** Puts the engine into @p options: its traits at their precision, what it overlaps and in which schemes, unless given,
  *  and, where engine_limits is set, what it can run. Precision and recomputation of options->workload stay.
  */

@@ -40,6 +40,7 @@ typedef struct redco_plan_predicted {
     redco_band band;  /**< on tokens_per_s_per_gpu; all 0: none is claimed */
     char unseen[160]; /**< the part of engine and GPU that no run that constants are fitted to has; "" = nothing, or not
                          known */
+    char beyond_mfu[128]; /**< why its MFU is beyond all evidence; "" = it is not, or nothing is known of it */
     double step_s, tokens_per_s_per_gpu, tokens_per_s_per_gpu_band /**< half-width; 0 = none is claimed */, mfu,
         model_flops_per_token, compute_s, exposed_comm_s;
     double energy_j, energy_j_per_token, watts_per_gpu; /**< costmodel/operators/power.h; 0 = not known */

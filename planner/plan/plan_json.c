@@ -191,6 +191,9 @@ static json_t *predicted_json(const redco_plan_predicted *predicted)
     }
     (void)json_object_set_new(json, "memory_verdict", json_string(memory_verdict(predicted)));
     if (predicted->mfu > 1.0) { (void)json_object_set_new(json, "mfu_above_one", json_true()); }
+    if (predicted->beyond_mfu[0] != '\0') {
+        (void)json_object_set_new(json, "beyond_evidence", json_string(predicted->beyond_mfu));
+    }
     return json;
 }
 

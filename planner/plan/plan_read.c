@@ -445,6 +445,13 @@ static redco_status read_predicted(const redco_json_value *root, redco_plan *pla
         st = redco_json_number(&predicted, "tokens_per_s_per_gpu_band", 0.0, most_number,
                                &plan->predicted.tokens_per_s_per_gpu_band, err);
     }
+    if (st == REDCO_OK && redco_json_has(&predicted, "beyond_evidence")) {
+        const char *beyond = NULL;
+        st = redco_json_string(&predicted, "beyond_evidence", &beyond, err);
+        if (st == REDCO_OK) {
+            (void)snprintf(plan->predicted.beyond_mfu, sizeof plan->predicted.beyond_mfu, "%s", beyond);
+        }
+    }
     return st == REDCO_OK ? read_band(&predicted, &plan->predicted, err) : st;
 }
 

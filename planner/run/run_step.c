@@ -19,10 +19,11 @@ static const double measured_band = 0.05;
 
 /* Says what the plan uses that no measured run of the calibration had; "" where it lies among them. Sets whose runs do
  * not ship are known by their engine alone. */
-static const char *beyond(const redco_inputs *inputs, uint32_t seq_len, const redco_parallelism *parallelism,
+static const char *beyond(const redco_inputs *inputs, const redco_workload *workload, const redco_candidate *candidate,
                           char *buffer, size_t size)
 {
-    const redco_reach reach = redco_reach_of(&inputs->machine, seq_len, parallelism);
+    const redco_parallelism *const parallelism = &candidate->parallelism;
+    const redco_reach reach = redco_reach_of(&inputs->machine, workload->seq_len, parallelism);
     redco_evidence *evidence = NULL;
     redco_error unread;
     buffer[0] = '\0';
@@ -34,10 +35,11 @@ static const char *beyond(const redco_inputs *inputs, uint32_t seq_len, const re
         (void)snprintf(buffer, size, "its engine lacks parallelism that the plan uses");
     }
     redco_evidence_free(evidence);
+    if (buffer[0] == '\0') { (void)redco_inputs_beyond_mfu(inputs, workload, candidate->prediction.mfu, buffer, size); }
     return buffer;
 }
 
-static void fill_band(const redco_inputs *inputs, uint32_t seq_len, const redco_parallelism *parallelism,
+static void fill_band(const redco_inputs *inputs, const redco_workload *workload, const redco_candidate *candidate,
                       redco_run_step *step)
 {
     char how_far[REDCO_EVIDENCE_TEXT];
@@ -56,7 +58,7 @@ static void fill_band(const redco_inputs *inputs, uint32_t seq_len, const redco_
     redco_band band = calibration->band;
     if (!(step->band_ratio > 0.0)) {
         step->band_ratio = profiled && inputs->machine.nodes == 1 ? measured_band : unknown_band;
-    } else if (beyond(inputs, seq_len, parallelism, how_far, sizeof how_far)[0] != '\0') {
+    } else if (beyond(inputs, workload, candidate, how_far, sizeof how_far)[0] != '\0') {
         redco_bands bands;
         redco_error unread;
         if (redco_bands_read("dense", &bands, &unread) == REDCO_OK) {
@@ -103,6 +105,6 @@ redco_run_step redco_run_step_of(const redco_inputs *inputs, const redco_search_
     const double copies = (double)redco_mesh_ranks(grid) / (double)redco_mesh_ranks(shards.optimizer);
     step.writers = fmax((double)step.gpus / copies, 1.0);
     step.replicas = (uint32_t)(step.gpus / ((uint64_t)parallelism->tp * parallelism->pp * parallelism->cp));
-    fill_band(inputs, w->seq_len, parallelism, &step);
+    fill_band(inputs, w, candidate, &step);
     return step;
 }

@@ -53,24 +53,26 @@ static void unseen_is_the_widest_of_a_gpu(void **state)
 {
     (void)state;
     redco_bands bands = some();
-    const redco_band_question run = {"nemo", "H100-SXM5-80GB", "Hopper", REDCO_SOFTWARE_TE_XLA};
-    redco_bands_note(&bands, &run);
-    redco_bands_note(&bands, &run); /* once */
+    const redco_band_question run = {"nemo", "H100-SXM5-80GB", "Hopper", REDCO_SOFTWARE_TE_XLA, REDCO_BAND_16_BITS};
+    redco_bands_note(&bands, &run, 0.0);
+    redco_bands_note(&bands, &run, 0.0); /* once */
     assert_int_equal(bands.seen_count[REDCO_BAND_GPU], 1);
     const struct {
         redco_band_question question;
         unsigned unseen;
         const char *words;
     } cases[] = {
-        {{"nemo", "H100-PCIe-80GB", "Hopper", REDCO_SOFTWARE_TE_XLA}, 0, ""},
-        {{"nemo", "H200-SXM-141GB", "Hopper", REDCO_SOFTWARE_TE_XLA}, 1U << REDCO_BAND_GPU, "no run on H200-SXM-141GB"},
-        {{"pax", "H100-SXM5-80GB", "Hopper", REDCO_SOFTWARE_TE_XLA},
+        {{"nemo", "H100-PCIe-80GB", "Hopper", REDCO_SOFTWARE_TE_XLA, REDCO_BAND_16_BITS}, 0, ""},
+        {{"nemo", "H200-SXM-141GB", "Hopper", REDCO_SOFTWARE_TE_XLA, REDCO_BAND_16_BITS},
+         1U << REDCO_BAND_GPU,
+         "no run on H200-SXM-141GB"},
+        {{"pax", "H100-SXM5-80GB", "Hopper", REDCO_SOFTWARE_TE_XLA, REDCO_BAND_16_BITS},
          1U << REDCO_BAND_ENGINE,
          "no run of pax on Hopper"},
-        {{"fsdp", "H100-SXM5-80GB", "Hopper", REDCO_SOFTWARE_EAGER},
+        {{"fsdp", "H100-SXM5-80GB", "Hopper", REDCO_SOFTWARE_EAGER, REDCO_BAND_16_BITS},
          1U << REDCO_BAND_ENGINE | 1U << REDCO_BAND_CLASS,
          "software like fsdp on Hopper"},
-        {{"fsdp", "MI300X", "CDNA3", REDCO_SOFTWARE_EAGER},
+        {{"fsdp", "MI300X", "CDNA3", REDCO_SOFTWARE_EAGER, REDCO_BAND_16_BITS},
          1U << REDCO_BAND_ENGINE | 1U << REDCO_BAND_ARCHITECTURE,
          "no run on CDNA3 GPUs"},
     };
@@ -80,6 +82,44 @@ static void unseen_is_the_widest_of_a_gpu(void **state)
         assert_int_equal(unseen, cases[i].unseen);
         assert_non_null(strstr(redco_band_say(unseen, &cases[i].question, words, sizeof words), cases[i].words));
     }
+}
+
+/* The highest measured of the question's class and width; where that has none its architecture's, then any of that
+ * width, then of 16 bits. Measurements of one layout differ by 5 %, so that 0.62 is not above 0.6 and 0.64 is. */
+static void mfu_is_held_against_the_nearest_class(void **state)
+{
+    (void)state;
+    redco_bands bands = some();
+    const redco_band_question eager = {"fsdp", "A100-SXM4-80GB", "Ampere", REDCO_SOFTWARE_EAGER, REDCO_BAND_16_BITS},
+                              old = {"pax", "A100-SXM4-80GB", "Ampere", REDCO_SOFTWARE_MEGATRON, REDCO_BAND_16_BITS},
+                              hopper = {"nemo", "H100-SXM5-80GB", "Hopper", REDCO_SOFTWARE_TE_XLA, REDCO_BAND_8_BITS};
+    redco_bands_note(&bands, &old, 0.5);
+    redco_bands_note(&bands, &old, 0.4);
+    redco_bands_note(&bands, &eager, 0.6);
+    redco_bands_note(&bands, &hopper, 0.9);
+    assert_int_equal(bands.mfu_count, 3);
+    const struct {
+        redco_band_question question;
+        double most;
+        const char *of;
+    } cases[] = {
+        {old, 0.5, "Ampere megatron 16 bits"},
+        {{"nemo", "A100-SXM4-80GB", "Ampere", REDCO_SOFTWARE_TE_XLA, REDCO_BAND_16_BITS}, 0.6, "Ampere eager 16 bits"},
+        {{"fsdp", "MI300X", "CDNA3", REDCO_SOFTWARE_EAGER, REDCO_BAND_8_BITS}, 0.9, "Hopper te_xla 8 bits"},
+        {{"fsdp", "MI300X", "CDNA3", REDCO_SOFTWARE_EAGER, REDCO_BAND_4_BITS}, 0.6, "Ampere eager 16 bits"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double most = 0.0;
+        char words[128];
+        const char *const of = redco_bands_most_mfu(&bands, &cases[i].question, &most);
+        assert_string_equal(of, cases[i].of);
+        assert_near(most, cases[i].most, 0.0);
+        assert_string_equal(redco_band_say_mfu(1.03 * most, of, most, words, sizeof words), "");
+        assert_non_null(strstr(redco_band_say_mfu(1.07 * most, of, most, words, sizeof words), cases[i].of));
+    }
+    assert_int_equal(redco_band_width_of(REDCO_FP32, REDCO_GEMM_SAME), REDCO_BAND_32_BITS);
+    assert_int_equal(redco_band_width_of(REDCO_BF16, REDCO_GEMM_MXFP8), REDCO_BAND_8_BITS);
+    assert_int_equal(redco_band_width_of(REDCO_BF16, REDCO_GEMM_NVFP4), REDCO_BAND_4_BITS);
 }
 
 /* Twelve groups of one error each, -0.06, -0.05 ... 0.05: 68 % of 13 twelfths leaves 13.2 % out at each side, which the
@@ -147,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_add_in_quadrature),
         cmocka_unit_test(unseen_is_the_widest_of_a_gpu),
+        cmocka_unit_test(mfu_is_held_against_the_nearest_class),
         cmocka_unit_test(ends_have_room_for_the_group_asked_for),
         cmocka_unit_test(few_groups_have_students_ends),
         cmocka_unit_test(shipped_bands_are_read),

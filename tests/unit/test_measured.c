@@ -345,7 +345,7 @@ static void cells_that_cannot_be_read_are_errors(void **state)
         const char *column, *value, *text;
     } rows[] = {
         {"use", "fast",
-         "\"fast\" is not speed, memory, speed+memory, one of these with +held_out, or no: with a reason"},
+         "\"fast\" is not speed, memory, speed+memory, one of these with +held_out or +odd, or no: with a reason"},
         {"use", "held_out", "is not speed, memory"},
         {"use", "no", "\"no\" is not speed"},
         {"use", "no: ", "\"no: \" is not complete: a reason is needed behind \"no:\""},

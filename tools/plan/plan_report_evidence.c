@@ -55,8 +55,18 @@ static void print_nearest(const redco_answer *answer, const redco_inputs *inputs
     }
 }
 
+static void print_mfu(const redco_answer *answer, const redco_inputs *inputs)
+{
+    char text[REDCO_EVIDENCE_TEXT];
+    if (answer->result->ranked_count == 0) { return; }
+    (void)redco_inputs_beyond_mfu(inputs, &answer->options.workload, answer->result->ranked[0].prediction.mfu, text,
+                                  sizeof text);
+    if (text[0] != '\0') { (void)printf("%-*sbeyond all: %s\n", LABEL, "evidence", text); }
+}
+
 void report_evidence(const redco_answer *answer, const redco_inputs *inputs, bool explain)
 {
+    print_mfu(answer, inputs);
     if (answer->evidence == NULL) { return; }
     if (answer->beyond[0] != '\0') {
         (void)printf("%-*sextrapolated: %s\n", LABEL, "evidence", answer->beyond);

@@ -560,6 +560,7 @@ static redco_status run(struct work *work, struct table *table, json_t *lines)
         json_decref(document);
         return st;
     }
+    if (st == REDCO_OK && a->constants) { return calibrate_constants(&work->files, work->err); }
     if (st == REDCO_OK) { st = choose(work); }
     if (st != REDCO_OK) { return st; }
     if (a->anchor > 0) { return anchor(work, table, lines); }

@@ -29,6 +29,7 @@ struct calibrate_arguments {
     enum calibrate_each each;
     bool experts;               /* constants of mixtures, for which the sets of dense models stay */
     bool bands;                 /* bands of predictions of dense models */
+    bool constants;             /* tables of the shipped sets' constants */
     const char *mean, *product; /* sets of which the written one is that, by commas; NULL: it is fitted */
     const char *without;        /* with them: one that has no effect; "all": each in turn */
 };
@@ -44,6 +45,9 @@ redco_status calibrate_experts(const struct calibrate_arguments *arguments, cons
  *  @param document_out  the file: a new reference */
 redco_status calibrate_bands(const struct calibrate_arguments *arguments, const struct measured_files *files,
                              struct table *table, json_t *lines, json_t **document_out, redco_error *err);
+
+/** Prints the constants of the shipped sets as tables in Markdown. */
+redco_status calibrate_constants(const struct measured_files *files, redco_error *err);
 
 /** The mean or the product of shipped sets. @param document_out  the file: a new reference */
 redco_status calibrate_combine(const struct calibrate_arguments *arguments, struct table *table, json_t **document_out,

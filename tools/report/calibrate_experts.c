@@ -359,7 +359,7 @@ static redco_status fit_bands(struct work *work, struct table *table, json_t **d
         const struct class *const class = &work->classes[c];
         for (size_t i = 0; i < class->count; i++) {
             const redco_band_question run = redco_band_row(&rows, class->rows[i]);
-            redco_bands_note(&bands, &run);
+            redco_bands_note(&bands, &run, redco_band_mfu(&rows, class->rows[i]));
             usable[class->rows[i]] = class->predicted[i] > 0.0;
             if (usable[class->rows[i]]) { log_ratio[class->rows[i]] = log(class->measured[i] / class->predicted[i]); }
         }

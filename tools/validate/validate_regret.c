@@ -41,6 +41,8 @@ struct report {
     struct source *sources;
     size_t source_count;
     double mean_ratio, median_ratio, worst_ratio;
+    size_t sure_count; /* groups that no odd row leads */
+    double sure_mean_ratio, sure_worst_ratio;
     json_t *json;
 };
 
@@ -121,6 +123,22 @@ static struct source *source_of(struct report *report, const char *name)
     return added;
 }
 
+static bool is_odd(const struct group *group)
+{
+    return (group->best->row->run->use & REDCO_USE_ODD) != 0;
+}
+
+/* The sums once more, of the groups whose fastest run no other contradicts. */
+static void sum_sure(struct report *report)
+{
+    for (size_t i = 0; i < report->group_count; i++) {
+        const struct group *const g = &report->groups[i];
+        if (is_odd(g)) { continue; }
+        report->sure_mean_ratio += (g->regret_ratio - report->sure_mean_ratio) / (double)++report->sure_count;
+        if (g->regret_ratio > report->sure_worst_ratio) { report->sure_worst_ratio = g->regret_ratio; }
+    }
+}
+
 /* Sums by source: those with many small groups must not hide the others. */
 static void sum_sources(struct report *report)
 {
@@ -151,6 +169,7 @@ static void judge_groups(struct report *report)
     if (groups == 0) { return; }
     qsort(report->groups, groups, sizeof *report->groups, by_regret);
     sum_sources(report);
+    sum_sure(report);
     for (size_t i = 0; i < groups; i++) { report->mean_ratio += report->groups[i].regret_ratio / (double)groups; }
     report->worst_ratio = report->groups[0].regret_ratio;
     report->median_ratio =
@@ -184,8 +203,10 @@ static redco_status fill(struct report *report, redco_error *err)
                                               "mean", s->mean_ratio, "worst", s->worst_ratio));
     }
     report->json =
-        json_pack("{s:s,s:i,s:o,s:o,s:f,s:f,s:f}", "format", "redco-regret", "version", 1, "groups", groups, "sources",
-                  sources, "mean", report->mean_ratio, "median", report->median_ratio, "worst", report->worst_ratio);
+        json_pack("{s:s,s:i,s:o,s:o,s:f,s:f,s:f,s:{s:I,s:f,s:f}}", "format", "redco-regret", "version", 1, "groups",
+                  groups, "sources", sources, "mean", report->mean_ratio, "median", report->median_ratio, "worst",
+                  report->worst_ratio, "without_odd", "groups", (json_int_t)report->sure_count, "mean",
+                  report->sure_mean_ratio, "worst", report->sure_worst_ratio);
     return report->json != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
 }
 
@@ -244,6 +265,11 @@ static void print_report(const void *shown)
     printf("\ngroups of %d layouts or more: %zu; regret in mean %.2f %%, median %.2f %%, worst %.1f %%\n",
            LEAST_LAYOUTS, report->group_count, 100.0 * report->mean_ratio, 100.0 * report->median_ratio,
            100.0 * report->worst_ratio);
+    if (report->sure_count < report->group_count) {
+        printf("without the %zu groups whose fastest run others contradict (use: odd): mean %.2f %%, worst %.1f %%\n",
+               report->group_count - report->sure_count, 100.0 * report->sure_mean_ratio,
+               100.0 * report->sure_worst_ratio);
+    }
     for (size_t i = 0; i < report->source_count && report->source_count > 1; i++) {
         const struct source *const s = &report->sources[i];
         table_line("  %s: %zu groups, mean %.2f %%, worst %.1f %%", s->name, s->groups, 100.0 * s->mean_ratio,
