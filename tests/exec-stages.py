@@ -43,7 +43,8 @@ def losses(plan):
 def question():
     pp, tp, dp = draw.choice([(2, 1, 1), (2, 1, 2), (2, 2, 1), (4, 1, 1), (2, 1, 2), (2, 2, 2), (4, 1, 2), (4, 2, 1)])
     words = ["--gpus", str(pp * tp * dp), "--pp", str(pp), "--tp", str(tp)]
-    words += draw.choice([["--pp-schedule", "1f1b", "--pp-chunks", "1"], ["--pp-schedule", "gpipe"], ["--pp-chunks", "2"]])
+    words += draw.choice([["--pp-schedule", "1f1b", "--pp-chunks", "1"], ["--pp-schedule", "gpipe"], ["--pp-schedule", "zb-h1"],
+                          ["--pp-chunks", "2"]])
     words += ["--cluster", quad if pp * tp * dp <= 4 else os.path.join(here, "data/exec/many.json")]
     if dp > 1:
         words += ["--strategy", draw.choice(["ddp", "zero1", "zero1", "zero2", "zero3"])]

@@ -202,7 +202,7 @@ static uint32_t comes_at(const struct binder *b, redco_value input)
     return 0;
 }
 
-/* @return whether another operator reads what this one makes: not of gradients of parameters */
+/* @return whether another operator reads what this one makes, or a view of it: not of gradients of parameters */
 static bool is_read(const struct binder *b, const redco_op *op)
 {
     bool read = false;
@@ -213,9 +213,12 @@ static bool is_read(const struct binder *b, const redco_op *op)
 static void find_readers(struct binder *b)
 {
     const redco_graph *const graph = b->s->options.graph;
-    for (uint32_t i = 0; i < redco_graph_op_count(graph); i++) {
+    redco_value leaving[2 * REDCOI_LEAVING_MAX];
+    for (uint32_t i = redcoi_leaving_list(b->s, leaving); i-- > 0;) { b->reader[leaving[i]] = 1; }
+    for (uint32_t i = redco_graph_op_count(graph); i-- > 0;) {
         const redco_op *const op = redco_graph_op(graph, i);
-        for (uint32_t k = 0; b->bind->live[i] && k < op->input_count; k++) { b->reader[op->inputs[k]] = 1; }
+        const bool reads = b->bind->live[i] && (!redco_op_is_view(op->kind) || is_read(b, op));
+        for (uint32_t k = 0; reads && k < op->input_count; k++) { b->reader[op->inputs[k]] = 1; }
     }
 }
 

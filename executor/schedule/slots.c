@@ -204,6 +204,22 @@ static void keep_for_readers(redco_schedule *s)
     }
 }
 
+/* Gradients that wait for a later pass would be written over by other micro-batches'. */
+static redco_status check_passes(const redco_schedule *s, redco_error *err)
+{
+    const redco_state_model *const model = redcoi_schedule_model(s);
+    for (uint32_t m = 0; s->options.links != NULL && m < model->module_count; m++) {
+        if (redco_module_frozen(model, m) ||
+            redcoi_pass_of(s, s->bind.first_of[m]) == redcoi_pass_of(s, s->bind.ready_of[m])) {
+            continue;
+        }
+        return redco_fail(err, REDCO_EVALUE, model->tensors[model->modules[m].first_tensor].name,
+                          "has its gradients in two passes of a micro-batch, which is not executed; plan with "
+                          "--pp-schedule 1f1b");
+    }
+    return REDCO_OK;
+}
+
 redco_status redcoi_slots_plan(redco_schedule *s, redco_error *err)
 {
     redcoi_memory *const memory = &s->memory;
@@ -221,7 +237,8 @@ redco_status redcoi_slots_plan(redco_schedule *s, redco_error *err)
         return redcoi_schedule_memory_short(err);
     }
     memset(memory->gradient_slot, 0xff, ((size_t)modules + 1) * sizeof *memory->gradient_slot);
-    redco_status st = list_slots(s, err);
+    redco_status st = check_passes(s, err);
+    if (st == REDCO_OK) { st = list_slots(s, err); }
     if (st == REDCO_OK) { st = add_taken(s, err); }
     if (st == REDCO_OK) { st = keep_weights(s, err); }
     if (st != REDCO_OK) { return st; }

@@ -190,14 +190,29 @@ static void taken(struct maker *m, uint32_t module, uint32_t by)
 {
     const redco_states *const states = m->s->options.states;
     const uint32_t bucket = redco_states_bucket_of(states, module);
-    if (--m->left[bucket] > 0 || !redco_states_bucket_due(states, bucket, micro_batch_of(m))) { return; }
+    if (!redco_states_bucket_due(states, bucket, micro_batch_of(m)) || --m->left[bucket] > 0) { return; }
     m->filled_by[bucket] = by;
     m->full[m->full_count++] = bucket;
 }
 
+/* Modules of each bucket that are missing. One that is reduced once a step fills in the last micro-batch, whose passes
+ * may have others' between them.
+ * @param all  at the beginning; else only of buckets that are reduced in every micro-batch */
+static void count_modules(struct maker *m, bool all)
+{
+    static const redco_micro_batch not_last = {0, 2};
+    const redco_states *const states = m->s->options.states;
+    for (uint32_t b = 0; b < redco_states_bucket_count(states); b++) {
+        if (all || redco_states_bucket_due(states, b, not_last)) { m->left[b] = 0; }
+    }
+    for (uint32_t i = 0; i < redcoi_schedule_model(m->s)->module_count; i++) {
+        const uint32_t b = redco_states_bucket_of(states, i);
+        if (b != REDCO_NO_BUCKET && (all || redco_states_bucket_due(states, b, not_last))) { m->left[b]++; }
+    }
+}
+
 static void begin_micro_batch(struct maker *m, uint32_t micro_batch)
 {
-    const redco_states *const states = m->s->options.states;
     uint32_t *const before = m->scatters[1];
     reduce_full(m);
     if (m->s->options.links == NULL) {
@@ -205,11 +220,7 @@ static void begin_micro_batch(struct maker *m, uint32_t micro_batch)
         m->scatters[0] = before;
     }
     m->micro_batch = micro_batch;
-    memset(m->left, 0, ((size_t)redco_states_bucket_count(states) + 1) * sizeof *m->left);
-    for (uint32_t i = 0; i < redcoi_schedule_model(m->s)->module_count; i++) {
-        const uint32_t bucket = redco_states_bucket_of(states, i);
-        if (bucket != REDCO_NO_BUCKET) { m->left[bucket]++; }
-    }
+    count_modules(m, false);
 }
 
 /* Waits for scatters whose gradients' memory a task reuses. */
@@ -483,6 +494,7 @@ static redco_status make(struct maker *m, redco_error *err)
     memset(m->own, 0xff, ((size_t)m->count + 1) * sizeof *m->own);
     memset(m->room, 0xff, ((size_t)buckets + 1) * sizeof *m->room);
     forget_inputs(m);
+    count_modules(m, true);
     weigh_buckets(m);
     hold_states(m);
     for (uint32_t p = 0; p < s->bind.compute_task_count; p++) {

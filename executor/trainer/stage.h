@@ -16,7 +16,7 @@
 typedef struct redcoi_stage {
     uint32_t count;     /**< stages; 1: there are none, and nothing else is filled */
     uint32_t own;       /**< this rank's */
-    uint32_t positions; /**< of the pipeline: stage i has i, i + count, ... */
+    uint32_t positions; /**< places in the pipeline: stage i has i, i + count, ... */
     uint32_t layer_count;
     char (*layers)[48];    /**< by layer of the step: its name */
     uint32_t *position_of; /**< likewise: its position */

@@ -27,15 +27,16 @@ static void refuse_recomputation(redco_recompute set, redco_refusals *out)
            redco_recompute_text(set, false, text, sizeof text));
 }
 
-/* Stages: on processors, in orders in which backward is one pass and each layer is on one stage. */
+/* Stages: on processors, in orders in which each layer is on one stage and neighbours are other stages. */
 static void refuse_stages(const redco_parallelism *p, redco_executor executor, redco_refusals *out)
 {
     const redco_pipeline_kind kind = redco_pipeline_of_chunks(p->schedule, redco_parallelism_chunks(p));
     if (p->pp <= 1) { return; }
     if (executor == REDCO_EXECUTOR_CUDA) {
         refuse(out, "%u pipeline stages are not executed on CUDA; plan with --pp 1", p->pp);
-    } else if (kind != REDCO_PIPELINE_1F1B && kind != REDCO_PIPELINE_INTERLEAVED && kind != REDCO_PIPELINE_GPIPE) {
-        refuse(out, "stages in the order %s are not executed; plan with --pp-schedule 1f1b, interleaved or gpipe",
+    } else if (kind == REDCO_PIPELINE_DUALPIPE || kind == REDCO_PIPELINE_DUALPIPE_V) {
+        refuse(out,
+               "stages in the order %s are not executed; plan with --pp-schedule 1f1b, interleaved, gpipe or zb-h1",
                redco_pipeline_words[kind]);
     }
 }
@@ -114,6 +115,23 @@ static void refuse_tables(const redco_plan *plan, const redco_model *model, redc
     }
 }
 
+/* Backward in two passes: gradients of weights come behind those of other micro-batches' inputs. */
+static void refuse_split_backward(const redco_plan *plan, const redco_model *model, redco_refusals *out)
+{
+    if (plan->parallelism.pp == 1 || !redco_pipeline_splits_backward(plan->parallelism.schedule)) { return; }
+    if (redco_model_get_dims(model)->encoder_layers > 0) {
+        refuse(out, "an encoder-decoder model in the order %s is not executed; plan with --pp-schedule 1f1b",
+               redco_pipeline_words[plan->parallelism.schedule]);
+    }
+    for (uint32_t i = 0; i < plan->layers_count; i++) {
+        const redco_shards *const s = &plan->layers[i].shards;
+        if (redco_mesh_ranks(s->parameters) == 1 && redco_mesh_ranks(s->gradients) == 1) { continue; }
+        refuse(out, "sharded gradients in the order %s are not executed; plan with --strategy ddp or zero1",
+               redco_pipeline_words[plan->parallelism.schedule]);
+        return;
+    }
+}
+
 static redco_status refuse_model(const redco_plan *plan, const redco_model *model, redco_executor executor,
                                  redco_refusals *out, redco_error *err)
 {
@@ -136,6 +154,7 @@ static redco_status refuse_model(const redco_plan *plan, const redco_model *mode
                     "no kernel: use --backend host");
     }
     refuse_tables(plan, model, out);
+    refuse_split_backward(plan, model, out);
     st = refuse_parts(plan, model, redco_language_model_task(lm), out, err);
     redco_language_model_free(lm);
     return st;

@@ -250,8 +250,9 @@ static void plans_of_other_worlds_are_refused(void **state)
     check_plan(f.plan, 2, "is for 4 ranks, but the world has 2");
     f.plan->parallelism.pp = 2;
     f.plan->parallelism.schedule = REDCO_PIPELINE_DUALPIPE;
-    check_plan(f.plan, 4,
-               "stages in the order dualpipe are not executed; plan with --pp-schedule 1f1b, interleaved or gpipe");
+    check_plan(
+        f.plan, 4,
+        "stages in the order dualpipe are not executed; plan with --pp-schedule 1f1b, interleaved, gpipe or zb-h1");
     f.plan->parallelism.schedule = REDCO_PIPELINE_1F1B;
     f.plan->parallelism.pp = 1;
     f.plan->parallelism.cp = 2;
