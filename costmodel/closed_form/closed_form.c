@@ -311,7 +311,7 @@ double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism
 {
     const redco_fixed_cost fixed = redco_cost_fixed_memory(costs, parallelism);
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
-    if (redcoi_pace_needed(parallelism)) { /* no recurrence for layouts that a bound rules out */
+    if (redcoi_pace_needed(costs, parallelism)) { /* no recurrence for layouts that a bound rules out */
         return fixed.scale * pipeline_bound_s(costs, rank, parallelism) + fixed.overhead_s;
     }
     double step_s = redcoi_pipeline_s(costs, parallelism);

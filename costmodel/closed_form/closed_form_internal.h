@@ -215,7 +215,8 @@ struct redco_costs {
     const redco_model_dims *dims;
     const redco_layer_class *classes;
     uint32_t class_count;
-    uint32_t blocks; /**< members of all block classes */
+    uint32_t blocks;        /**< members of all block classes */
+    uint32_t block_classes; /**< so many of these */
     redco_workload workload;
     redco_recompute_list recompute; /**< sets that ranks have times of: none, which is the first, full, the last, and
                                        what was asked for */
@@ -276,7 +277,7 @@ uint32_t redcoi_last_group(const redco_pipeline *s);
 double redcoi_interleaved_s(const redco_costs *costs, const redcoi_rank *rank, const redco_pipeline *s, double send_s);
 void redcoi_split_keep(redcoi_kept_split *kept, const redco_parallelism *parallelism);
 bool redcoi_split_kept(const redcoi_kept_split *kept, const redco_parallelism *parallelism);
-bool redcoi_pace_needed(const redco_parallelism *parallelism);
+bool redcoi_pace_needed(const redco_costs *costs, const redco_parallelism *parallelism);
 /** Adds the passes of a micro-batch, nothing recomputed, to those of each position: blocks go there in the model's
  *  order. @param layers  [position][class], what is there is added to it; or NULL */
 void redcoi_deal(const redco_costs *costs, const redco_parallelism *parallelism, const redcoi_rank *rank,

@@ -116,7 +116,9 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     costs->state_bytes.optimizer -= 4 * (2 - redco_model_moments(model));
     if (workload->engine.gradient_bytes > 0) { costs->state_bytes.gradient = workload->engine.gradient_bytes; }
     for (uint32_t i = 0; i < costs->class_count; i++) {
-        if (redco_class_is_block(costs->classes[i].kind)) { costs->blocks += costs->classes[i].layers; }
+        if (!redco_class_is_block(costs->classes[i].kind)) { continue; }
+        costs->blocks += costs->classes[i].layers;
+        costs->block_classes++;
     }
     *costs_out = costs;
     return REDCO_OK;

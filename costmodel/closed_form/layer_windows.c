@@ -215,8 +215,17 @@ static struct gathered gathers_of(const redcoi_job *job, struct traffic *forward
                                        .secondary = redcoi_has_secondary(job), /* its gathers have their own stream */
                                        .layers = layers_of_pass(job)}};
     for (redco_param_part p = REDCO_PART_DENSE; p < parts; p++) {
-        const redcoi_job part = redcoi_job_part(job, p);
+        redcoi_job part = redcoi_job_part(job, p);
+        redcoi_part_params unit = *part.own;
         if (redco_mesh_ranks(part.shards.parameters) <= 1) { continue; }
+        if (redcoi_by_layer(job) && parts > 1) { /* experts on the same grid are of the layer's unit */
+            const redcoi_job experts = redcoi_job_part(job, REDCO_PART_EXPERTS);
+            const bool one_unit = !redcoi_has_expert_grid(&experts);
+            if (one_unit && p == REDCO_PART_EXPERTS) { continue; }
+            unit.gather_params += one_unit ? experts.own->gather_params : 0;
+            unit.trained_params += one_unit ? experts.own->trained_params : 0;
+            part.own = &unit;
+        }
         const redco_group group = redcoi_group_of(&part, part.shards.parameters, one);
         const redco_group again = redcoi_group_of(&part, redcoi_backward_mesh(&part), one);
         const redcoi_gathers *const gathers = redcoi_gathers_of(&part, group, again);

@@ -1,5 +1,5 @@
-/* The pace of pipelines for which no formula is exact: a split into stages of unequal numbers of layers, or backward in
- * two halves. The recurrence of their schedule, once for each parallelism. */
+/* The pace of pipelines for which no formula is exact: a split into stages of unequal numbers of layers, blocks that
+ * differ, or backward in two halves. The recurrence of their schedule, once for each parallelism. */
 #include "costmodel/closed_form/closed_form_internal.h"
 
 #include <math.h>
@@ -12,10 +12,11 @@ enum { ROUNDS = 6 };
 /* Times of a schedule that are asked for together: alone, with transfers, with all blocks recomputed. */
 enum { ALONE, WHOLE, AGAIN, SETS };
 
-bool redcoi_pace_needed(const redco_parallelism *parallelism)
+bool redcoi_pace_needed(const redco_costs *costs, const redco_parallelism *parallelism)
 {
     if (parallelism->pp <= 1) { return false; }
-    return parallelism->split != NULL || redco_pipeline_splits_backward(redco_parallelism_pipeline(parallelism).kind);
+    return parallelism->split != NULL || costs->block_classes > 1 ||
+           redco_pipeline_splits_backward(redco_parallelism_pipeline(parallelism).kind);
 }
 
 static void add_layers(redco_position_times *at, const redcoi_times *times, double layers)

@@ -97,7 +97,7 @@ static double repeat_of(redco_costs *costs, const redcoi_rank *rank, const redco
                         uint32_t class_index, double share)
 {
     const double pp = parallelism->pp;
-    if (redcoi_pace_needed(parallelism)) { return redcoi_pace_find(costs, rank, parallelism)->repeat[class_index]; }
+    if (redcoi_pace_needed(costs, parallelism)) { return redcoi_pace_find(costs, rank, parallelism)->repeat[class_index]; }
     if (!redco_class_is_block(costs->classes[class_index].kind)) {
         return edge_repeat(costs, rank, parallelism, class_index);
     }
@@ -119,7 +119,7 @@ void redcoi_stage_repeat(redco_costs *costs, const redcoi_rank *rank, const redc
     if (parallelism->pp <= 1) { return; }
     stage->repeat = repeat_of(costs, rank, parallelism, class_index, block ? stage->share : 1.0);
     stage->again =
-        block && redcoi_pace_needed(parallelism) ? redcoi_pace_find(costs, rank, parallelism)->again : stage->repeat;
+        block && redcoi_pace_needed(costs, parallelism) ? redcoi_pace_find(costs, rank, parallelism)->again : stage->repeat;
 }
 
 /* The fullest stage in the closed form of one layer. */
@@ -227,7 +227,7 @@ double redcoi_pipeline_s(redco_costs *costs, const redco_parallelism *parallelis
     if (parallelism->pp <= 1) { return 0.0; }
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
     const redco_pipeline s = redco_parallelism_pipeline(parallelism);
-    if (redcoi_pace_needed(parallelism)) { return redcoi_pace_find(costs, rank, parallelism)->transfers_s; }
+    if (redcoi_pace_needed(costs, parallelism)) { return redcoi_pace_find(costs, rank, parallelism)->transfers_s; }
     const double send_s = redcoi_stage_transfer_s(costs, parallelism, NULL, NULL), pp = parallelism->pp;
     if (s.kind == REDCO_PIPELINE_INTERLEAVED) {
         return 2.0 * (pp - 1.0) * send_s + redcoi_interleaved_s(costs, rank, &s, send_s);
