@@ -292,8 +292,10 @@ static int64_t wait_again(const struct place *at, const redcoi_part_group *group
     const redcoi_parts *const parts = at->parts;
     if (!parts->gathered_again) { return 0; }
     if (!parts->by_layer) { return wait_modules(at, group, op_index); }
-    if (op_index + 1 == parts->op_count) { redcoi_wait(at->unit, at->b->ready[at->layer->first_ready]); }
-    return op_index == 0 ? parts->modules[0].weight_bytes : 0;
+    if (op_index + 1 == parts->op_count) { (void)wait_gathers(at, 0, parts->module_count, REDCO_STEP_NONE); }
+    int64_t bytes = 0; /* the unit, and experts on a grid of their own, until backward is through */
+    for (uint32_t i = 0; i < parts->module_count && op_index == 0; i++) { bytes += parts->modules[i].weight_bytes; }
+    return bytes;
 }
 
 /* @param made  the operator that brings them

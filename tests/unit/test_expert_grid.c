@@ -5,6 +5,7 @@
 #include "costmodel/closed_form/memory_saved.h"
 #include "costmodel/closed_form/nccl_buffers.h"
 #include "costmodel/collectives/expert_exchange.h"
+#include "costmodel/simulator/simulate.h"
 
 #include <math.h>
 
@@ -213,6 +214,35 @@ static void impossible_grids_say_why(void **state)
     fixture_close(&b);
 }
 
+/* FSDP's units, experts gathered over a grid of their own: what backward has gathered goes with the layer, so that more
+ * micro-batches need no more memory. */
+static void gathered_experts_are_given_back(void **state)
+{
+    const redco_shards shards = {{8, 1}, {8, 1}, {8, 1}};
+    const redco_layer_class *classes = NULL;
+    redco_error err = {.status = REDCO_OK};
+    uint64_t peak[2];
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct fixture b;
+        redco_assignment all[8];
+        redco_simulation s;
+        redco_workload workload = plain_workload(16 << i);
+        workload.engine.layer_units = true;
+        fixture_open(&b, "deepseek-v2-lite", a800_machine(1), workload);
+        redco_parallelism parallelism = plain_setting(&b, 1);
+        parallelism.ep = 4;
+        const uint32_t count = (uint32_t)redco_model_classes(b.model, &classes);
+        for (uint32_t c = 0; c < count; c++) {
+            all[c] = (redco_assignment){c, classes[c].layers, {shards, REDCO_RECOMPUTE_NONE}};
+        }
+        check_ok(redco_simulate(b.costs, &parallelism, all, count, NULL, &s, &err), &err);
+        peak[i] = s.peak.bytes;
+        fixture_close(&b);
+    }
+    assert_int_equal(peak[0], peak[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +252,7 @@ int main(void)
         cmocka_unit_test(whole_experts_have_rows_of_their_own),
         cmocka_unit_test(kept_results_are_of_one_grid),
         cmocka_unit_test(one_grid_has_one_set_of_communicators),
+        cmocka_unit_test(gathered_experts_are_given_back),
         cmocka_unit_test(impossible_grids_say_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
