@@ -271,7 +271,8 @@ static redco_status note_gap(redcoi_pricing *p, const redco_candidate *c, redco_
     redco_paced paced;
     const redco_status st = redcoi_expect(p, c, &paced, err);
     if (st != REDCO_OK) { return st; }
-    redco_gap *const seen = &result->seen[redco_gap_kind(&c->parallelism, paced.traffic_ratio)];
+    redco_gap *const seen =
+        &result->seen[redco_gap_kind(&c->parallelism, redco_costs_experts(p->costs) > 0, paced.traffic_ratio)];
     seen->closed_ratio = fmax(seen->closed_ratio, c->closed_form.step_s / c->prediction.step_s - 1.0);
     seen->paced_ratio = fmax(seen->paced_ratio, paced.step_s / c->prediction.step_s - 1.0);
     result->least_above_ratio = fmax(result->least_above_ratio, paced.least_s / c->prediction.step_s - 1.0);

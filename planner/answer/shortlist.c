@@ -12,7 +12,9 @@
 
 enum {
     TRIES = 4, /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
-    ROOMIER_TRIED = 6,          /* layouts simulated that need more memory than there is, */
+    LIMITED_TRIED = 6, /* layouts of a mixture simulated for one that is within a limit: what is expected of these may
+                          be well above the simulator (gaps.h) */
+    ROOMIER_TRIED = 6, /* layouts simulated that need more memory than there is, */
     ROOMIER_OPERATORS = 1 << 20 /* while they have no more operators, nor one of them alone */
 };
 static const uint64_t least_margin_bytes = 64000000;
@@ -113,7 +115,8 @@ static redco_status expect_waiting(redcoi_pricing *p, redcoi_waiting *w, redco_e
     redco_paced paced;
     const redco_status st = redcoi_expect(p, &w->candidate, &paced, err);
     if (st != REDCO_OK) { return st; }
-    const redco_gap gap = redco_gap_of(redco_gap_kind(&w->candidate.parallelism, paced.traffic_ratio));
+    const bool mixture = redco_costs_experts(p->costs) > 0;
+    const redco_gap gap = redco_gap_of(redco_gap_kind(&w->candidate.parallelism, mixture, paced.traffic_ratio));
     w->paced_s = paced.step_s;
     w->least_s = fmax(paced.least_s, paced.step_s / (1.0 + gap.paced_ratio));
     return REDCO_OK;
@@ -240,6 +243,17 @@ static uint32_t next_likely(const redcoi_pricing *p, double last_s, double near_
     return unknown;
 }
 
+/* The first that may be faster than a limit and may fit. @return waiting_count: none */
+static uint32_t next_below(const redcoi_pricing *p, double limit_s)
+{
+    uint32_t next = 0;
+    while (next < p->waiting_count &&
+           (!(p->waiting[next].least_s < limit_s) || chance_to_fit(p, &p->waiting[next].candidate) == UNLIKELY)) {
+        next++;
+    }
+    return next;
+}
+
 /* Which layout to simulate next, the likeliest first: the search's own, then what is likely to be faster than the
  * answers at hand, then what may be. @return waiting_count: none */
 static uint32_t next_of(redcoi_pricing *p, uint32_t count)
@@ -260,6 +274,10 @@ static uint32_t next_of(redcoi_pricing *p, uint32_t count)
     if (count < p->asked + effort->likely || few) {
         const uint32_t next = next_likely(p, last_s, near_ratio);
         if (next < p->waiting_count) { return next; }
+    }
+    if (isfinite(limit_s) && count < LIMITED_TRIED && redco_costs_experts(p->costs) > 0 &&
+        !(last_wanted_s(p) <= limit_s)) {
+        return next_below(p, limit_s);
     }
     return p->asked > 1 || isfinite(limit_s) ? p->waiting_count : next_doubtful(p, count, last_s * (1.0 - aim_ratio));
 }

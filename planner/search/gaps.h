@@ -10,18 +10,20 @@
 extern "C" {
 #endif
 
-enum { REDCO_GAP_PIPELINES = 3, REDCO_GAP_LOADS = 7, REDCO_GAP_KINDS = REDCO_GAP_PIPELINES * REDCO_GAP_LOADS };
+enum { REDCO_GAP_PIPELINES = 6, REDCO_GAP_LOADS = 7, REDCO_GAP_KINDS = REDCO_GAP_PIPELINES * REDCO_GAP_LOADS };
 
-/** For a kind of layouts: no stages, stages of one chunk, stages of several; and how much is gathered, scattered and
- *  reduced in every micro-batch beside computation. More traffic has no smaller gap. */
+/** For a kind of layouts: no stages, stages of one chunk, stages of several, of dense models and then of mixtures; and
+ *  how much is gathered, scattered and reduced in every micro-batch beside computation. Where kinds of layers are mixed
+ *  the first of each is priced as if none of another kind went before it. */
 typedef struct redco_gap {
     double closed_ratio; /**< gap of redco_cost_step() */
     double paced_ratio;  /**< gap of redco_cost_paced() */
 } redco_gap;
 
-/** @param traffic_ratio  redco_paced.traffic_ratio
+/** @param mixture  the model has experts
+ *  @param traffic_ratio  redco_paced.traffic_ratio
  *  @return below REDCO_GAP_KINDS */
-uint32_t redco_gap_kind(const redco_parallelism *parallelism, double traffic_ratio);
+uint32_t redco_gap_kind(const redco_parallelism *parallelism, bool mixture, double traffic_ratio);
 redco_gap redco_gap_of(uint32_t kind);
 
 #ifdef __cplusplus

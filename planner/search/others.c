@@ -58,7 +58,7 @@ static void list_doubtful(redcoi_others *others, const redcoi_point *point, redc
 {
     redcoi_point by_least = *point;
     if (others->doubtful.capacity == 0) { return; }
-    by_least.value_s = redcoi_least_simulated_s(point->configuration, point->group, point->value_s);
+    by_least.value_s = redcoi_least_simulated_s(others->space, point->configuration, point->group, point->value_s);
     if (add_or_drop(&others->doubtful, &by_least, dropped) != NULL) {
         others->dropped_s = fmin(others->dropped_s, dropped->value_s);
     }
@@ -80,7 +80,7 @@ static bool is_crowded_out(redcoi_others *others, const redcoi_configuration *co
                            double bound_s)
 {
     const redcoi_ranking *const doubtful = &others->doubtful;
-    const double least_s = redcoi_least_simulated_s(configuration, group, bound_s);
+    const double least_s = redcoi_least_simulated_s(others->space, configuration, group, bound_s);
     if (bound_s > near_s(others) && doubtful->capacity == 0) { return true; }
     if (bound_s <= near_s(others) || doubtful->count < doubtful->capacity ||
         least_s < doubtful->points[doubtful->count - 1].value_s) {

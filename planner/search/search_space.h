@@ -103,7 +103,8 @@ double redcoi_limit_of(const redcoi_space *space, const redcoi_configuration *co
 double redcoi_limit_of_others(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
                               double best_s, double crowded_s);
 /** No point of a group is faster by the simulator than this if its closed form is @p value_s. */
-double redcoi_least_simulated_s(const redcoi_configuration *configuration, uint32_t group, double value_s);
+double redcoi_least_simulated_s(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
+                                double value_s);
 
 /** Lower bounds of all groups by their parameters' meshes, of which there are few: the same problem with what is least
  *  over all meshes of gradients and optimizer states, of which the traffic in every micro-batch is not known then.

@@ -11,14 +11,17 @@ static double alone_s(const redcoi_configuration *configuration, uint32_t group)
     return fmax(configuration->least_s + load->longer_s, load->stream_s);
 }
 
-static double closed_gap(const redcoi_configuration *configuration, uint32_t group)
+static double closed_gap(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group)
 {
-    return redco_gap_of(redco_gap_kind(&configuration->parallelism, configuration->loads[group].ratio)).closed_ratio;
+    const bool mixture = redco_costs_experts(space->costs) > 0;
+    const double ratio = configuration->loads[group].ratio;
+    return redco_gap_of(redco_gap_kind(&configuration->parallelism, mixture, ratio)).closed_ratio;
 }
 
-double redcoi_least_simulated_s(const redcoi_configuration *configuration, uint32_t group, double value_s)
+double redcoi_least_simulated_s(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
+                                double value_s)
 {
-    return fmax(alone_s(configuration, group), value_s / (1.0 + closed_gap(configuration, group)));
+    return fmax(alone_s(configuration, group), value_s / (1.0 + closed_gap(space, configuration, group)));
 }
 
 double redcoi_limit_of_others(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
@@ -30,7 +33,7 @@ double redcoi_limit_of_others(const redcoi_space *space, const redcoi_configurat
     if (space->comm) { return near_s; } /* which no simulation changes, nor a bound of the step */
     if (alone_s(configuration, group) > near_s) { return 0.0; }
     if (alone_s(configuration, group) > aim_s) { return near_s; }
-    return fmax(near_s, aim_s * (1.0 + closed_gap(configuration, group)));
+    return fmax(near_s, aim_s * (1.0 + closed_gap(space, configuration, group)));
 }
 
 double redcoi_limit_of(const redcoi_space *space, const redcoi_configuration *configuration, uint32_t group,
@@ -240,7 +243,7 @@ bool redcoi_space_any_within(const redcoi_space *space, redcoi_configuration *co
     for (uint32_t g = 0; g < configuration->group_count; g++) {
         if (!(least_s[g] > redcoi_limit_of(space, configuration, g, limits))) { return true; }
         if (least_s[g] > redcoi_limit_of(space, configuration, g, &all)) { continue; }
-        const double least_simulated_s = redcoi_least_simulated_s(configuration, g, least_s[g]);
+        const double least_simulated_s = redcoi_least_simulated_s(space, configuration, g, least_s[g]);
         configuration->crowded_s = fmin(configuration->crowded_s, least_simulated_s);
     }
     return false;

@@ -1,8 +1,9 @@
-/* prove_space [INSTANCES [SEED]]: small random questions over tensor, sequence, context and pipeline parallelism, model
- * chunks, micro-batches, recomputation and meshes, each answered by redco_search_priced() and by simulating every
- * layout of its space. Prints what was counted; exits 1 where an answer is beaten by more than it says, where closed
- * form or recurrence are further above the simulator than gaps.h says, memory than redco_memory_ratio, where a lower
- * bound is above it, or a search with a limit misses by more than redco_limited_ratio. */
+/* prove_space [DENSE [MIXTURES [SEED]]]: so many small random questions over tensor, sequence, context, pipeline and
+ * expert parallelism, model chunks, micro-batches, recomputation and meshes, each answered by redco_search_priced() and
+ * by simulating every layout of its space. Prints what was counted; exits 1 where an answer is beaten by more than it
+ * says, where closed form or recurrence are further above the simulator than gaps.h says, memory than
+ * redco_memory_ratio, where a lower bound is above it, or a search with a limit misses by more than
+ * redco_limited_ratio. */
 #include "planner/answer/priced.h"
 #include "planner/answer/question.h"
 #include "planner/assemble/inputs.h"
@@ -49,9 +50,28 @@ static bool write_model(const char *path)
     return fclose(file) == 0 && written > 0;
 }
 
+/* A mixture: of half of them the first layers are dense, and a quarter predicts a second token. */
+static bool write_mixture(const char *path)
+{
+    static const uint32_t experts[] = {8, 16, 32, 64, 128};
+    const uint32_t heads = 8U << pick(3), hidden = heads * 128, layers = 6 + pick(43), dense = pick(2) * (1 + pick(3));
+    const uint32_t choices = 1U << pick(4), width = 256 * (1 + pick(12)), shared = pick(3);
+    FILE *file = fopen(path, "w");
+    if (file == NULL) { return false; }
+    const int written = fprintf(
+        file,
+        "{\"model_type\":\"glm4_moe\",\"hidden_size\":%u,\"intermediate_size\":%u,\"num_attention_heads\":%u,"
+        "\"num_key_value_heads\":%u,\"head_dim\":128,\"num_hidden_layers\":%u,\"vocab_size\":%u,"
+        "\"n_routed_experts\":%u,\"num_experts_per_tok\":%u,\"moe_intermediate_size\":%u,\"n_shared_experts\":%u,"
+        "\"first_k_dense_replace\":%u,\"num_nextn_predict_layers\":%u}",
+        hidden, hidden * (2 + pick(3)), heads, heads / 4, layers, 32000 + 1000 * pick(96), experts[pick(5)], choices,
+        width, shared, dense, pick(4) == 0 ? 1 : 0);
+    return fclose(file) == 0 && written > 0;
+}
+
 /* Spaces must stay small enough to simulate: of the free choices some are fixed, of large spaces the next try fixes
  * more. */
-static redco_search_options random_options(uint32_t nodes, uint32_t gpus_per_node, uint32_t tries)
+static redco_search_options random_options(uint32_t nodes, uint32_t gpus_per_node, uint32_t tries, bool mixture)
 {
     const redco_question usual = redco_question_default();
     redco_search_options o = usual.options;
@@ -72,6 +92,8 @@ static redco_search_options random_options(uint32_t nodes, uint32_t gpus_per_nod
         o.given.scheme = (redco_scheme)pick(2);
     }
     if (o.given.tp == 1 && o.sequence_parallel == REDCO_ON) { o.sequence_parallel = REDCO_OFF; }
+    if (mixture && pick(tight) > 0) { o.given.ep = 1U << pick(6); }
+    if (mixture && pick(tight) > 1) { o.given.etp = pick(2) == 0 ? 1 : o.given.tp; }
     return o;
 }
 
@@ -133,14 +155,14 @@ static double missed_by(const redco_inputs *inputs, const redco_search_options *
 }
 
 /* @return false where the tool itself failed */
-static bool ask(struct counts *n, const char *model, uint32_t tries)
+static bool ask(struct counts *n, const char *model, uint32_t tries, bool mixture)
 {
     static const char *const clusters[] = {"a800-hdr", "dgx-h100", "dgx-a100", "p4d"};
     static const char *const engines[] = {NULL, "megatron-lm", "torchtitan", "meta-4d", "fsdp2"};
     const uint32_t nodes = 1 + pick(6);
     const redco_input_names names = {.model = model, .cluster = clusters[pick(4)], .engine = engines[pick(5)]};
     const bool odd = (nodes & (nodes - 1)) != 0;
-    redco_search_options options = random_options(nodes, 8, tries);
+    redco_search_options options = random_options(nodes, 8, tries, mixture);
     redco_inputs inputs;
     redco_search_result *result = NULL;
     redco_error err = {.status = REDCO_OK};
@@ -182,56 +204,77 @@ static bool ask(struct counts *n, const char *model, uint32_t tries)
     return st == REDCO_OK || st == REDCO_EVALUE;
 }
 
+/* Asks until so many answers are proved. @return false where the tool itself failed */
+static bool prove(struct counts *n, const char *path, bool mixtures)
+{
+    bool works = true;
+    while (works && n->proved < n->wanted && n->asked < 20 * n->wanted) {
+        works = (mixtures ? write_mixture(path) : write_model(path)) && ask(n, path, n->asked % 6, mixtures);
+    }
+    return works;
+}
+
+/* @return whether all is within what is said of it */
+static bool report(const struct counts *n, bool mixtures)
+{
+    bool near = n->beaten == 0 && n->least <= 1e-6 && n->limited <= redco_limited_ratio && n->proved > 0;
+    (void)printf("%s: %u questions: %u proved, %u do not fit, %u have no layout, %u are too large to simulate whole\n",
+                 mixtures ? "mixtures" : "dense", n->asked, n->proved, n->infeasible, n->refused, n->large);
+    (void)printf("proved: %.0f %% bound by memory, %u on numbers of nodes that are no power of two, %.0f %% with "
+                 "stages, %.0f %% "
+                 "in spaces of unequal stages\n",
+                 100.0 * n->binds / n->proved, n->odd, 100.0 * n->staged / n->proved, 100.0 * n->unequal / n->proved);
+    (void)printf("simulated %llu layouts to verify, %llu to answer; %u answers are not the closed form's\n",
+                 (unsigned long long)n->simulated, (unsigned long long)n->layouts, n->moved);
+    (void)printf(
+        "the fastest layout is faster than the answer by %.2f %% at most; %u answers beaten by more than they say\n",
+        100.0 * n->worst, n->beaten);
+    for (int k = 0; k < 2; k++) {
+        (void)printf("%u answers %s stages say within %.2f %% in the mean, %.2f %% at most, %u of them within %d %%\n",
+                     n->answers[k], k == 0 ? "without" : "with", 100.0 * n->sums[k] / fmax(1.0, n->answers[k]),
+                     100.0 * n->within[k], n->narrow[k], k == 0 ? 2 : 4);
+    }
+    (void)printf("lower bounds are above a simulated step by %.4f %% at most\n", 100.0 * n->least);
+    (void)printf("a search with a limit misses the answer by %.2f of %.0f %% at most\n", 100.0 * n->limited,
+                 100.0 * redco_limited_ratio);
+    for (int k = 0; k < 2; k++) {
+        const double allowed = redco_memory_ratio(k == 0 ? REDCO_PIPELINE_1F1B : REDCO_PIPELINE_ZB_H1);
+        (void)printf("the closed form of a layout that fits is above the capacity by %.2f of %.0f %% at most, %s\n",
+                     100.0 * n->memory[k], 100.0 * allowed, k == 0 ? "one backward pass" : "backward in two parts");
+        near = near && n->memory[k] <= allowed;
+    }
+    static const char *const pipelines[] = {"no stages,", "stages,", "stages of several chunks,"};
+    for (uint32_t i = 0; i < REDCO_GAP_KINDS / 2; i++) {
+        const uint32_t kind = i + (mixtures ? REDCO_GAP_KINDS / 2 : 0);
+        const redco_gap gap = redco_gap_of(kind);
+        (void)printf("%-26s traffic %d of %d: closed form %6.2f of %3.0f %%, recurrence %6.2f of %3.0f %%\n",
+                     pipelines[i / REDCO_GAP_LOADS], (int)(i % REDCO_GAP_LOADS), REDCO_GAP_LOADS - 1,
+                     100.0 * n->seen[kind].closed_ratio, 100.0 * gap.closed_ratio, 100.0 * n->seen[kind].paced_ratio,
+                     100.0 * gap.paced_ratio);
+        near = near && n->seen[kind].closed_ratio <= gap.closed_ratio && n->seen[kind].paced_ratio <= gap.paced_ratio;
+    }
+    return near;
+}
+
 int main(int argc, char **argv)
 {
-    struct counts n = {.least = -1.0, .wanted = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 2000};
+    const uint32_t wanted = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 2000;
+    const uint32_t mixtures = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : wanted / 4;
+    const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     char path[] = "/tmp/prove-space-XXXXXX.json";
-    state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    bool near = true, works = true;
     const int handle = mkstemps(path, 5);
     if (handle < 0 || close(handle) != 0) {
         (void)fprintf(stderr, "prove_space: %s: cannot be written\n", path);
         return 3;
     }
-    bool works = true;
-    while (works && n.proved < n.wanted && n.asked < 20 * n.wanted) {
-        works = write_model(path) && ask(&n, path, n.asked % 6);
+    for (int mixture = 0; mixture < 2 && works; mixture++) {
+        struct counts n = {.least = -1.0, .wanted = mixture != 0 ? mixtures : wanted};
+        state = seed;
+        if (n.wanted == 0) { continue; }
+        works = prove(&n, path, mixture != 0);
+        near = works && report(&n, mixture != 0) && near;
     }
     (void)remove(path);
-    if (!works) { return 3; }
-    (void)printf("%u questions: %u proved, %u do not fit, %u have no layout, %u are too large to simulate whole\n",
-                 n.asked, n.proved, n.infeasible, n.refused, n.large);
-    (void)printf("proved: %.0f %% bound by memory, %u on numbers of nodes that are no power of two, %.0f %% with "
-                 "stages, %.0f %% "
-                 "in spaces of unequal stages\n",
-                 100.0 * n.binds / n.proved, n.odd, 100.0 * n.staged / n.proved, 100.0 * n.unequal / n.proved);
-    (void)printf("simulated %llu layouts to verify, %llu to answer; %u answers are not the closed form's\n",
-                 (unsigned long long)n.simulated, (unsigned long long)n.layouts, n.moved);
-    (void)printf(
-        "the fastest layout is faster than the answer by %.2f %% at most; %u answers beaten by more than they say\n",
-        100.0 * n.worst, n.beaten);
-    for (int k = 0; k < 2; k++) {
-        (void)printf("%u answers %s stages say within %.2f %% in the mean, %.2f %% at most, %u of them within %d %%\n",
-                     n.answers[k], k == 0 ? "without" : "with", 100.0 * n.sums[k] / fmax(1.0, n.answers[k]),
-                     100.0 * n.within[k], n.narrow[k], k == 0 ? 2 : 4);
-    }
-    (void)printf("lower bounds are above a simulated step by %.4f %% at most\n", 100.0 * n.least);
-    (void)printf("a search with a limit misses the answer by %.2f of %.0f %% at most\n", 100.0 * n.limited,
-                 100.0 * redco_limited_ratio);
-    bool near = n.least <= 1e-6 && n.limited <= redco_limited_ratio;
-    for (int k = 0; k < 2; k++) {
-        const double allowed = redco_memory_ratio(k == 0 ? REDCO_PIPELINE_1F1B : REDCO_PIPELINE_ZB_H1);
-        (void)printf("the closed form of a layout that fits is above the capacity by %.2f of %.0f %% at most, %s\n",
-                     100.0 * n.memory[k], 100.0 * allowed, k == 0 ? "one backward pass" : "backward in two parts");
-        near = near && n.memory[k] <= allowed;
-    }
-    static const char *const pipelines[REDCO_GAP_PIPELINES] = {"no stages,", "stages,", "stages of several chunks,"};
-    for (uint32_t kind = 0; kind < REDCO_GAP_KINDS; kind++) {
-        const redco_gap gap = redco_gap_of(kind);
-        (void)printf("%-26s traffic %d of %d: closed form %6.2f of %3.0f %%, recurrence %6.2f of %3.0f %%\n",
-                     pipelines[kind / REDCO_GAP_LOADS], (int)(kind % REDCO_GAP_LOADS), REDCO_GAP_LOADS - 1,
-                     100.0 * n.seen[kind].closed_ratio, 100.0 * gap.closed_ratio, 100.0 * n.seen[kind].paced_ratio,
-                     100.0 * gap.paced_ratio);
-        near = near && n.seen[kind].closed_ratio <= gap.closed_ratio && n.seen[kind].paced_ratio <= gap.paced_ratio;
-    }
-    return n.beaten == 0 && near && n.proved > 0 ? 0 : 1;
+    return !works ? 3 : near ? 0 : 1;
 }
