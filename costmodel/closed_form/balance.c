@@ -135,10 +135,10 @@ static void fill_stage(const struct work *w, uint32_t stage, uint32_t blocks, ui
 struct mixture {
     const struct work *work;
     const double *before_s;                    /* seconds of the blocks before each, and of all */
-    uint32_t stage[REDCO_SPLIT_POSITIONS_MAX]; /* of each position */
+    uint32_t stage[REDCO_SPLIT_POSITIONS_MAX]; /* the one of each position */
 };
 
-/* How even the stages of a split are. */
+/* The evenness of a split. */
 struct evenness {
     double most_s;  /* the longest of them */
     uint32_t count; /* so many are as long */

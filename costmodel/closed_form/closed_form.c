@@ -290,7 +290,7 @@ static double pipeline_bound_s(redco_costs *costs, const redcoi_rank *rank, cons
     const bool whole = !redco_pipeline_splits_backward(p.kind);
     const double send_s = redcoi_stage_transfer_s(costs, parallelism, NULL, NULL);
     double before_s = 0.0, most_s = 0.0;
-    redco_position_times times[REDCO_SPLIT_POSITIONS_MAX]; /* of a micro-batch, nothing recomputed */
+    redco_position_times times[REDCO_SPLIT_POSITIONS_MAX]; /* for one micro-batch, nothing recomputed */
     if (positions > REDCO_SPLIT_POSITIONS_MAX) { return 0.0; }
     memset(times, 0, positions * sizeof *times);
     redcoi_deal(costs, parallelism, rank, positions, times, NULL);

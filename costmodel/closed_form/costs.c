@@ -109,12 +109,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
         return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }
     redco_compute_use_measured(&costs->compute, &machine->gpu, redco_comm_compute(comm));
-    costs->state_bytes = redco_state_bytes_of(workload->engine.autocast ? REDCO_FP32 : workload->precision);
-    if (workload->engine.moment_bytes == 2 && workload->precision != REDCO_FP32) {
-        costs->state_bytes.optimizer -= 4; /* two moments of two bytes less */
-    }
-    costs->state_bytes.optimizer -= 4 * (2 - redco_model_moments(model));
-    if (workload->engine.gradient_bytes > 0) { costs->state_bytes.gradient = workload->engine.gradient_bytes; }
+    costs->state_bytes = redco_state_bytes_of(workload->precision, &costs->workload.engine, redco_model_moments(model));
     for (uint32_t i = 0; i < costs->class_count; i++) {
         if (!redco_class_is_block(costs->classes[i].kind)) { continue; }
         costs->blocks += costs->classes[i].layers;

@@ -61,9 +61,11 @@ double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params)
                                           &measured_s)) {
         return measured_s;
     }
-    const double moments = costs->state_bytes.optimizer == 8 && costs->state_bytes.parameter == 2 ? 8.0 : 0.0;
-    return (optimizer_traffic_bytes - moments) * costs->calibration.optimizer_factor * (double)owned_params /
-           costs->compute.memory_bandwidth_bytes_per_s;
+    const redco_state_bytes bytes = costs->state_bytes;
+    const double less = 12.0 - (bytes.parameter == 2 ? 0.0 : 4.0) - bytes.optimizer; /* each is read and written */
+    const double weights = bytes.parameter == 2 && bytes.master == 0 ? 2.0 : 0.0;    /* read, too, without a copy */
+    return (optimizer_traffic_bytes - 2.0 * less + weights) * costs->calibration.optimizer_factor *
+           (double)owned_params / costs->compute.memory_bandwidth_bytes_per_s;
 }
 
 double redco_costs_param_s(redco_costs *costs, const redco_parallelism *parallelism)

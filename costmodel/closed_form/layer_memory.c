@@ -42,7 +42,7 @@ static redcoi_states part_states(const redcoi_job *job)
     const redco_memory_kind memory = job->costs->workload.engine.memory;
     const bool masters =
         (memory == REDCO_MEMORY_PYTORCH || memory == REDCO_MEMORY_XLA || memory == REDCO_MEMORY_EAGER) &&
-        redco_mesh_ranks(job->shards.parameters) > 1 && bytes.parameter == 2;
+        redco_mesh_ranks(job->shards.parameters) > 1 && bytes.master > 0;
     const uint32_t master_bytes = masters ? 4 : 0;
     const uint32_t gradient_bytes = memory == REDCO_MEMORY_EAGER ? redcoi_eager_gradient_bytes(job) : bytes.gradient;
     return (redcoi_states){.owned_params = owned,

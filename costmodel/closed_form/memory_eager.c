@@ -20,7 +20,7 @@ uint64_t redcoi_whole_gradient_bytes(const redcoi_job *job)
 /* torch.optim.AdamW over lists of tensors makes the root of the second moments of all of them (torch/optim/adam.py,
  * _multi_tensor_adam; its fused kernel, the Trainer's choice from torch 2.8 on, needs none). ZeRO copies its gradients
  * into one range and that into 32 bits (stage_1_and_2.py, step(); stage3.py, _prepare_fp32_grad_for_sub_group()). */
-static const uint64_t adam_bytes = 4, wide_gradient_bytes = 4, flat_gradient_bytes = 2;
+static const uint64_t wide_gradient_bytes = 4, flat_gradient_bytes = 2;
 /* DeepSpeed edaa722, deepspeed/runtime/zero/config.py: sub_group_size, max_live_parameters, prefetch_bucket_size. */
 static const uint64_t sub_group_params = UINT64_C(1000000000), live_params = UINT64_C(1050000000);
 
@@ -34,7 +34,8 @@ uint32_t redcoi_eager_gradient_bytes(const redcoi_job *job)
     const redco_state_bytes bytes = job->costs->state_bytes;
     if (is_ddp(job)) { return 2 * bytes.gradient; }
     /* FSDP adds what it reduced to a gradient of the shard's own width. */
-    return redco_mesh_ranks(job->shards.parameters) > 1 ? 4 : bytes.gradient;
+    const bool whole = redco_mesh_ranks(job->shards.parameters) > 1 && !job->costs->workload.engine.no_masters;
+    return whole ? 4 : bytes.gradient;
 }
 
 /* The part of a rank's own parameters that is updated at a time: ZeRO-3 takes sub-groups. */
@@ -107,6 +108,7 @@ void redcoi_eager_memory(const redcoi_job *job, const redcoi_states *states, red
     const bool sharded = redco_mesh_ranks(job->shards.parameters) > 1;
     const bool once = !zero && job->parallelism->micro_batches <= 1 && job->parallelism->pp <= 1;
     const uint64_t owned = redco_share_up(states->owned_params, job->stage.held, job->stage.of);
+    const uint64_t adam_bytes = redco_adam_bytes(job->costs->workload.precision, engine);
     uint64_t again = job->times->recompute_bytes[job->set];
     if (engine->autocast && sharded && job->recompute != REDCO_RECOMPUTE_FULL) {
         cost->activation_bytes += redco_share_up(job->own->params, 2, 1);

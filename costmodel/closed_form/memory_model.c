@@ -25,9 +25,23 @@ static uint64_t times(uint64_t a, uint64_t b)
     return redco_share_up(a, b, 1);
 }
 
-redco_state_bytes redco_state_bytes_of(redco_precision precision)
+uint32_t redco_adam_bytes(redco_precision precision, const redco_engine *engine)
 {
-    return precision == REDCO_FP32 ? (redco_state_bytes){4, 4, 8} : (redco_state_bytes){2, 2, 12};
+    if (engine->optimizer == REDCO_OPTIMIZER_ADAMW_8BIT) { return 1; }
+    if (engine->optimizer != REDCO_OPTIMIZER_ADAMW) { return 0; }
+    return engine->moment_bytes == 2 && precision != REDCO_FP32 ? 2 : 4;
+}
+
+redco_state_bytes redco_state_bytes_of(redco_precision precision, const redco_engine *engine, uint32_t moments)
+{
+    const bool whole = precision == REDCO_FP32 || engine->autocast;
+    const bool one = engine->optimizer == REDCO_OPTIMIZER_LION || engine->optimizer == REDCO_OPTIMIZER_MOMENTUM;
+    const uint32_t adam = redco_adam_bytes(precision, engine), weight = whole ? 4 : 2;
+    const uint32_t master = whole || engine->no_masters ? 0 : 4;
+    return (redco_state_bytes){.parameter = weight,
+                               .gradient = engine->gradient_bytes > 0 ? engine->gradient_bytes : weight,
+                               .optimizer = master + (one ? 4 : adam * moments),
+                               .master = master};
 }
 
 static uint64_t tensor_params(const redco_param *tensor, uint32_t tp)

@@ -14,8 +14,12 @@ extern "C" {
  *  moments (4 + 4 + 8). */
 typedef struct redco_state_bytes {
     uint32_t parameter, gradient, optimizer;
+    uint32_t master; /**< part of optimizer: weights in 32 bits beside those in 16 */
 } redco_state_bytes;
-redco_state_bytes redco_state_bytes_of(redco_precision precision);
+/** @param moments  that the model's own optimizer keeps, redco_model_moments() */
+redco_state_bytes redco_state_bytes_of(redco_precision precision, const redco_engine *engine, uint32_t moments);
+/** @return bytes of an element of each of Adam's moments; 0: the engine trains without them. */
+uint32_t redco_adam_bytes(redco_precision precision, const redco_engine *engine);
 
 /** Parameters of one member of a class that one tensor-parallel rank holds: matrices and tables are cut, rounded up;
  *  vectors (norms, biases) and KV heads fewer than ranks are replicated. */

@@ -107,7 +107,6 @@ redcoi_states redcoi_padded_states(const redcoi_job *job)
     const redco_state_bytes bytes = job->costs->state_bytes;
     const uint64_t ranks = redco_mesh_ranks(job->shards.parameters);
     const uint64_t frozen = redcoi_padded_shard(job, ranks, REDCOI_FROZEN, REDCO_IN_BOTH);
-    const uint64_t master_bytes = bytes.parameter == 2 ? 4 : 0;
     const struct changed trained = changed_of(job, REDCOI_TRAINED), assigned = changed_of(job, REDCOI_ASSIGNED);
     uint64_t held = round_up(round_up(trained.shard, tensor_granule) + frozen, tensor_granule) +
                     round_up(assigned.shard, tensor_granule);
@@ -120,5 +119,5 @@ redcoi_states redcoi_padded_states(const redcoi_job *job)
                                (round_up(trained.kept, tensor_granule) + round_up(assigned.kept, tensor_granule)) *
                                bytes.gradient,
                            .optimizer_bytes = round_up(trained.owned, tensor_granule) * bytes.optimizer +
-                                              round_up(assigned.owned, tensor_granule) * master_bytes};
+                                              round_up(assigned.owned, tensor_granule) * bytes.master};
 }

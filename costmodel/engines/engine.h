@@ -82,6 +82,16 @@ typedef enum redco_held_outputs {
     REDCO_HELD_CACHE   /**< and each layer's keys and values; those of this step, too */
 } redco_held_outputs;
 
+/** The optimizer, by the states that it keeps of a trained parameter beside its weights. */
+typedef enum redco_engine_optimizer {
+    REDCO_OPTIMIZER_ADAMW,      /**< two moments */
+    REDCO_OPTIMIZER_ADAMW_8BIT, /**< in a byte each (bitsandbytes; a scale for 256 of them is not counted) */
+    REDCO_OPTIMIZER_ADAFACTOR,  /**< sums over rows and columns, which are not counted; no momentum */
+    REDCO_OPTIMIZER_LION,       /**< one moment */
+    REDCO_OPTIMIZER_MOMENTUM,   /**< SGD with one */
+    REDCO_OPTIMIZER_SGD
+} redco_engine_optimizer;
+
 /** Every trait, resolved. All zero: module-wise gathers, flash attention, fused norms, matrices in the training
  *  precision, one model chunk a stage, RedCoast's layouts. */
 typedef struct redco_engine {
@@ -96,6 +106,8 @@ typedef struct redco_engine {
                           and the values that layers hand on are in 32 bits */
     bool dropout;    /**< trains with dropout unless a model says that it has none */
     redco_held_outputs held_outputs;
+    redco_engine_optimizer optimizer;
+    bool no_masters;        /**< 16-bit weights are updated as they are: no copy in 32 bits is kept */
     bool fused_loss;        /**< one kernel computes the loss and its gradient in the place of the logits */
     bool logits_gathered;   /**< every tensor-parallel rank holds the logits of the whole vocabulary */
     bool async_tp;          /**< tensor-parallel traffic is cut up and overlapped with the products beside it */
@@ -154,6 +166,8 @@ typedef enum redco_trait {
     REDCO_TRAIT_AUTOCAST,              /**< likewise: false */
     REDCO_TRAIT_DROPOUT,               /**< likewise */
     REDCO_TRAIT_HELD_OUTPUTS,          /**< likewise: none */
+    REDCO_TRAIT_OPTIMIZER,             /**< likewise: adamw */
+    REDCO_TRAIT_MASTER_WEIGHTS,        /**< likewise: fp32 */
     REDCO_TRAIT_DISPATCHER,            /**< likewise all that follows, of mixtures of experts: alltoall */
     REDCO_TRAIT_EP_OVERLAP,            /**< none */
     REDCO_TRAIT_EXPERT_IMBALANCE,      /**< natural routing's */

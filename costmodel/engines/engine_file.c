@@ -135,14 +135,16 @@ static redco_status read_trait(const redco_json_value *file, redco_trait trait, 
     char place[256];
     if (redco_trait_may_lack(trait) && !redco_json_has(file, key)) {
         (void)snprintf(out->sources[trait], sizeof out->sources[0], "%s",
-                       trait == REDCO_TRAIT_CUDA_GRAPHS    ? "not known to be used"
-                       : trait == REDCO_TRAIT_MOMENT_BYTES ? "Adam in 32 bits"
-                       : trait == REDCO_TRAIT_DROPOUT      ? "none, unless the model has some"
-                       : trait == REDCO_TRAIT_AUTOCAST     ? "weights and activations in the precision of training"
-                       : trait == REDCO_TRAIT_HELD_OUTPUTS ? "outputs are freed when a step ends"
-                       : trait == REDCO_TRAIT_CP_BALANCE   ? "as every framework with context parallelism has it"
-                       : redco_trait_of_experts(trait)     ? "not known of this engine"
-                                                           : "part of the calibration's reserve");
+                       trait == REDCO_TRAIT_CUDA_GRAPHS      ? "not known to be used"
+                       : trait == REDCO_TRAIT_MOMENT_BYTES   ? "Adam in 32 bits"
+                       : trait == REDCO_TRAIT_DROPOUT        ? "none, unless the model has some"
+                       : trait == REDCO_TRAIT_AUTOCAST       ? "weights and activations in the precision of training"
+                       : trait == REDCO_TRAIT_HELD_OUTPUTS   ? "outputs are freed when a step ends"
+                       : trait == REDCO_TRAIT_OPTIMIZER      ? "what language models are trained with"
+                       : trait == REDCO_TRAIT_MASTER_WEIGHTS ? "16-bit training keeps weights in 32 bits, too"
+                       : trait == REDCO_TRAIT_CP_BALANCE     ? "as every framework with context parallelism has it"
+                       : redco_trait_of_experts(trait)       ? "not known of this engine"
+                                                             : "part of the calibration's reserve");
         return REDCO_OK;
     }
     redco_status st = open_sourced(file, key, &sourced, out->sources[trait], err);

@@ -191,7 +191,7 @@ redco_status redco_options_executable(const redco_search_options *options, const
         uint32_t *const degree = redco_dimension_in(&given, d);
         if (redco_degree_is_free(*degree)) { *degree = 1; }
     }
-    redco_layout_executable(&given, options->workload.engine.gemm_format, options->recompute, executor, &refusals);
+    redco_layout_executable(&given, &options->workload.engine, options->recompute, executor, &refusals);
     return refusals.count == 0
                ? REDCO_OK
                : redco_fail(err, REDCO_EVALUE, "engine", "%s: %s", inputs->engine.engine.name, refusals.text[0]);

@@ -81,20 +81,33 @@ static redco_status state_trait(redco_engine_choice *choice, char *text, redco_e
     return redco_engine_state(choice, text, value + 1, "engine", err);
 }
 
-/* NAME[,TRAIT=VALUE...]. @param traits  behind the first comma; NULL: no comma */
-static redco_status read_engine(const char *name, const char *traits, redco_inputs *inputs, redco_error *err)
+static redco_status state_traits(redco_engine_choice *choice, const char *traits, redco_error *err)
 {
-    redco_status st = redco_engine_file_read(name, &inputs->engine, err);
-    if (st != REDCO_OK) { return st; }
-    inputs->choice = redco_engine_choose(&inputs->engine, REDCO_BF16);
-    if (traits == NULL) { return REDCO_OK; }
+    redco_status st = REDCO_OK;
     char *const text = strdup(traits);
     if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     char *rest = text;
     for (char *one = NULL; st == REDCO_OK && (one = strsep(&rest, ",")) != NULL;) {
-        st = state_trait(&inputs->choice, one, err);
+        st = state_trait(choice, one, err);
     }
     free(text);
+    return st;
+}
+
+/* NAME[,TRAIT=VALUE...]. @param traits  behind the first comma; NULL: no comma */
+static redco_status read_engine(const redco_input_names *names, const char *name, const char *traits,
+                                redco_inputs *inputs, redco_error *err)
+{
+    redco_status st = redco_engine_file_read(name, &inputs->engine, err);
+    if (st != REDCO_OK) { return st; }
+    inputs->choice = redco_engine_choose(&inputs->engine, REDCO_BF16);
+    if (traits != NULL) { st = state_traits(&inputs->choice, traits, err); }
+    if (st == REDCO_OK && names->optimizer != NULL) {
+        st = redco_engine_state(&inputs->choice, "optimizer", names->optimizer, "--optimizer", err);
+    }
+    if (st == REDCO_OK && names->master_weights != NULL) {
+        st = redco_engine_state(&inputs->choice, "master_weights", names->master_weights, "--master-weights", err);
+    }
     return st;
 }
 
@@ -119,7 +132,7 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
     if (names->engine != NULL && !framework) {
         inputs->engine_named = inputs->engine_limits = true;
         (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "--engine");
-        return read_engine(name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
+        return read_engine(names, name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
     }
     redco_default_engine engine;
     inputs->engine_of_cluster = redco_cluster_engine(inputs->cluster, &inputs->machine.gpu, &engine);
@@ -135,7 +148,7 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
     /* redco-exec runs what is planned for it, and nothing else is of use. */
     inputs->engine_named = strcmp(engine.name, own) == 0 && !framework;
     inputs->engine_limits = names->calibration == NULL || inputs->engine_named;
-    return read_engine(engine.name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
+    return read_engine(names, engine.name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
 }
 
 /* A user's own set has the band of the runs that it was fitted to, as wide as a normal error's; the shipped ones that

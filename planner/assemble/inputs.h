@@ -24,7 +24,9 @@ typedef struct redco_input_names {
     const char *calibration; /**< NULL: the default set of the GPU's architecture */
     const char *engine;      /**< NAME[,TRAIT=VALUE...], NAME a preset or file; "framework": the default on GPUs; NULL:
                                   what calibration or profile are of, else what the cluster or its GPU names */
-    const char *tp_rules;    /**< NULL, or a file of rules for tensor parallelism, see rules_user.h */
+    const char *optimizer;   /**< NULL, or what the engine's trait of that name is instead */
+    const char *master_weights; /**< likewise */
+    const char *tp_rules;       /**< NULL, or a file of rules for tensor parallelism, see rules_user.h */
     const char *const *profiles;
     uint32_t profile_count;
 } redco_input_names;

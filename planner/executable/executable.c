@@ -41,7 +41,7 @@ static void refuse_stages(const redco_parallelism *p, redco_executor executor, r
     }
 }
 
-void redco_layout_executable(const redco_parallelism *p, redco_gemm_format format, redco_recompute recompute,
+void redco_layout_executable(const redco_parallelism *p, const redco_engine *engine, redco_recompute recompute,
                              redco_executor executor, redco_refusals *out)
 {
     refuse_stages(p, executor, out);
@@ -49,8 +49,13 @@ void redco_layout_executable(const redco_parallelism *p, redco_gemm_format forma
     if (redco_parallelism_ep(p) > 1) {
         refuse(out, "experts on %u ranks are not executed; plan with --ep 1", redco_parallelism_ep(p));
     }
-    if (format != REDCO_GEMM_SAME) {
-        refuse(out, "products in %s are not executed; plan with --precision bf16", redco_gemm_format_words[format]);
+    if (engine->gemm_format != REDCO_GEMM_SAME) {
+        refuse(out, "products in %s are not executed; plan with --precision bf16",
+               redco_gemm_format_words[engine->gemm_format]);
+    }
+    if (engine->optimizer != REDCO_OPTIMIZER_ADAMW || engine->no_masters) {
+        refuse(out, "states other than AdamW's in 32 bits are not executed; plan with --optimizer adamw "
+                    "--master-weights fp32");
     }
     refuse_recomputation(recompute, out);
 }
@@ -170,7 +175,7 @@ redco_status redco_plan_executable(const redco_plan *plan, const redco_model *mo
         if (!redco_recompute_mixes(plan->layers[i].recompute)) { refused = plan->layers[i].recompute; }
     }
     out->count = 0;
-    redco_layout_executable(&parallelism, plan->engine.gemm_format, refused, executor, out);
+    redco_layout_executable(&parallelism, &plan->engine, refused, executor, out);
     refuse_size(plan, out);
     return refuse_model(plan, model, executor, out, err);
 }

@@ -21,11 +21,11 @@ typedef struct redco_refusals {
     char text[REDCO_REFUSALS_MAX][REDCO_REFUSAL_BYTES];
 } redco_refusals;
 
-/** Refuses degrees and formats of a question that are not run, whatever the model: a limit of the search.
+/** Refuses degrees, formats and optimizers of a question that are not run, whatever the model: a limit of the search.
  *  @param recompute  of all layers; REDCO_RECOMPUTE_FREE is read as none
  *  @param out        refusals are added */
-void redco_layout_executable(const redco_parallelism *parallelism, redco_gemm_format format, redco_recompute recompute,
-                             redco_executor executor, redco_refusals *out);
+void redco_layout_executable(const redco_parallelism *parallelism, const redco_engine *engine,
+                             redco_recompute recompute, redco_executor executor, redco_refusals *out);
 
 /** Refuses a plan, its model and layouts included.
  *  @param model  the plan's (plan->model_config)

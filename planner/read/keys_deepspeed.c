@@ -41,7 +41,7 @@ static const redcoi_trainer_key keys[] = {
     HARMLESS("zero_optimization.elastic_checkpoint"),
     {"zero_optimization.memory_efficient_linear", ENGINE, "linears as the engine has them", NULL},
     HARMLESS("zero_optimization.log_trace_cache_warnings"),
-    {"optimizer.type", LIMIT, "the optimizer: priced as Adam in 32 bits", "Adam= AdamW= FusedAdam= CPUAdam= *=*"},
+    {"optimizer.type", TRAIT, "optimizer", "Adam= AdamW= FusedAdam= CPUAdam= Lion=lion"},
     HARMLESS("optimizer.*"),
     {"sequence_parallel_size", OPTION, ".ulysses", NULL},
     {"seq_parallel_communication_data_type", ENGINE, "the type in which activations travel", NULL},

@@ -152,7 +152,7 @@ static const redcoi_trainer_key keys[] = {
     {"cuda-graph-*", ENGINE, "launches as measured", NULL},
     {"use-tp-pp-dp-mapping", LIMIT, "the order of ranks: data parallelism outside of stages", NULL},
     /* not priced */
-    {"optimizer", LIMIT, "the optimizer: priced as Adam", "adam= *=*"},
+    {"optimizer", TRAIT, "optimizer", "adam= sgd=momentum"},
     {"optimizer-cpu-offload", LIMIT, "states of the optimizer on the host", YES},
     {"optimizer-offload-fraction", LIMIT, "states of the optimizer on the host", NULL},
     {"cpu-offloading-num-layers", LIMIT, "activations on the host", NULL},

@@ -92,7 +92,7 @@ static const redcoi_trainer_key foundry[] = {
     {"model.attn_config.attn_impl", TRAIT, "attention", "flash=flash2 torch=unfused triton=flash1"},
     {"model.ffn_config*", LIMIT, "the FFN", NULL},
     HARMLESS("model.*"),
-    {"optimizer.name", LIMIT, "the optimizer: priced as Adam", "decoupled_adamw= adamw= *=*"},
+    {"optimizer.name", TRAIT, "optimizer", "decoupled_adamw= adamw= decoupled_lionw=lion"},
     HARMLESS("optimizer.*"), HARMLESS("tokenizer.*"), HARMLESS("tokenizer_name"), HARMLESS("train_loader.*"),
     HARMLESS("eval_*"), HARMLESS("scheduler.*"), HARMLESS("algorithms.*"), HARMLESS("callbacks.*"),
     HARMLESS("loggers.*"), HARMLESS("save_*"), HARMLESS("load_*"), HARMLESS("max_duration"), HARMLESS("seed"),
@@ -183,7 +183,8 @@ static const redcoi_trainer_key axolotl[] = {
     {"lora_*", LIMIT, "adapters: priced as if all parameters were trained", NULL},
     {"load_in_8bit", LIMIT, "quantised weights", YES},
     {"load_in_4bit", LIMIT, "quantised weights", YES},
-    {"optimizer", LIMIT, "the optimizer: priced as Adam in 32 bits", "adamw_torch= adamw_torch_fused= adamw_hf= *=*"},
+    {"optimizer", TRAIT, "optimizer", "adamw_torch= adamw_torch_fused= adamw_hf= adamw_apex_fused= adamw= adamw_bnb_8bit=adamw-8bit "
+     "adamw_8bit=adamw-8bit paged_adamw_8bit=adamw-8bit adafactor=adafactor lion_32bit=lion sgd=sgd"},
     HARMLESS("sample_packing"),
     {"rl", LIMIT, "more than one model, or a loss of its own", "null= *=*"},
     {"unfrozen_parameters", LIMIT, "frozen layers: priced as if all parameters were trained", NULL},

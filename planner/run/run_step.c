@@ -84,7 +84,7 @@ redco_run_step redco_run_step_of(const redco_inputs *inputs, const redco_search_
     const redco_parallelism *const parallelism = &candidate->parallelism;
     const redco_workload *const w = &options->workload;
     const redco_machine *const machine = &inputs->machine;
-    const redco_state_bytes bytes = redco_state_bytes_of(w->precision);
+    const redco_state_bytes bytes = redco_state_bytes_of(w->precision, &w->engine, redco_model_moments(inputs->model));
     const redco_profile_measured *const how = redco_compute_profile_how(redco_comm_compute(inputs->comm));
     const redco_power power = redco_power_of(&machine->gpu, w->precision, how);
     const redco_shards shards = redco_main_assignment(candidate)->config.shards;

@@ -150,8 +150,7 @@ redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *
 {
     const redco_compute *const compute = redco_costs_compute(pricing->costs);
     const redco_shape shape = redco_costs_shape(pricing->costs, parallelism);
-    redco_state_bytes bytes = redco_state_bytes_of(shape.precision);
-    if (shape.engine.gradient_bytes > 0) { bytes.gradient = shape.engine.gradient_bytes; }
+    const redco_state_bytes bytes = redco_state_bytes_of(shape.precision, &shape.engine, redco_model_moments(model));
     pricing->tp = shape.tp;
     return (redcoi_tp_base){.model = model,
                             .compute = compute,

@@ -257,6 +257,35 @@ static void scripts_hold_outputs(void **state)
     fixture_close(&b);
 }
 
+/* Bytes a parameter, counted by hand: 16-bit training with Adam keeps a copy in 32 bits and two moments (4 + 8), Lion
+ * one (4 + 4), bitsandbytes' two of a byte (4 + 2), SGD and Adafactor none; without copies of weights 4 less; 32-bit
+ * weights, autocast's among them, have no copy. */
+static void optimizers_keep_states(void **state)
+{
+    static const struct {
+        redco_precision precision;
+        redco_engine engine;
+        uint32_t moments, optimizer, master;
+    } rows[] = {{REDCO_BF16, {.optimizer = REDCO_OPTIMIZER_ADAMW}, 2, 12, 4},
+                {REDCO_BF16, {.optimizer = REDCO_OPTIMIZER_ADAMW, .moment_bytes = 2}, 2, 8, 4},
+                {REDCO_BF16, {.optimizer = REDCO_OPTIMIZER_ADAMW, .moment_bytes = 2, .no_masters = true}, 2, 4, 0},
+                {REDCO_BF16, {.optimizer = REDCO_OPTIMIZER_ADAMW, .autocast = true}, 2, 8, 0},
+                {REDCO_BF16, {.optimizer = REDCO_OPTIMIZER_ADAMW}, 1, 8, 4},
+                {REDCO_FP32, {.optimizer = REDCO_OPTIMIZER_ADAMW, .no_masters = true}, 2, 8, 0},
+                {REDCO_FP16, {.optimizer = REDCO_OPTIMIZER_ADAMW_8BIT}, 2, 6, 4},
+                {REDCO_FP16, {.optimizer = REDCO_OPTIMIZER_LION}, 2, 8, 4},
+                {REDCO_FP32, {.optimizer = REDCO_OPTIMIZER_MOMENTUM}, 2, 4, 0},
+                {REDCO_BF16, {.optimizer = REDCO_OPTIMIZER_SGD}, 2, 4, 4},
+                {REDCO_BF16, {.optimizer = REDCO_OPTIMIZER_ADAFACTOR, .no_masters = true}, 2, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const redco_state_bytes bytes = redco_state_bytes_of(rows[i].precision, &rows[i].engine, rows[i].moments);
+        assert_int_equal(bytes.optimizer, rows[i].optimizer);
+        assert_int_equal(bytes.master, rows[i].master);
+        assert_int_equal(bytes.parameter, rows[i].precision == REDCO_FP32 || rows[i].engine.autocast ? 4 : 2);
+    }
+}
+
 /* Recomputing the FFN of LLaMA-7B drops, of each token, gate and input (4 f = 44,032 bytes) and the last product's
  * operand (2 f = 22,016); where Transformer Engine fuses the norm into the first product, its output too (2 h = 8,192).
  * tp cuts the first two, sequence parallelism the third. With the activated gate, by Megatron's own kernels and by
@@ -591,6 +620,7 @@ int main(void)
                                        cmocka_unit_test(tensors_that_frameworks_keep),
                                        cmocka_unit_test(eager_code_keeps_what_torch_counts),
                                        cmocka_unit_test(scripts_hold_outputs),
+                                       cmocka_unit_test(optimizers_keep_states),
                                        cmocka_unit_test(the_ffn_is_recomputed),
                                        cmocka_unit_test(chunks_in_flight),
                                        cmocka_unit_test(tensor_parallel_ranks),

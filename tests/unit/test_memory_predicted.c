@@ -46,7 +46,8 @@ typedef struct planned {
 /* Weights, gradients and the states of an optimizer, as this rank's parts of the tensors are. */
 static uint64_t state_bytes(const language *l, redco_precision precision)
 {
-    const redco_state_bytes bytes = redco_state_bytes_of(precision);
+    const redco_engine adam = {.optimizer = REDCO_OPTIMIZER_ADAMW};
+    const redco_state_bytes bytes = redco_state_bytes_of(precision, &adam, 2);
     uint64_t elements = 0;
     for (uint32_t i = 1; i < l->output_count; i++) {
         elements += redco_type_elements(redco_value_type(l->graph, l->outputs[i]));
