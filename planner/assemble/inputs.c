@@ -344,13 +344,14 @@ static uint32_t dimensions_lacked(const redco_engine_file *file, const redco_sea
 static uint32_t dimensions_not_run(const redco_inputs *inputs)
 {
     const redco_executor executor = redco_gpu_is_host(&inputs->machine.gpu) ? REDCO_EXECUTOR_HOST : REDCO_EXECUTOR_CUDA;
+    const redco_engine engine = {.optimizer = REDCO_OPTIMIZER_ADAMW}; /* its traits are no dimensions */
     uint32_t bits = 0;
     for (const redco_dimension *d = redco_dimensions; d->key != NULL; d++) {
         redco_parallelism two = {.tp = 1, .pp = 1, .cp = 1};
         redco_refusals refusals = {.count = 0};
         if (!redco_dimension_is_degree(d)) { continue; }
         *redco_dimension_in(&two, d) = 2;
-        redco_layout_executable(&two, REDCO_GEMM_SAME, REDCO_RECOMPUTE_NONE, executor, &refusals);
+        redco_layout_executable(&two, &engine, REDCO_RECOMPUTE_NONE, executor, &refusals);
         bits |= refusals.count > 0 ? d->bit : 0;
     }
     return bits;
