@@ -270,6 +270,9 @@ typedef struct redco_recomputed {
 } redco_recomputed;
 redco_recomputed redco_cost_recomputed(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                        redco_recompute recompute);
+/** Its activation_bytes alone, for which no pipeline's pace is found. */
+uint64_t redco_cost_kept_bytes(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                               redco_recompute recompute);
 /** A lower bound of the resident bytes of redco_cost_layer() for any meshes, without what is kept for backward. */
 uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index);
 

@@ -34,13 +34,12 @@ uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_parallelism *par
     return sum.parameter_bytes + sum.gradient_bytes + sum.optimizer_bytes;
 }
 
-redco_recomputed redco_cost_recomputed(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
-                                       redco_recompute recompute)
+/* One layer of a stage that is given. */
+static redco_recomputed recomputed_of(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                                      redco_recompute recompute, redcoi_stage stage)
 {
     const redco_layer_config config = {{{1, 1}, {1, 1}, {1, 1}}, recompute};
-    (void)redcoi_recompute_set(costs, recompute);
     const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
-    const redcoi_stage stage = redcoi_memo_repeated(costs, parallelism)->stages[class_index];
     const bool block = redco_class_is_block(costs->classes[class_index].kind);
     const uint32_t layouts = rank->layout_count[class_index];
     redco_layer_cost sum = {.compute_s = 0.0};
@@ -60,4 +59,21 @@ redco_recomputed redco_cost_recomputed(redco_costs *costs, const redco_paralleli
     if (layouts > 1) { redcoi_cost_divide(&sum, rank->member_count[class_index], rank->memory_count[class_index]); }
     return (redco_recomputed){stage.repeat * sum.compute_s, fmin(stage.repeat, stage.again) * sum.recompute_s,
                               sum.activation_bytes};
+}
+
+redco_recomputed redco_cost_recomputed(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                                       redco_recompute recompute)
+{
+    (void)redcoi_recompute_set(costs, recompute);
+    return recomputed_of(costs, parallelism, class_index, recompute,
+                         redcoi_memo_repeated(costs, parallelism)->stages[class_index]);
+}
+
+uint64_t redco_cost_kept_bytes(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                               redco_recompute recompute)
+{
+    (void)redcoi_recompute_set(costs, recompute);
+    return recomputed_of(costs, parallelism, class_index, recompute,
+                         redcoi_memo_of(costs, parallelism)->stages[class_index])
+        .activation_bytes;
 }

@@ -365,8 +365,7 @@ void redcoi_space_bound_memory(redcoi_space *space, redcoi_configuration *config
         uint64_t least = UINT64_MAX;
         const redco_recompute_list sets = redcoi_space_sets(space, configuration, REDCOI_ANY_GROUP, c);
         for (uint32_t i = 0; i < sets.count; i++) {
-            const uint64_t bytes =
-                redco_cost_recomputed(space->costs, &configuration->parallelism, c, sets.sets[i]).activation_bytes;
+            const uint64_t bytes = redco_cost_kept_bytes(space->costs, &configuration->parallelism, c, sets.sets[i]);
             least = bytes < least ? bytes : least;
         }
         least += redco_cost_least_bytes(space->costs, &configuration->parallelism, c);
