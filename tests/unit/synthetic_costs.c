@@ -407,3 +407,9 @@ redco_recomputed redco_cost_recomputed(redco_costs *costs, const redco_paralleli
     const redco_layer_cost cost = redco_cost_layer(costs, parallelism, class_index, &config);
     return (redco_recomputed){none.compute_s, cost.compute_s - none.compute_s, cost.activation_bytes};
 }
+
+uint64_t redco_cost_kept_bytes(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                               redco_recompute recompute)
+{
+    return redco_cost_recomputed(costs, parallelism, class_index, recompute).activation_bytes;
+}

@@ -112,7 +112,7 @@ static void every_key_is_accounted_for(void **state)
     assert_int_equal(
         read_text("a.json",
                   "{\"zero_optimization\": {\"stage\": 1, \"mystery\": {\"deep\": 2}}, \"steps_per_print\": 9,"
-                  " \"unheard_of\": [1, 2], \"optimizer\": {\"type\": \"Lion\"}}",
+                  " \"unheard_of\": [1, 2], \"optimizer\": {\"type\": \"OneBitAdam\"}}",
                   &reading, &err),
         REDCO_OK);
     assert_int_equal(redco_reading_list(reading, REDCO_READ_UNDERSTOOD, &items), 1);
