@@ -104,8 +104,8 @@ enum { REDCO_COLUMN_WORDS = (REDCO_COLUMN_COUNT + 63) / 64 };
 /** Quantities that a row may be compared by; bits. */
 typedef enum redco_measured_use {
     REDCO_USE_NOTHING = 0,
-    REDCO_USE_SPEED = 1,   /**< tokens/s */
-    REDCO_USE_MEMORY = 2,  /**< peak memory, or whether the run fits */
+    REDCO_USE_SPEED = 1,    /**< tokens/s */
+    REDCO_USE_MEMORY = 2,   /**< peak memory, or whether the run fits */
     REDCO_USE_HELD_OUT = 4, /**< compared with, but constants are never fitted to it; beside one of the others */
     REDCO_USE_ODD = 8       /**< other rows of its table contradict it; likewise beside one */
 } redco_measured_use;

@@ -97,7 +97,9 @@ static double repeat_of(redco_costs *costs, const redcoi_rank *rank, const redco
                         uint32_t class_index, double share)
 {
     const double pp = parallelism->pp;
-    if (redcoi_pace_needed(costs, parallelism)) { return redcoi_pace_find(costs, rank, parallelism)->repeat[class_index]; }
+    if (redcoi_pace_needed(costs, parallelism)) {
+        return redcoi_pace_find(costs, rank, parallelism)->repeat[class_index];
+    }
     if (!redco_class_is_block(costs->classes[class_index].kind)) {
         return edge_repeat(costs, rank, parallelism, class_index);
     }
@@ -118,8 +120,8 @@ void redcoi_stage_repeat(redco_costs *costs, const redcoi_rank *rank, const redc
     const bool block = redco_class_is_block(costs->classes[class_index].kind);
     if (parallelism->pp <= 1) { return; }
     stage->repeat = repeat_of(costs, rank, parallelism, class_index, block ? stage->share : 1.0);
-    stage->again =
-        block && redcoi_pace_needed(costs, parallelism) ? redcoi_pace_find(costs, rank, parallelism)->again : stage->repeat;
+    stage->again = block && redcoi_pace_needed(costs, parallelism) ? redcoi_pace_find(costs, rank, parallelism)->again
+                                                                   : stage->repeat;
 }
 
 /* The fullest stage in the closed form of one layer. */

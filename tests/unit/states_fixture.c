@@ -43,7 +43,8 @@ void fixture_model_make(struct fixture_model *fixture, const redco_shards *shard
     } layers[FIX_LAYERS] = {
         {"embedding.0", 0, 1}, {"block.0", 1, 2}, {"block.1", 3, 2}, {"head.0", 5, 1}, {"head.1", 6, 0}};
     for (uint32_t l = 0; l < FIX_LAYERS; l++) {
-        fixture->layers[l] = (redco_state_layer){layers[l].name, shards[l], layers[l].first, layers[l].count, .assigned = false};
+        fixture->layers[l] =
+            (redco_state_layer){layers[l].name, shards[l], layers[l].first, layers[l].count, .assigned = false};
     }
     fixture->model = (redco_state_model){fixture->layers, modules, tensors, FIX_LAYERS, FIX_MODULES, FIX_TENSORS, NULL};
 }
