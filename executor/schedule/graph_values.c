@@ -140,7 +140,7 @@ static void *weights_at(const redco_schedule *s, const redcoi_compute_task *comp
     const uint64_t at =
         redco_layout_tensor_at(redco_states_layout(states), tensor) * redco_dtype_bytes(redco_states_dtype(states));
     if (!redco_states_gathers(states, module)) { return (unsigned char *)redco_states_module(states, module) + at; }
-    for (uint32_t n = 0; n < compute_task->needs.count; n++) {
+    for (uint32_t n = 0; compute_task != NULL && n < compute_task->needs.count; n++) {
         if (s->bind.needs[compute_task->needs.first + n] != module) { continue; }
         return s->memory.block + s->memory.slots[s->memory.need_slot[compute_task->needs.first + n]].at + at;
     }

@@ -28,7 +28,7 @@ typedef struct redcoi_stage {
 /** The stage that has a position. */
 static inline uint32_t redcoi_stage_at(const redcoi_stage *stage, uint32_t position)
 {
-    return position == UINT32_MAX ? UINT32_MAX : position % stage->count;
+    return position == UINT32_MAX || stage->count == 0 ? UINT32_MAX : position % stage->count;
 }
 
 /** @param stage  all zero; to be freed with redcoi_stage_free(), also after a failure */

@@ -22,7 +22,7 @@ redco_status redcoi_stage_task(redco_trainer *t, redco_error *err)
     for (uint32_t i = 0; i < count; i++) {
         t->stage_parameters[i] = t->whole->parameters[m->parameter_of[i]];
         t->layouts[i] = t->whole_layouts[m->parameter_of[i]];
-        if (t->stage.count == 1) { continue; }
+        if (t->written_elsewhere == NULL) { continue; }
         t->written_elsewhere[i] = redcoi_stage_at(&t->stage, t->stage.first_use[m->parameter_of[i]]) != t->stage.own;
     }
     t->stage_task = *t->whole;

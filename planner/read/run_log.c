@@ -73,7 +73,7 @@ static void keep(struct parser *parser, kind of, double value)
             return;
         }
         list->items = more;
-        list->room = room;
+        list->room = room; /* NOLINT(clang-analyzer-unix.Malloc): redco_run_log_parse() frees the lists */
     }
     list->items[list->count++] = value;
 }

@@ -175,7 +175,7 @@ static void bound_copies(struct mesh_bounds *b, uint32_t triple, const redcoi_li
     const uint32_t triples = configuration->triples;
     const bool gathers = redco_mesh_ranks(configuration->groups[triple].parameters) > 1;
     redcoi_load load = {.ratio = 0.0};
-    bool within[REDCO_RECOMPUTE_SETS + 1];
+    bool within[REDCO_RECOMPUTE_SETS + 1] = {false};
     if (!gathers) {
         configuration->loads[triple] = load;
         for (uint32_t c = 0; c < b->space->class_count; c++) { bound_class(b, triple, c, &b->sets[c], true); }
@@ -211,6 +211,9 @@ void redcoi_space_bound_meshes(redcoi_space *space, redcoi_configuration *config
     b.configuration = configuration;
     b.fixed = fixed;
     b.most_s = farthest_s(space, configuration, limits);
+    memset(b.recomputed, 0, sizeof b.recomputed);
+    memset(b.order, 0, sizeof b.order);
+    memset(b.computed_s, 0, sizeof b.computed_s);
     for (uint32_t c = 0; c < space->class_count; c++) {
         b.sets[c] = redcoi_space_sets(space, configuration, REDCOI_ANY_GROUP, c);
     }

@@ -227,7 +227,7 @@ static void gathered_experts_are_given_back(void **state)
         struct fixture b;
         redco_assignment all[8];
         redco_simulation s;
-        redco_workload workload = plain_workload(16 << i);
+        redco_workload workload = plain_workload(i == 0 ? 16 : 32);
         workload.engine.layer_units = true;
         fixture_open(&b, "deepseek-v2-lite", a800_machine(1), workload);
         redco_parallelism parallelism = plain_setting(&b, 1);

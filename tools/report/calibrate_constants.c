@@ -87,7 +87,8 @@ static redco_status dense_column(struct page *page, const redco_set_rule *rule)
 {
     struct column *const column = new_column(page, rule->name, rule->prior);
     redco_status st = column != NULL ? REDCO_OK : REDCO_ENOMEM;
-    for (size_t i = 0; i < page->files->count && st == REDCO_OK; i++) {
+    const size_t all = page->files->count;
+    for (size_t i = 0; i < all && st == REDCO_OK; i++) { /* NOLINT(clang-analyzer-unix.Malloc): page_free() */
         if (measured_may_fit(page->files, i) && redco_set_rule_takes(rule, page->files->runs[i])) {
             column->rows[column->count++] = i;
         }
@@ -107,7 +108,8 @@ static redco_status expert_column(struct page *page, const char *name, const cha
 {
     struct column *const column = new_column(page, name, prior_name);
     redco_status st = column != NULL ? REDCO_OK : REDCO_ENOMEM;
-    for (size_t i = 0; i < page->files->count && st == REDCO_OK; i++) {
+    const size_t all = page->files->count;
+    for (size_t i = 0; i < all && st == REDCO_OK; i++) { /* NOLINT(clang-analyzer-unix.Malloc): page_free() */
         if (!is_of_mixture(page, i)) { continue; }
         const redco_gpu *const gpu = &redco_evaluations_request(page->files->evaluations, i)->machine.gpu;
         if (strcmp(redco_expert_constants_set(gpu), name) == 0) { column->rows[column->count++] = i; }

@@ -242,7 +242,7 @@ static redcoi_truth lies_beside(const char *script, const char *name)
 
 static redcoi_truth primary(struct test *test)
 {
-    char buffer[256];
+    char buffer[256] = "";
     const char *const word = word_at(test, 0);
     if (test->at >= test->words->count || ++test->depth > REDCOI_SHELL_DEPTH) { return REDCOI_FALSE; }
     if (strcmp(word, "!") == 0) {
