@@ -354,6 +354,21 @@ static redco_status write_text(const redcoi_ability *ability, const redcoi_conte
     return st;
 }
 
+/* States that no key of an exported configuration says: the script makes the optimizer. */
+static void note_states(const redcoi_context *context)
+{
+    const redco_engine *const engine = &context->reopened->workload.engine;
+    const redco_engine_choice choice = {.engine = *engine};
+    char name[32];
+    if (engine->optimizer != REDCO_OPTIMIZER_ADAMW) {
+        redcoi_note(context, "the optimizer is your script's: the plan counts with %s",
+                    redco_engine_trait(&choice, REDCO_BF16, REDCO_TRAIT_OPTIMIZER, name, sizeof name));
+    }
+    if (engine->no_masters) {
+        redcoi_note(context, "weights in 32 bits are your script's optimizer's: the plan counts with none");
+    }
+}
+
 /* @p context holds the offer */
 static redco_status describe(const redcoi_ability *ability, redcoi_context *context, bool expressed, redco_export *made,
                              redco_error *err)
@@ -369,6 +384,7 @@ static redco_status describe(const redcoi_ability *ability, redcoi_context *cont
         goto out;
     }
     compare(&d, context);
+    note_states(context);
     context->exact = json_array_size(d.list) == 0;
     if (!context->exact) {
         made->summary = summary_text(ability, context, &d);

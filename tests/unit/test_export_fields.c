@@ -299,6 +299,8 @@ static void set_in_plan(struct planned *p, const char *key, const char *value)
         rule->parts = n;
     } else if (strcmp(key, "attention") == 0) {
         engine->attention = (redco_attention)n;
+    } else if (strcmp(key, "optimizer") == 0) {
+        engine->optimizer = (redco_engine_optimizer)n;
     } else if (strcmp(key, "gemm_format") == 0) {
         engine->gemm_format = (redco_gemm_format)n;
     } else if (strcmp(key, "gradient_bytes") == 0) {
@@ -309,6 +311,7 @@ static void set_in_plan(struct planned *p, const char *key, const char *value)
             bool *flag;
         } flags[] = {{"layer_units", &engine->layer_units},
                      {"shard_over_cp", &engine->shard_over_cp},
+                     {"no_masters", &engine->no_masters},
                      {"plain_norm", &engine->plain_norm},
                      {"compiled", &engine->compiled},
                      {"fused_loss", &engine->fused_loss},
