@@ -197,32 +197,21 @@ redco_status redco_answer_strategies(const redco_question *question, const redco
     return finish(st, list, list_out);
 }
 
-/* Each size is a question of its own, whose engine is chosen for it. */
-static redco_status answer_size(const redco_question *question, const redco_inputs *read, uint64_t gpus, bool plans,
-                                redco_answer_list *list, redco_error *err)
+/* Answers a question with inputs of its own, which the row owns then. A case that machine or model rule out is bad. */
+static redco_status answer_inputs(redco_answer_list *list, redco_answer_row *row, redco_question *question,
+                                  redco_inputs *inputs, bool plans, redco_error *err)
 {
-    redco_question one = *question;
     redco_assembler *own = NULL;
-    redco_answer_row *const row = append(list, redco_question_name(&question->options), gpus, &question->options);
-    redco_inputs *const inputs = calloc(1, sizeof *inputs);
-    if (inputs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    one.gpus = gpus;
-    one.size_count = 0;
     redco_error why = {0};
-    redco_status st = redco_question_read_like(&one, read, inputs, &why);
-    if (st != REDCO_OK) {
-        free(inputs);
-    } else {
-        row->inputs = inputs;
-        row->gpus = gpus_of(inputs);
-        st = redco_question_settle(&one, inputs, &why);
-    }
+    row->inputs = inputs;
+    row->gpus = gpus_of(inputs);
+    redco_status st = redco_question_settle(question, inputs, &why);
     if (st == REDCO_EVALUE) {
         row->bad = why;
         return REDCO_OK;
     }
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
-    row->options = one.options;
+    row->options = question->options;
     st = answer_row(list, row, inputs, redco_question_name(&row->options), plans ? &own : NULL, err);
     redco_inputs_forget(inputs);
     row->options.given.split = NULL; /* the candidates have it */
@@ -230,34 +219,35 @@ static redco_status answer_size(const redco_question *question, const redco_inpu
     return st;
 }
 
+/* Each size is a question of its own, whose engine is chosen for it. */
+static redco_status answer_size(const redco_question *question, const redco_inputs *read, uint64_t gpus, bool plans,
+                                redco_answer_list *list, redco_error *err)
+{
+    redco_question one = *question;
+    redco_answer_row *const row = append(list, redco_question_name(&question->options), gpus, &question->options);
+    redco_inputs *const inputs = calloc(1, sizeof *inputs);
+    if (inputs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    one.gpus = gpus;
+    one.size_count = 0;
+    redco_error why = {0};
+    const redco_status st = redco_question_read_like(&one, read, inputs, &why);
+    if (st == REDCO_OK) { return answer_inputs(list, row, &one, inputs, plans, err); }
+    free(inputs);
+    row->bad = why;
+    return st == REDCO_EVALUE ? REDCO_OK : redco_fail(err, st, why.place, "%s", why.text);
+}
+
 static redco_status answer_cluster(const redco_question *question, const char *cluster, bool plans,
                                    redco_answer_list *list, redco_error *err)
 {
     redco_question one = *question;
-    redco_assembler *own = NULL;
     redco_answer_row *const row = append(list, cluster, question->gpus, &question->options);
     redco_inputs *const inputs = calloc(1, sizeof *inputs);
     if (inputs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     one.names.cluster = cluster;
-    redco_status st = redco_question_read(&one, inputs, err);
-    if (st != REDCO_OK) {
-        free(inputs);
-        return st;
-    }
-    row->inputs = inputs;
-    row->gpus = gpus_of(inputs);
-    redco_error why = {0};
-    st = redco_question_settle(&one, inputs, &why);
-    if (st == REDCO_EVALUE) {
-        row->bad = why;
-        return REDCO_OK;
-    }
-    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
-    row->options = one.options;
-    st = answer_row(list, row, inputs, redco_question_name(&row->options), plans ? &own : NULL, err);
-    redco_inputs_forget(inputs);
-    row->options.given.split = NULL; /* the candidates have it */
-    redco_assembler_free(own);
+    const redco_status st = redco_question_read(&one, inputs, err);
+    if (st == REDCO_OK) { return answer_inputs(list, row, &one, inputs, plans, err); }
+    free(inputs);
     return st;
 }
 

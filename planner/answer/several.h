@@ -11,8 +11,10 @@
 extern "C" {
 #endif
 
+enum { REDCO_ROW_NAME = 256 };
+
 typedef struct redco_answer_row {
-    char name[REDCO_ENGINE_NAME]; /**< name of strategy, engine or cluster */
+    char name[REDCO_ROW_NAME]; /**< name of strategy, engine or cluster */
     uint64_t gpus;
     redco_inputs *inputs;         /**< an engine's, a size's or a cluster's own; NULL: those that were given, or bad */
     redco_search_options options; /**< that were asked */

@@ -143,7 +143,10 @@ static bool narrow_moments(trial *t, bool most)
 {
     redco_engine *const engine = &t->options.workload.engine;
     const bool has = engine->memory == REDCO_MEMORY_MEGATRON && engine->software == REDCO_SOFTWARE_TE_XLA;
-    if (!has || engine->moment_bytes == 2 || t->options.workload.precision == REDCO_FP32) { return false; }
+    if (!has || engine->optimizer != REDCO_OPTIMIZER_ADAMW || engine->moment_bytes == 2 ||
+        t->options.workload.precision == REDCO_FP32) {
+        return false;
+    }
     engine->moment_bytes = 2;
     if (!most && !fits(t)) { return false; }
     say(t, NULL, "", "optimizer moments of 2 bytes instead of 4 (the engine's moment_bytes=2)", "");
