@@ -19,5 +19,9 @@
     }
 /** Values of a flag: "yes", or the default stays. */
 #define YES "true=yes false="
+/* Words of transformers' TrainingArguments.optim (training_args.py, OptimizerNames), which others took over. */
+#define TORCH_OPTIMIZERS                                                                                               \
+    "adamw_torch= adamw_torch_fused= adamw_hf= adamw_apex_fused= adamw= adamw_bnb_8bit=adamw-8bit "                    \
+    "adamw_8bit=adamw-8bit paged_adamw_8bit=adamw-8bit adafactor=adafactor lion_32bit=lion sgd=sgd"
 
 #endif

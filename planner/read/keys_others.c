@@ -183,8 +183,7 @@ static const redcoi_trainer_key axolotl[] = {
     {"lora_*", LIMIT, "adapters: priced as if all parameters were trained", NULL},
     {"load_in_8bit", LIMIT, "quantised weights", YES},
     {"load_in_4bit", LIMIT, "quantised weights", YES},
-    {"optimizer", TRAIT, "optimizer", "adamw_torch= adamw_torch_fused= adamw_hf= adamw_apex_fused= adamw= adamw_bnb_8bit=adamw-8bit "
-     "adamw_8bit=adamw-8bit paged_adamw_8bit=adamw-8bit adafactor=adafactor lion_32bit=lion sgd=sgd"},
+    {"optimizer", TRAIT, "optimizer", TORCH_OPTIMIZERS},
     HARMLESS("sample_packing"),
     {"rl", LIMIT, "more than one model, or a loss of its own", "null= *=*"},
     {"unfrozen_parameters", LIMIT, "frozen layers: priced as if all parameters were trained", NULL},

@@ -47,8 +47,7 @@ static const redcoi_trainer_key keys[] = {
     {"use_liger_kernel", TRAIT, "cross_entropy", "true=fused false="},
     {"enable_liger_kernel", TRAIT, "cross_entropy", "true=fused false="},
     {"use_liger", TRAIT, "cross_entropy", "true=fused false="},
-    {"optim", TRAIT, "optimizer", "adamw_torch= adamw_torch_fused= adamw_hf= adamw_apex_fused= adamw= adamw_bnb_8bit=adamw-8bit "
-     "adamw_8bit=adamw-8bit paged_adamw_8bit=adamw-8bit adafactor=adafactor lion_32bit=lion sgd=sgd"},
+    {"optim", TRAIT, "optimizer", TORCH_OPTIMIZERS},
     {"tensor_model_parallel_size", OPTION, "tp", NULL},
     {"pipeline_model_parallel_size", OPTION, "pp", NULL},
     {"expert_model_parallel_size", OPTION, "ep", NULL},
