@@ -122,6 +122,49 @@ static void xgmi_ring(void **state)
     redco_node_free(node);
 }
 
+/* amd-smi names GPUs by their addresses; the first two of a hive of three are neighbours. As pasted, with the command.
+ */
+static void tables_of_amd_smi(void **state)
+{
+    (void)state;
+    redco_node *node = read_as("[root@mi300x ~]# amd-smi topology\n"
+                               "ACCESS TABLE:\n"
+                               "             0000:05:00.0 0000:26:00.0 0000:46:00.0\n"
+                               "0000:05:00.0 ENABLED      ENABLED      ENABLED\n"
+                               "0000:26:00.0 ENABLED      ENABLED      ENABLED\n"
+                               "0000:46:00.0 ENABLED      ENABLED      ENABLED\n\n"
+                               "WEIGHT TABLE:\n"
+                               "             0000:05:00.0 0000:26:00.0 0000:46:00.0\n"
+                               "0000:05:00.0 0            15           30\n"
+                               "0000:26:00.0 15           0            15\n"
+                               "0000:46:00.0 30           15           0\n\n"
+                               "LINK TYPE TABLE:\n"
+                               "             0000:05:00.0 0000:26:00.0 0000:46:00.0\n"
+                               "0000:05:00.0 SELF         XGMI         XGMI\n"
+                               "0000:26:00.0 XGMI         SELF         XGMI\n"
+                               "0000:46:00.0 XGMI         XGMI         SELF\n",
+                               "MI300X");
+    const redco_node_gpu *gpus = NULL;
+    assert_int_equal(redco_node_gpus(node, &gpus), 3);
+    assert_string_equal(gpus[1].os_name, "0000:26:00.0");
+    assert_int_equal(redco_node_fabric(node), REDCO_FABRIC_DIRECT);
+    assert_true(redco_node_link(node, 0, 1) > 0.0);
+    assert_float_equal(redco_node_link(node, 0, 2), 0.0, 0.0);
+    redco_node_free(node);
+}
+
+static void the_command_may_stand_above(void **state)
+{
+    (void)state;
+    redco_node *node = read_as("```\nroot@node2:~# nvidia-smi topo -m\n"
+                               "        GPU0    GPU1    CPU Affinity    NUMA Affinity\n"
+                               "GPU0     X      NV18    0-71    0\n"
+                               "GPU1    NV18     X      0-71    0\n```\n",
+                               "H100-SXM5-80GB");
+    assert_float_equal(redco_node_link(node, 0, 1), 450e9, 1.0);
+    redco_node_free(node);
+}
+
 /* As "nvidia-smi topo -mp", or boards without links: paths of PCIe alone. */
 static void pcie_alone(void **state)
 {
@@ -150,7 +193,7 @@ static void what_is_wrong_is_named(void **state)
         {"GPU0\nGPU0 X\nGPU0 GPU1\n", "box.txt:3", "begins a second table"},
         {"=== ROCm ===\n", "box.txt", "has no table of GPUs"},
         {"=== Weight between two GPUs ===\nGPU0 GPU1\nGPU0 0 x\n", "box.txt:3", "\"x\" is no weight"},
-        {"hello\n", "box.txt", "nor what nvidia-smi topo -m or rocm-smi --showtopo prints"},
+        {"hello\n", "box.txt", "nor what nvidia-smi topo -m, rocm-smi --showtopo or amd-smi topology prints"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -184,6 +227,8 @@ int main(void)
         cmocka_unit_test(nvlinks_from_gpu_to_gpu),
         cmocka_unit_test(nvlinks_through_switches),
         cmocka_unit_test(xgmi_ring),
+        cmocka_unit_test(tables_of_amd_smi),
+        cmocka_unit_test(the_command_may_stand_above),
         cmocka_unit_test(pcie_alone),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(the_type_must_have_the_links),

@@ -1,10 +1,12 @@
-/* The tables of devices and paths that people paste: "nvidia-smi topo -m" and "rocm-smi --showtopo". They name neither
- * the GPUs' type nor rates: links are counted, and get the rate of the type that redco_node_set_gpu() is told.
+/* The tables of devices and paths that people paste: "nvidia-smi topo -m", "rocm-smi --showtopo" and "amd-smi
+ * topology", the command that they typed above it or not. They name neither the GPUs' type nor rates: links are
+ * counted, and get the rate of the type that redco_node_set_gpu() is told.
  *
  *  nvidia-smi: a header of devices ("GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity ..."), a row for each with X, NV# (so
  *  many NVLinks), PIX, PXB, PHB, NODE or SYS for each device, then the processor's affinity; and a legend of NICs.
  *  rocm-smi: sections of one such matrix each; of "Weight" an XGMI hop adds 15, so that the smallest is a direct link
- *  (AMD SMI's manual, "weight"); of "Link Type" XGMI or PCIE; "Numa Nodes" line by line. */
+ *  (AMD SMI's manual, "weight"); of "Link Type" XGMI or PCIE; "Numa Nodes" line by line.
+ *  amd-smi: the same under "WEIGHT TABLE:" and "LINK TYPE TABLE:", of GPUs named by their PCI addresses. */
 #include "topology/base/number.h"
 #include "topology/discovery/node_internal.h"
 
@@ -69,9 +71,13 @@ static bool is_word(const struct word *word, const char *text)
     return word->length == strlen(text) && memcmp(word->text, text, word->length) == 0;
 }
 
-/* "GPU12" */
+/* "GPU12", of amd-smi "0000:05:00.0" */
 static bool is_gpu_name(const struct word *word)
 {
+    if (word->length == strlen("0000:05:00.0") && word->text[4] == ':' && word->text[7] == ':' &&
+        word->text[10] == '.') {
+        return strspn(word->text, "0123456789abcdefABCDEF:.") >= word->length;
+    }
     if (word->length < 4 || memcmp(word->text, "GPU", 3) != 0) { return false; }
     for (size_t i = 3; i < word->length; i++) {
         if (!isdigit((unsigned char)word->text[i])) { return false; }
@@ -144,9 +150,10 @@ static redco_status read_cell(const struct reader *reader, const struct word *wo
     static const struct {
         const char *word;
         redco_path path;
-    } paths[] = {{"X", REDCO_PATH_SELF},    {"PIX", REDCO_PATH_PIX},   {"PXB", REDCO_PATH_PHB}, {"PHB", REDCO_PATH_PHB},
-                 {"NODE", REDCO_PATH_NODE}, {"SYS", REDCO_PATH_SYS},   {"SOC", REDCO_PATH_SYS}, {"N/A", REDCO_PATH_SYS},
-                 {"PCIE", REDCO_PATH_SYS},  {"XGMI", REDCO_PATH_LINK}, {"0", REDCO_PATH_SELF}};
+    } paths[] = {{"X", REDCO_PATH_SELF},    {"PIX", REDCO_PATH_PIX},   {"PXB", REDCO_PATH_PHB},
+                 {"PHB", REDCO_PATH_PHB},   {"NODE", REDCO_PATH_NODE}, {"SYS", REDCO_PATH_SYS},
+                 {"SOC", REDCO_PATH_SYS},   {"N/A", REDCO_PATH_SYS},   {"PCIE", REDCO_PATH_SYS},
+                 {"XGMI", REDCO_PATH_LINK}, {"0", REDCO_PATH_SELF},    {"SELF", REDCO_PATH_SELF}};
     uint64_t number = 0;
     if (reader->section == WEIGHTS) {
         if (redco_whole_read(word->text, word->length, &number) != word->length || number > UINT32_MAX) {
@@ -167,7 +174,8 @@ static redco_status read_cell(const struct reader *reader, const struct word *wo
         cell->links = paths[i].path == REDCO_PATH_LINK;
         return REDCO_OK;
     }
-    return refuse(reader, "is no path; known: X, NV1 to NV18, PIX, PXB, PHB, NODE, SYS, of rocm-smi XGMI and PCIE",
+    return refuse(reader,
+                  "is no path; known: X, NV1 to NV18, PIX, PXB, PHB, NODE, SYS, of rocm-smi and amd-smi XGMI and PCIE",
                   word);
 }
 
@@ -229,20 +237,34 @@ static void read_legend_line(struct reader *reader, const struct word *words, si
     memcpy(reader->devices[device].name, words[1].text, words[1].length);
 }
 
+/* "=== Weight between two GPUs ===" of rocm-smi, "WEIGHT TABLE:" of amd-smi */
+static bool is_section(const char *line)
+{
+    return strncmp(line, "===", 3) == 0 || strstr(line, " TABLE:") != NULL;
+}
+
 static void begin_section(struct reader *reader, const char *line)
 {
+    static const struct {
+        const char *text;
+        enum section section;
+    } sections[] = {{"Weight between", WEIGHTS},
+                    {"Link Type between", LINK_TYPES},
+                    {"Numa Nodes", NUMAS},
+                    {"LINK TYPE TABLE", LINK_TYPES},
+                    {"WEIGHT TABLE", WEIGHTS}};
     reader->rocm = true;
     reader->column_count = 0;
-    reader->section = strstr(line, "Weight between") != NULL      ? WEIGHTS
-                      : strstr(line, "Link Type between") != NULL ? LINK_TYPES
-                      : strstr(line, "Numa Nodes") != NULL        ? NUMAS
-                                                                  : OTHER_SECTION;
+    reader->section = OTHER_SECTION;
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        if (strstr(line, sections[i].text) != NULL) { reader->section = sections[i].section; }
+    }
 }
 
 static redco_status read_line(struct reader *reader, const char *line, const struct word *words, size_t count)
 {
     if (count == 0) { return REDCO_OK; }
-    if (words[0].length >= 3 && memcmp(words[0].text, "===", 3) == 0) {
+    if (is_section(words[0].text)) {
         begin_section(reader, line);
         return REDCO_OK;
     }
@@ -415,14 +437,22 @@ static redco_status make_node(struct reader *reader, redco_node **node_out)
     return st;
 }
 
-/* The first line that is not empty is a header, or a banner of rocm-smi. */
+/* One of the first lines is a header or begins a section; above it stand at most the command and what it says. */
 bool redcoi_is_matrix(const char *text, size_t size)
 {
-    size_t start = 0;
-    while (start < size && isspace((unsigned char)text[start])) { start++; }
-    const char *end = memchr(text + start, '\n', size - start);
-    const size_t length = end != NULL ? (size_t)(end - text) - start : size - start;
-    return memmem(text + start, length, "GPU0", 4) != NULL || (length >= 3 && memcmp(text + start, "===", 3) == 0);
+    enum { LINES_ABOVE = 8, HEADER_BYTES = 128 };
+    char line[HEADER_BYTES];
+    struct word words[2];
+    for (size_t at = 0, lines = 0; at < size && lines < LINES_ABOVE;) {
+        const char *end = memchr(text + at, '\n', size - at);
+        const size_t length = end != NULL ? (size_t)(end - text) - at : size - at;
+        const size_t count = split(text + at, length < HEADER_BYTES ? length : HEADER_BYTES - 1, line, words, 2);
+        if (count > 0 && (is_section(words[0].text) || is_word(&words[0], "GPU0"))) { return true; }
+        if (count > 0 && (words[0].text[0] == '<' || words[0].text[0] == '{')) { return false; }
+        lines += count > 0;
+        at += length + 1;
+    }
+    return false;
 }
 
 redco_status redcoi_node_from_matrix(const char *text, size_t size, const char *name, redco_node **node_out,

@@ -1,5 +1,5 @@
 /** @file node.h  One kind of node: GPUs with NUMA node and PCIe switch, the link matrix, NICs. Readers: this machine
- * and hwloc XML (from_hwloc.c), NCCL topology XML (from_nccl.c), tables of nvidia-smi and rocm-smi (from_matrix.c),
+ * and hwloc XML (from_hwloc.c), NCCL topology XML (from_nccl.c), tables of nvidia-smi, rocm-smi and amd-smi (from_matrix.c),
  * node JSON (node_json.c). */
 #ifndef REDCO_NODE_H
 #define REDCO_NODE_H
@@ -57,7 +57,7 @@ typedef enum redco_path {
 redco_status redco_node_discover(const char *xml_path, redco_node **node_out, redco_error *err);
 /** Node JSON: {"format":"redco-node","version":1,...}, what redco-topo --json prints. */
 redco_status redco_node_from_json(const redco_json_value *value, redco_node **node_out, redco_error *err);
-/** Any of the above by content, or a table of nvidia-smi or rocm-smi: '<' is XML, '{' is JSON. */
+/** Any of the above by content, or a table of one of the three: '<' is XML, '{' is JSON. */
 redco_status redco_node_read(const char *path, redco_node **node_out, redco_error *err);
 /** The same; NCCL topology XML may describe several hosts, of which redco_node_read() takes the first.
  *  @param host  from 0 on, in order of appearance; REDCO_EVALUE if the file has no such host */

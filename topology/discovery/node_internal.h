@@ -159,7 +159,7 @@ const char *redcoi_hwloc_release(void);
 /** @param host  which of the hosts that the file describes, in order of appearance */
 redco_status redcoi_node_from_nccl(const char *text, size_t size, const char *name, uint32_t host,
                                    redco_node **node_out, redco_error *err);
-/** Says whether the first line looks like "nvidia-smi topo -m" or "rocm-smi --showtopo". */
+/** Says whether the first lines look like a table of nvidia-smi, rocm-smi or amd-smi. */
 bool redcoi_is_matrix(const char *text, size_t size);
 redco_status redcoi_node_from_matrix(const char *text, size_t size, const char *name, redco_node **node_out,
                                      redco_error *err);

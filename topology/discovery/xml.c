@@ -390,7 +390,7 @@ redco_status redco_node_parse(const char *text, size_t size, const char *name, u
     if (text[first] != '{') {
         return redco_fail(err, REDCO_EVALUE, name,
                           "is neither hwloc XML, NCCL topology XML, node JSON (what redco-topo --json prints), nor "
-                          "what nvidia-smi topo -m or rocm-smi --showtopo prints");
+                          "what nvidia-smi topo -m, rocm-smi --showtopo or amd-smi topology prints");
     }
     return host == 0 ? parse_json(text + bom, size - bom, name, node_out, err) : redcoi_one_host(name, host, err);
 }
