@@ -489,7 +489,7 @@ void redcoi_settings_read(redcoi_build *config, const redcoi_family *family, con
  * (OPERATORS.md). */
 
 /** Rows of the tokens, with what the model adds to them and makes of them before its first layer: [batch, length,
- *  hidden]. Sets the bias of the scores where positions are one.
+ *  hidden].
  *  @param source  of the encoder */
 redco_value redcoi_lm_embed(redcoi_pass *p, redco_value tokens, bool source);
 /** The layer of the pass's class. */

@@ -102,9 +102,7 @@ redco_value redcoi_lm_embed(redcoi_pass *p, redco_value tokens, bool source)
         const redco_value at = redcoi_lm_positions(p, p->lm->family->unused_positions);
         x = redco_add(p->g, x, redcoi_lm_rows(p, positions, at));
     }
-    if (has(p, norm)) { x = redcoi_lm_norm(p, norm, x); }
-    redcoi_lm_score_bias(p, source);
-    return x;
+    return has(p, norm) ? redcoi_lm_norm(p, norm, x) : x;
 }
 
 /* An attention of a block: its own, or that of a decoder to what its encoder makes. */

@@ -154,9 +154,17 @@ redco_value redcoi_lm_stack(redcoi_pass *p, redco_class_kind kind, redco_value (
     return x;
 }
 
+/* Tokens as the stack takes them, and the bias of scores that its layers share. */
+static redco_value embedded(redcoi_pass *p, redco_value tokens, bool source)
+{
+    const redco_value x = redcoi_lm_embed(p, tokens, source);
+    redcoi_lm_score_bias(p, source);
+    return x;
+}
+
 redco_value redcoi_lm_encode(redcoi_pass *p, redco_value source)
 {
-    redco_value x = redcoi_lm_stack(p, REDCO_CLASS_BLOCK, redcoi_lm_block, redcoi_lm_embed(p, source, true));
+    redco_value x = redcoi_lm_stack(p, REDCO_CLASS_BLOCK, redcoi_lm_block, embedded(p, source, true));
     if (redcoi_model_has(p->lm->model, REDCO_USE_ENCODER_FINAL_NORM)) {
         x = redcoi_lm_norm(p, REDCO_USE_ENCODER_FINAL_NORM, x);
     }
@@ -168,7 +176,7 @@ redco_value redcoi_lm_encode(redcoi_pass *p, redco_value source)
 redco_value redcoi_lm_decode(redcoi_pass *p, redco_value tokens)
 {
     const redco_class_kind kind = p->dims->encoder_layers > 0 ? REDCO_CLASS_CROSS : REDCO_CLASS_BLOCK;
-    redco_value x = redcoi_lm_embed(p, tokens, false);
+    redco_value x = embedded(p, tokens, false);
     redcoi_lm_rotary_tables(p);
     x = redcoi_lm_stack(p, kind, redcoi_lm_block, x);
     redco_graph_set_layer(p->g, "head.0");
@@ -302,8 +310,8 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
     values->first_op = redco_graph_op_count(graph);
     switch (kind) {
     case REDCO_CLASS_EMBEDDING:
-        values->result = redcoi_lm_embed(&p, tokens, false);
-        if (lm->dims->encoder_layers > 0) { (void)redcoi_lm_embed(&p, tokens, true); }
+        values->result = embedded(&p, tokens, false);
+        if (lm->dims->encoder_layers > 0) { (void)embedded(&p, tokens, true); }
         break;
     case REDCO_CLASS_BLOCK:
     case REDCO_CLASS_CROSS: values->result = redcoi_lm_block(&p, x); break;
