@@ -357,7 +357,7 @@ const char *redco_remedy_text(const redco_remedy *remedy, const char *(*option_o
     for (uint32_t i = 0; i < remedy->part_count && used < size; i++) {
         const redco_remedy_part *const part = &remedy->parts[i];
         const char *const between = i == 0 ? "" : i + 1 < remedy->part_count ? ", " : " and ";
-        char named[64] = "";
+        char named[128] = "";
         if (part->quantity != NULL && option_of != NULL) {
             const bool freed = part->value[0] == '\0';
             (void)snprintf(named, sizeof named, " (%s%s%s%s)", freed ? "without " : "", option_of(part->quantity),
