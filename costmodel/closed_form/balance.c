@@ -2,9 +2,9 @@
  * differ; groups of micro-batches that hide transfers. */
 #include "costmodel/closed_form/closed_form_internal.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Seconds of both passes of a micro-batch. */
 struct work {
@@ -106,7 +106,7 @@ static double bottleneck_s(const struct work *w, uint32_t blocks)
 static void fill_stage(const struct work *w, uint32_t stage, uint32_t blocks, uint32_t *split)
 {
     const redco_pipeline *const p = &w->pipeline;
-    assert(p->chunks > 0);
+    const uint32_t chunks = p->chunks > 0 ? p->chunks : 1;
     for (uint32_t chunk = 0; chunk < p->chunks; chunk++) {
         const uint32_t position = redco_pipeline_position(p->kind, p->stages, stage, chunk);
         const bool inner = position > 0 && position + 1 < w->positions;
@@ -122,11 +122,11 @@ static void fill_stage(const struct work *w, uint32_t stage, uint32_t blocks, ui
             if (seconds < to_s) { to = position, to_s = seconds; }
             most_s = fmax(most_s, seconds);
         }
-        const uint32_t rounds = most_s - to_s < w->block_s * (1.0 - 1e-9) ? (blocks - 1) / p->chunks : 0;
+        const uint32_t rounds = most_s - to_s < w->block_s * (1.0 - 1e-9) ? (blocks - 1) / chunks : 0;
         for (uint32_t chunk = 0; chunk < p->chunks && rounds > 0; chunk++) {
             split[redco_pipeline_position(p->kind, p->stages, stage, chunk)] += rounds;
         }
-        blocks -= rounds * p->chunks;
+        blocks -= rounds * chunks;
         split[to]++;
     }
 }
@@ -145,16 +145,11 @@ struct evenness {
     uint32_t stage; /* the first of these */
 };
 
-static struct evenness evenness_of(const struct mixture *m, const uint32_t *split)
+/* @param stage_s  all of a stage's */
+static struct evenness evenness_of(const double *stage_s, uint32_t stages)
 {
-    const struct work *const w = m->work;
-    double stage_s[REDCO_PIPELINE_STAGES_MAX];
     struct evenness e = {.most_s = 0.0};
-    for (uint32_t i = 0; i < w->pipeline.stages; i++) { stage_s[i] = w->edges_s[i]; }
-    for (uint32_t i = 0, from = 0; i < w->positions; from += split[i++]) {
-        stage_s[m->stage[i]] += m->before_s[from + split[i]] - m->before_s[from];
-    }
-    for (uint32_t i = 0; i < w->pipeline.stages; i++) {
+    for (uint32_t i = 0; i < stages; i++) {
         if (stage_s[i] > e.most_s * (1.0 + 1e-9)) {
             e = (struct evenness){stage_s[i], 1, i};
         } else if (stage_s[i] >= e.most_s * (1.0 - 1e-9)) {
@@ -169,32 +164,86 @@ static bool is_more_even(struct evenness a, struct evenness b)
     return a.most_s < b.most_s * (1.0 - 1e-9) || (a.most_s <= b.most_s * (1.0 + 1e-9) && a.count < b.count);
 }
 
+/* The first block of each position, and the seconds of each stage. */
+static void sum_stages(const struct mixture *m, const uint32_t *split, uint32_t *first, double *stage_s)
+{
+    const struct work *const w = m->work;
+    for (uint32_t i = 0; i < w->pipeline.stages; i++) { stage_s[i] = w->edges_s[i]; }
+    for (uint32_t i = 0, from = 0; i < w->positions; from += split[i++]) {
+        first[i] = from;
+        stage_s[m->stage[i]] += m->before_s[from + split[i]] - m->before_s[from];
+    }
+}
+
+static double block_s(const struct mixture *m, uint32_t block)
+{
+    return m->before_s[block + 1] - m->before_s[block];
+}
+
+/* A block more or less of one position for another's. */
+struct move {
+    uint32_t from, to; /* the same: none */
+    struct evenness then;
+};
+
+/* Takes the move if a stage with another block is more even than the best so far. */
+static void try_move(const struct mixture *m, double *stage_s, double gained_s, struct move move, struct move *best)
+{
+    double *const to_s = &stage_s[m->stage[move.to]];
+    const double before_s = *to_s;
+    if (m->stage[move.to] == m->stage[move.from] || before_s + gained_s > best->then.most_s * (1.0 + 1e-9)) { return; }
+    *to_s += gained_s;
+    move.then = evenness_of(stage_s, m->work->pipeline.stages);
+    *to_s = before_s;
+    if (is_more_even(move.then, best->then)) { *best = move; }
+}
+
+/* The moves of a block from one position to each other. @param all_s  seconds of each stage before */
+static void try_moves(const struct mixture *m, const uint32_t *split, const uint32_t *first, const double *all_s,
+                      uint32_t from, struct move *best)
+{
+    const uint32_t positions = m->work->positions;
+    double stage_s[REDCO_PIPELINE_STAGES_MAX] = {0.0};
+    /* Its first block goes down: those between take the first of the position above for their own. */
+    memcpy(stage_s, all_s, m->work->pipeline.stages * sizeof *stage_s);
+    stage_s[m->stage[from]] -= block_s(m, first[from]);
+    for (uint32_t i = 1; i < from; i++) {
+        stage_s[m->stage[i]] += block_s(m, first[i] + split[i]) - block_s(m, first[i]);
+    }
+    for (uint32_t to = 0; to < from; to++) {
+        const double gained_s = block_s(m, first[to] + split[to]);
+        if (to > 0) { stage_s[m->stage[to]] -= gained_s - block_s(m, first[to]); }
+        try_move(m, stage_s, gained_s, (struct move){.from = from, .to = to}, best);
+    }
+    /* Its last block goes up: those between take the last of the position below. */
+    memcpy(stage_s, all_s, m->work->pipeline.stages * sizeof *stage_s);
+    stage_s[m->stage[from]] -= block_s(m, first[from] + split[from] - 1);
+    for (uint32_t to = from + 1; to < positions; to++) {
+        const double gained_s = block_s(m, first[to] - 1);
+        try_move(m, stage_s, gained_s, (struct move){.from = from, .to = to}, best);
+        stage_s[m->stage[to]] += gained_s - block_s(m, first[to] + split[to] - 1);
+    }
+}
+
 /* The longest stage gives a block of one of its positions to another stage's: the blocks of those between move up. The
  * best such move, and so on until none makes the longest stages shorter or fewer. */
 static struct evenness even_out(const struct mixture *m, uint32_t *split)
 {
     const uint32_t positions = m->work->positions;
-    struct evenness now = evenness_of(m, split);
+    uint32_t first[REDCO_SPLIT_POSITIONS_MAX];
+    double stage_s[REDCO_PIPELINE_STAGES_MAX];
     for (;;) {
-        struct evenness best = now;
-        uint32_t best_from = 0, best_to = 0;
+        sum_stages(m, split, first, stage_s);
+        const struct evenness now = evenness_of(stage_s, m->work->pipeline.stages);
+        struct move best = {.then = now};
         for (uint32_t from = 0; from < positions; from++) {
             const bool inner = from > 0 && from + 1 < positions;
             if (m->stage[from] != now.stage || split[from] <= (inner ? 1U : 0U)) { continue; }
-            for (uint32_t to = 0; to < positions; to++) {
-                if (m->stage[to] == now.stage) { continue; }
-                split[from]--;
-                split[to]++;
-                const struct evenness then = evenness_of(m, split);
-                split[from]++;
-                split[to]--;
-                if (is_more_even(then, best)) { best = then, best_from = from, best_to = to; }
-            }
+            try_moves(m, split, first, stage_s, from, &best);
         }
-        if (best_from == best_to) { return now; }
-        split[best_from]--;
-        split[best_to]++;
-        now = best;
+        if (best.from == best.to) { return now; }
+        split[best.from]--;
+        split[best.to]++;
     }
 }
 
@@ -223,8 +272,12 @@ static bool even_out_mixture(redco_costs *costs, const redco_parallelism *parall
         m.stage[i] = redco_pipeline_stage_at(&w->pipeline, i, 0, &chunk);
         equal[i] = redcoi_position_blocks(costs, parallelism, i);
     }
+    uint32_t first[REDCO_SPLIT_POSITIONS_MAX];
+    double stage_s[REDCO_PIPELINE_STAGES_MAX];
+    sum_stages(&m, equal, first, stage_s);
+    const double equal_s = evenness_of(stage_s, w->pipeline.stages).most_s;
     const double most_s = even_out(&m, split).most_s;
-    const bool better = !(least_ratio > 0.0) || most_s < evenness_of(&m, equal).most_s * (1.0 - least_ratio);
+    const bool better = !(least_ratio > 0.0) || most_s < equal_s * (1.0 - least_ratio);
     free(before_s);
     return better;
 }
@@ -265,6 +318,18 @@ bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism
     }
     for (uint32_t i = 0; i < stages; i++) { fill_stage(&w, i, held[i], split_out); }
     return !w.mixed || even_out_mixture(costs, parallelism, &w, least_ratio, split_out);
+}
+
+double redco_cost_balance_bound(redco_costs *costs, const redco_parallelism *parallelism)
+{
+    const redco_fixed_cost fixed = redco_cost_fixed_memory(costs, parallelism);
+    const redcoi_rank *const rank = redcoi_rank_find(costs, parallelism);
+    double all_s = 0.0;
+    for (uint32_t c = 0; c < costs->class_count; c++) {
+        const redcoi_times *const t = &rank->classes[c];
+        all_s += costs->classes[c].layers * (t->forward_s + t->backward_s);
+    }
+    return fixed.scale * (double)parallelism->micro_batches * all_s / parallelism->pp + fixed.overhead_s;
 }
 
 /* Forward passes of a chunk, the shorter ones, of which N - p hide the transfers of p. */

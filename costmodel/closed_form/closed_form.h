@@ -252,6 +252,8 @@ double redco_cost_bound(redco_costs *costs, const redco_parallelism *parallelism
  *  @return false where there is no such split, stages hold a part twice (DualPipe), or blocks are of two stacks */
 bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism, double least_ratio,
                         uint32_t *split_out);
+/** A lower bound of every split of a pipeline: an even share of all passes on every stage. */
+double redco_cost_balance_bound(redco_costs *costs, const redco_parallelism *parallelism);
 /** Micro-batches that interleaved chunks must take one after the other so that transfers between stages hide behind
  *  them: larger groups keep more activations and save nothing more.
  *  @param saved_s_out  seconds of a step that are saved so, at most */

@@ -203,6 +203,7 @@ typedef struct redcoi_memo {
     bool repeated;                         /**< the stages have repeat and again */
     double stage_params[REDCO_PARTS];      /**< redcoi_job.state_params */
     double first_params[REDCO_PARTS];      /**< redcoi_job.first_params */
+    redco_mesh expert_mesh;                /**< redcoi_expert_mesh() of the parallelism */
     redco_shards nccl_shards[REDCO_PARTS]; /**< 0x0: none */
     uint64_t nccl_bytes[REDCO_PARTS];
     redcoi_kept_gathers gathers[REDCOI_CLASSES_MAX][REDCO_PARTS];

@@ -71,7 +71,7 @@ static redco_parallel part_parallel(const redcoi_job *job)
 {
     redco_parallel p = redcoi_parallel_of(job->costs, job->parallelism);
     if (!redcoi_has_expert_grid(job)) { return p; }
-    p.dp = redcoi_expert_mesh(&p, job->rank->key.etp, job->rank->key.ep);
+    p.dp = job->costs->memo.expert_mesh;
     p.tp = job->rank->key.etp * job->rank->key.ep;
     p.cp = 1;
     p.states_over_cp = false;
@@ -101,7 +101,7 @@ static redco_mesh expert_block(redco_mesh block, redco_mesh grid, redco_mesh rep
 
 void redcoi_use_expert_grid(redcoi_job *job)
 {
-    const redco_mesh dense = job->grid, replicas = part_parallel(job).dp;
+    const redco_mesh dense = job->grid, replicas = job->costs->memo.expert_mesh;
     const bool one_rank = redco_mesh_ranks(dense) == 1;
     redco_mesh *const meshes[] = {&job->shards.parameters, &job->shards.gradients, &job->shards.optimizer};
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {

@@ -55,6 +55,8 @@ redcoi_memo *redcoi_memo_of(redco_costs *costs, const redco_parallelism *paralle
     memo->parallelism = *parallelism;
     redcoi_split_keep(&memo->split, parallelism);
     memo->parallelism.split = memo->split.given ? memo->split.blocks : NULL;
+    const redco_parallel dense = redcoi_parallel_of(costs, parallelism);
+    memo->expert_mesh = redcoi_expert_mesh(&dense, rank->key.etp, rank->key.ep);
     memset(memo->nccl_shards, 0, sizeof memo->nccl_shards);
     for (uint32_t i = 0; i < costs->class_count; i++) { memo->stages[i] = redcoi_stage_of(costs, parallelism, i); }
     memo->repeated = false;

@@ -1,7 +1,9 @@
 /* The engine whose steps are planned where nobody names one, and with --engine auto. */
+#include "planner/answer/explain.h"
 #include "planner/answer/priced.h"
 #include "planner/answer/pricing.h"
 #include "planner/answer/question.h"
+#include "planner/assemble/step_memo.h"
 #include "topology/base/preset.h"
 
 #include <math.h>
@@ -59,7 +61,8 @@ struct offer {
     bool own_kinds;       /* redco_search_allows.own_kinds */
 };
 
-/* @param limit_s  0, or slower plans are of no interest */
+/* The answer is the one of redco_answer_find(), which finds it again, where one is asked for and nothing is verified.
+ * @param limit_s  0, or slower plans are of no interest */
 static redco_status ask_engine(const redco_question *question, const redco_inputs *read, const char *name,
                                double limit_s, struct offer *offer, redco_error *err)
 {
@@ -82,21 +85,65 @@ static redco_status ask_engine(const redco_question *question, const redco_input
     offer->lacks = redco_options_lack(o, &inputs, lacks);
     o->verify = false;
     o->pass.no_remedies = true;
-    o->top = 1;
+    if (o->top > 1) { o->top = 1; }
     if (limit_s > 0.0 && o->objective == REDCO_OBJECTIVE_STEP_TIME && o->strategy != REDCO_STRATEGY_AMSP) {
         o->pass.limit_s = limit_s;
     }
+    if (!question->is_variant && !question->is_row && !offer->limited) { o->pass.roomier_ratio = redco_help_ratio; }
+    const redco_search_options asked = *o;
     st = redco_search_answer(&inputs, o, &found, &why);
-    redco_inputs_free(&inputs);
-    if (st == REDCO_EVALUE) { return REDCO_OK; } /* machine or model rule it out */
-    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
+    if (st != REDCO_OK) {
+        redco_inputs_free(&inputs); /* if machine or model rule it out, it has none */
+        return st == REDCO_EVALUE ? REDCO_OK : redco_fail(err, st, why.place, "%s", why.text);
+    }
     if (found->ranked_count > 0) {
         const redco_candidate *const best = &found->ranked[0];
         offer->objective = one.options.objective == REDCO_OBJECTIVE_COMM ? best->objective : best->prediction.step_s;
     } else {
         offer->short_bytes = found->shortfall.short_bytes;
     }
-    redco_search_result_free(found);
+    if (found->ranked_count > 0 && !offer->limited) {
+        redco_known_answer_keep(&inputs, &asked, o, found, redco_search_result_free);
+    } else {
+        redco_search_result_free(found);
+    }
+    redco_inputs_free(&inputs);
+    return REDCO_OK;
+}
+
+static uint32_t bits_of(uint32_t bits)
+{
+    uint32_t count = 0;
+    for (; bits != 0; bits &= bits - 1) { count++; }
+    return count;
+}
+
+/* So many choices does an engine leave. */
+static uint32_t freedom_of(const redco_engine_file *file)
+{
+    return bits_of(file->dimensions) + bits_of(file->schedules) + bits_of(file->cp_types) + file->recompute.count;
+}
+
+/* Puts the rival that has most to choose from first, where the default has less: it is likely to be the fastest, and
+ * the others are asked for what is faster than its plan alone.
+ * @param any_out  it is first */
+static redco_status order_rivals(const redco_inputs *inputs, const char **rivals, uint32_t count, bool *any_out,
+                                 redco_error *err)
+{
+    uint32_t most = freedom_of(&inputs->engine), first = count;
+    for (uint32_t i = 0; i < count; i++) {
+        redco_engine_file file;
+        const redco_status st = redco_engine_file_read(rivals[i], &file, err);
+        if (st != REDCO_OK) { return st; }
+        if (freedom_of(&file) <= most) { continue; }
+        most = freedom_of(&file);
+        first = i;
+    }
+    *any_out = first < count;
+    if (!*any_out) { return REDCO_OK; }
+    const char *const name = rivals[first];
+    for (; first > 0; first--) { rivals[first] = rivals[first - 1]; }
+    rivals[0] = name;
     return REDCO_OK;
 }
 
@@ -127,13 +174,14 @@ static void give_reason(const struct offer *usual, const struct offer *best, boo
 }
 
 /* One that may be about as fast as the best so far is asked in full.
- * @param told  it is no more than told of, if it is faster */
+ * @param told   it is no more than told of, if it is faster
+ * @param whole  it is asked in full at once */
 static redco_status ask_rival(const redco_question *question, const redco_inputs *inputs, const char *name, bool told,
-                              struct offer *best, struct offer *offer, redco_error *err)
+                              bool whole, struct offer *best, struct offer *offer, redco_error *err)
 {
     /* A plan that is priced as if its engine had what is asked for is no measure for one that has it. */
     const double limit_s =
-        isinf(best->objective) || best->lacks > 0 ? 0.0 : best->objective * (1.0 + redco_limited_ratio);
+        whole || isinf(best->objective) || best->lacks > 0 ? 0.0 : best->objective * (1.0 + redco_limited_ratio);
     redco_status st = ask_engine(question, inputs, name, limit_s, offer, err);
     if (st != REDCO_OK) { return st; }
     const bool close = limit_s > 0.0 && offer->objective >= best->objective * (1.0 - redco_limited_ratio) &&
@@ -194,13 +242,15 @@ static redco_status compare_engines(const redco_question *question, const redco_
     uint32_t all_count = 0;
     struct offer offers[REDCO_MOST_RIVALS], offer;
     redco_status st = redco_engine_rivals(inputs, question->try_engines, rivals, &out->rival_count, err);
+    bool likely = false;
     if (st == REDCO_OK) { st = redco_engine_rivals(inputs, true, all, &all_count, err); }
+    if (st == REDCO_OK) { st = order_rivals(inputs, rivals, out->rival_count, &likely, err); }
     if (st != REDCO_OK) { return st; }
     out->usual = (struct offer){.name = preset, .objective = (double)INFINITY, .short_bytes = UINT64_MAX};
     if (all_count > 0) { st = ask_engine(question, inputs, preset, 0.0, &out->usual, err); }
     out->best = out->usual;
     for (uint32_t i = 0; i < out->rival_count && st == REDCO_OK; i++) {
-        st = ask_rival(question, inputs, rivals[i], false, &out->best, &offers[i], err);
+        st = ask_rival(question, inputs, rivals[i], false, likely && i == 0, &out->best, &offers[i], err);
     }
     if (st == REDCO_OK && !isinf(out->best.objective)) {
         st = ask_close(question, inputs, offers, out->rival_count, &out->best, err);
@@ -209,7 +259,7 @@ static redco_status compare_engines(const redco_question *question, const redco_
     out->fits = !isinf(out->best.objective);
     for (uint32_t i = 0; i < all_count && !(out->fits && question->is_variant) && st == REDCO_OK; i++) {
         if (!is_among(all[i], rivals, out->rival_count)) {
-            st = ask_rival(question, inputs, all[i], out->fits, &out->other, &offer, err);
+            st = ask_rival(question, inputs, all[i], out->fits, false, &out->other, &offer, err);
         }
     }
     if (!out->fits && !isinf(out->other.objective)) { out->best = out->other; }

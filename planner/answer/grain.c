@@ -74,6 +74,7 @@ redco_status redco_search_answer(const redco_inputs *inputs, redco_search_option
     redco_search_options ruled = *options;
     redco_search_result *found = NULL;
     redco_error why = {0};
+    if (redco_known_answer_take(inputs, options, result_out)) { return REDCO_OK; }
     redco_status st = search_grains(inputs, options, result_out, err);
     if (st != REDCO_OK || options->tp_placement != REDCO_TP_MILP) { return st; }
     ruled.tp_placement = REDCO_TP_RULES;

@@ -205,6 +205,7 @@ static redco_status answer_inputs(redco_answer_list *list, redco_answer_row *row
     redco_error why = {0};
     row->inputs = inputs;
     row->gpus = gpus_of(inputs);
+    question->is_row = true;
     redco_status st = redco_question_settle(question, inputs, &why);
     if (st == REDCO_EVALUE) {
         row->bad = why;

@@ -20,8 +20,17 @@ struct circumstances {
     bool user_rules;
 };
 
+/* The answer to a whole search. */
+struct known_answer {
+    redco_search_options asked, answered; /* as key_of() makes them */
+    redco_search_result *result;
+    void (*release)(redco_search_result *);
+    struct known_answer *next;
+};
+
 struct redco_known_steps {
     struct circumstances of;
+    struct known_answer *answers;
     redco_costs *costs; /* NULL: none yet */
     struct known_step *first;
     redco_step_memo *memo;
@@ -55,6 +64,12 @@ void redco_step_memo_free(redco_step_memo *memo)
             known->first = step->next;
             free(step->candidate.assignments);
             free(step);
+        }
+        while (known->answers != NULL) {
+            struct known_answer *const answer = known->answers;
+            known->answers = answer->next;
+            answer->release(answer->result);
+            free(answer);
         }
         memo->first = known->next;
         redco_costs_free(known->costs);
@@ -128,4 +143,58 @@ void redco_known_steps_keep(redco_known_steps *known, const redco_candidate *can
     step->next = known->first;
     known->first = step;
     known->memo->count++;
+}
+
+/* The options that an answer with a plan depends on. */
+static redco_search_options key_of(const redco_search_options *options)
+{
+    redco_search_options key = *options;
+    key.pass.would_fit = NULL;
+    key.pass.would_fit_context = NULL;
+    key.pass.no_remedies = false;
+    return key;
+}
+
+/* A split and a hull are borrowed from a caller, who may be gone when the next one asks. */
+static bool may_be_kept(const redco_search_options *options)
+{
+    return options->given.split == NULL && options->pass.within == NULL && options->pass.costs == NULL;
+}
+
+void redco_known_answer_keep(const redco_inputs *inputs, const redco_search_options *asked,
+                             const redco_search_options *answered, redco_search_result *result,
+                             void (*release)(redco_search_result *))
+{
+    redco_known_steps *const known = may_be_kept(asked) ? redco_known_steps_of(inputs, asked) : NULL;
+    struct known_answer *const answer = known != NULL ? malloc(sizeof *answer) : NULL;
+    if (answer == NULL) {
+        release(result);
+        return;
+    }
+    answer->asked = key_of(asked);
+    answer->answered = key_of(answered);
+    answer->result = result;
+    answer->release = release;
+    answer->next = known->answers;
+    known->answers = answer;
+}
+
+bool redco_known_answer_take(const redco_inputs *inputs, redco_search_options *options,
+                             redco_search_result **result_out)
+{
+    redco_known_steps *const known = may_be_kept(options) ? redco_known_steps_of(inputs, options) : NULL;
+    const redco_search_options key = key_of(options);
+    const redco_search_pass pass = options->pass;
+    for (struct known_answer **at = known != NULL ? &known->answers : NULL; at != NULL && *at != NULL;
+         at = &(*at)->next) {
+        struct known_answer *const answer = *at;
+        if (!is_same(&answer->asked, &key, sizeof key)) { continue; }
+        *options = answer->answered;
+        options->pass = pass;
+        *result_out = answer->result;
+        *at = answer->next;
+        free(answer);
+        return true;
+    }
+    return false;
 }

@@ -33,6 +33,17 @@ bool redco_known_steps_find(const redco_known_steps *known, redco_candidate *can
 /** Keeps a priced candidate, a copy of it, as long as there is room: some MB in all. */
 void redco_known_steps_keep(redco_known_steps *known, const redco_candidate *candidate, uint64_t operators);
 
+/** Keeps the answer to a search for the next one that asks the same.
+ *  @param asked     its options before, @p answered after it
+ *  @param result    handed over, with a plan; what would fit is not part of it
+ *  @param release   frees it: programs that make plans without a search have none */
+void redco_known_answer_keep(const redco_inputs *inputs, const redco_search_options *asked,
+                             const redco_search_options *answered, redco_search_result *result,
+                             void (*release)(redco_search_result *));
+/** Hands a kept answer over. @param options  in: asked; out: of the answer. @return false: there is none */
+bool redco_known_answer_take(const redco_inputs *inputs, redco_search_options *options,
+                             redco_search_result **result_out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -180,6 +180,16 @@ static redco_status list_groups(redcoi_space *space, redcoi_configuration *confi
                       o->given.secondary.gpus, o->given.secondary.nodes);
 }
 
+/* @return whether a bound is beyond the limit of a search that lists what may be within it. */
+static bool is_too_slow(redcoi_space *space, double least_s)
+{
+    const redco_search_pass *const pass = &space->options.pass;
+    const bool slow =
+        pass->others_alone && pass->limit_s > 0.0 && !space->comm && least_s > (1.0 + pass->look_ratio) * pass->limit_s;
+    space->any_slow = space->any_slow || slow;
+    return slow;
+}
+
 static redco_status add_configuration(redcoi_space *space, const redco_parallelism *parallelism, redco_error *err)
 {
     redco_status st = redco_parallelism_check(space->costs, parallelism, err);
@@ -193,12 +203,13 @@ static redco_status add_configuration(redcoi_space *space, const redco_paralleli
     }
     redcoi_configuration *configuration = &space->configurations[space->configuration_count];
     *configuration = (redcoi_configuration){.parallelism = *parallelism};
+    configuration->least_s = space->comm ? 0.0 : redco_cost_bound(space->costs, parallelism);
+    if (is_too_slow(space, configuration->least_s)) { return REDCO_OK; }
     if ((st = list_groups(space, configuration, err)) != REDCO_OK) { return st; }
     if (configuration->group_count == 0) {
         free(configuration->groups);
         return REDCO_OK;
     }
-    configuration->least_s = space->comm ? 0.0 : redco_cost_bound(space->costs, parallelism);
     if ((st = redco_costs_failure(space->costs, err)) != REDCO_OK) {
         free(configuration->groups);
         return st;
@@ -365,6 +376,7 @@ static redco_status add_balanced(struct lister *list, redco_parallelism parallel
     if (!equal && (chunks == 1 || !is_worth_chunks(space, &parallelism) || divides_somehow(space, stages))) {
         return REDCO_OK;
     }
+    if (is_too_slow(space, redco_cost_balance_bound(space->costs, &parallelism))) { return REDCO_OK; }
     if (!redco_cost_balance(space->costs, &parallelism, equal ? worth_ratio : 0.0, split)) { return REDCO_OK; }
     if (space->split_count == space->split_capacity) {
         const uint32_t capacity = space->split_capacity > 0 ? 2 * space->split_capacity : 32;
@@ -723,6 +735,7 @@ redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs,
     redco_status st = add_all(&list);
     if (st != REDCO_OK) { return redco_fail(err, st, list.first.place, "%s", list.first.text); }
     space->batch_fits = space->configuration_count > 0 || !list.batch_first;
+    if (space->configuration_count == 0 && space->any_slow) { return REDCO_OK; }
     if (space->configuration_count == 0) { return none_listed(&list, err); }
     qsort(space->configurations, space->configuration_count, sizeof *space->configurations, compare_outers);
     return REDCO_OK;

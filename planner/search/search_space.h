@@ -61,6 +61,7 @@ typedef struct redcoi_space {
     redcoi_grid_meshes last;
     redco_recompute_list recompute; /**< sets that differ in this model */
     uint64_t candidates;
+    bool any_slow;               /**< some were left out, since they take longer than the limit */
     bool batch_fits;             /**< false: nothing was listed, for the batch divides over no layout */
     redco_search_counts *counts; /**< redcoi_inputs.counts */
 } redcoi_space;
@@ -74,7 +75,7 @@ typedef struct redcoi_inputs {
     redco_search_counts *counts;
 } redcoi_inputs;
 
-/** @return REDCO_OK with at least one configuration, or why there is none (REDCO_EVALUE) */
+/** @return REDCO_OK with at least one configuration, or none within the limit, or why there is none (REDCO_EVALUE) */
 redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search_options *options,
                                  redcoi_space **space_out, redco_error *err);
 void redcoi_space_free(redcoi_space *space);

@@ -51,31 +51,61 @@ struct mesh_bounds {
     redco_recompute_list sets[REDCOI_MAX_CLASSES];                         /* all groups together */
     redco_recomputed recomputed[REDCOI_MAX_CLASSES][REDCO_RECOMPUTE_SETS]; /* by these */
     redcoi_option computed[REDCOI_MAX_CLASSES][REDCO_RECOMPUTE_SETS];      /* without traffic of states, likewise */
-    redcoi_option options[REDCOI_MAX_CLASSES][REDCO_RECOMPUTE_SETS];       /* with one mesh, likewise */
-    uint32_t order[REDCOI_MAX_CLASSES];                                    /* classes, those that compute most first */
-    double computed_s[REDCO_RECOMPUTE_SETS + 1];                           /* bounds without traffic, by copy */
+    redcoi_option options[REDCOI_MAX_CLASSES][REDCO_RECOMPUTE_SETS];  /* with one mesh, likewise, of classes that */
+    bool priced[REDCOI_MAX_CLASSES];                                  /* have them; of the others as computed */
+    redco_layer_cost least[REDCOI_MAX_CLASSES][REDCO_RECOMPUTE_SETS]; /* with that mesh and one set, of those */
+    uint32_t known[REDCOI_MAX_CLASSES];                               /* that have been asked for: a bit a set */
+    uint32_t order[REDCOI_MAX_CLASSES];                               /* classes, those that compute most first */
+    double computed_s[REDCO_RECOMPUTE_SETS + 1];                      /* bounds without traffic, by copy */
     double most_s; /* groups that are bounded above it are of no interest, whatever their traffic and other points */
 };
 
-/* The least that a class costs with parameters on a mesh and each of some sets. */
-static void bound_class(struct mesh_bounds *b, uint32_t group, uint32_t class_index, const redco_recompute_list *sets,
-                        bool loads)
+/* The options of a class with some sets, by the least that it costs with these. */
+static void use_least(struct mesh_bounds *b, uint32_t class_index, const redco_recompute_list *sets,
+                      const redco_layer_cost *least)
 {
-    redcoi_space *const space = b->space;
-    const redco_parallelism *const p = &b->configuration->parallelism;
-    const redco_mesh mesh = b->configuration->groups[group].parameters;
-    const redco_layer_cost least = redco_cost_layer_least(space->costs, p, class_index, mesh, sets);
-    if (loads) { redcoi_space_note_load(space, b->configuration, b->fixed, group, class_index, &least); }
     for (uint32_t i = 0; i < sets->count; i++) {
         const uint32_t at = redco_recompute_find(&b->sets[class_index], sets->sets[i]);
         const redco_recomputed *const recomputed = &b->recomputed[class_index][at];
-        redco_layer_cost cost = least;
+        redco_layer_cost cost = *least;
         cost.compute_s += recomputed->recompute_s;
         cost.activation_bytes = recomputed->activation_bytes;
         redcoi_option *const option = &b->options[class_index][at];
-        *option = redcoi_option_of(space, b->fixed, &cost);
+        *option = redcoi_option_of(b->space, b->fixed, &cost);
         redcoi_option_times(option, b->configuration->layers_each[class_index]);
         option->class_index = class_index;
+    }
+    b->priced[class_index] = true;
+}
+
+/* The least that a class costs with parameters on a mesh and whichever of its sets. */
+static void bound_class(struct mesh_bounds *b, uint32_t group, uint32_t class_index)
+{
+    const redco_parallelism *const p = &b->configuration->parallelism;
+    const redco_mesh mesh = b->configuration->groups[group].parameters;
+    const redco_recompute_list *const sets = &b->sets[class_index];
+    const redco_layer_cost least = redco_cost_layer_least(b->space->costs, p, class_index, mesh, sets);
+    redcoi_space_note_load(b->space, b->configuration, b->fixed, group, class_index, &least);
+    use_least(b, class_index, sets, &least);
+}
+
+/* The same with each of the sets of a group, which has its load from the first: what groups of one mesh share is asked
+ * for once. */
+static void bound_own_sets(struct mesh_bounds *b, uint32_t group, uint32_t class_index)
+{
+    const redco_parallelism *const p = &b->configuration->parallelism;
+    const redco_mesh mesh = b->configuration->groups[group].parameters;
+    const redco_recompute_list sets = redcoi_space_sets(b->space, b->configuration, group, class_index);
+    for (uint32_t i = 0; i < sets.count; i++) {
+        const redco_recompute_list one = {{sets.sets[i]}, 1};
+        const uint32_t at = redco_recompute_find(&b->sets[class_index], sets.sets[i]);
+        redco_layer_cost *const least = &b->least[class_index][at];
+        if ((b->known[class_index] >> at & 1) == 0) {
+            *least = redco_cost_layer_least(b->space->costs, p, class_index, mesh, &one);
+            b->known[class_index] |= 1U << at;
+        }
+        if (i == 0) { redcoi_space_note_load(b->space, b->configuration, b->fixed, group, class_index, least); }
+        use_least(b, class_index, &one, least);
     }
 }
 
@@ -89,7 +119,8 @@ static double bound_group(const struct mesh_bounds *b, uint32_t group, bool wind
         const redco_recompute_list sets = redcoi_space_sets(b->space, b->configuration, group, c);
         for (uint32_t i = 0; i < sets.count; i++) {
             redcoi_option *const option = &options[least.option_count++];
-            *option = b->options[c][redco_recompute_find(&b->sets[c], sets.sets[i])];
+            const uint32_t at = redco_recompute_find(&b->sets[c], sets.sets[i]);
+            *option = b->priced[c] ? b->options[c][at] : b->computed[c][at];
             for (int k = 0; k < REDCOI_WINDOWS && !windows; k++) { option->kink_s[k] = 0.0; }
         }
     }
@@ -130,7 +161,7 @@ static bool bound_computation(struct mesh_bounds *b, double *least_s)
             redcoi_option_times(option, configuration->layers_each[c]);
         }
     }
-    memcpy(b->options, b->computed, sizeof b->options);
+    memset(b->priced, 0, sizeof b->priced);
     order_classes(b);
     for (uint32_t g = 0; g < configuration->group_count; g++) {
         double *const copy_s = &b->computed_s[g / configuration->triples];
@@ -149,14 +180,9 @@ static double bound_classes(struct mesh_bounds *b, uint32_t group)
     redcoi_load *const load = &b->configuration->loads[group];
     const uint32_t classes = b->space->class_count;
     *load = (redcoi_load){.ratio = 0.0};
-    memcpy(b->options, b->computed, sizeof b->options);
+    memset(b->priced, 0, sizeof b->priced);
     for (uint32_t n = 0; n < classes; n++) {
-        const uint32_t c = b->order[n];
-        const redco_recompute_list sets = redcoi_space_sets(b->space, b->configuration, group, c);
-        for (uint32_t i = 0; i < sets.count; i++) {
-            const redco_recompute_list one = {{sets.sets[i]}, 1};
-            bound_class(b, group, c, &one, i == 0);
-        }
+        bound_own_sets(b, group, b->order[n]);
         const double least_s = bound_group(b, group, n + 1 == classes);
         if (n + 1 == classes) { return least_s; }
         if (least_s > b->most_s) {
@@ -176,9 +202,10 @@ static void bound_copies(struct mesh_bounds *b, uint32_t triple, const redcoi_li
     const bool gathers = redco_mesh_ranks(configuration->groups[triple].parameters) > 1;
     redcoi_load load = {.ratio = 0.0};
     bool within[REDCO_RECOMPUTE_SETS + 1] = {false};
+    memset(b->known, 0, sizeof b->known);
     if (!gathers) {
         configuration->loads[triple] = load;
-        for (uint32_t c = 0; c < b->space->class_count; c++) { bound_class(b, triple, c, &b->sets[c], true); }
+        for (uint32_t c = 0; c < b->space->class_count; c++) { bound_class(b, triple, c); }
         load = configuration->loads[triple];
     }
     for (uint32_t g = triple, copy = 0; g < configuration->group_count; g += triples, copy++) {

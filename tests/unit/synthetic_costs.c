@@ -337,6 +337,13 @@ double redco_layer_traffic_ratio(const redco_layer_cost *cost)
 }
 
 /* No stages here. */
+double redco_cost_balance_bound(redco_costs *costs, const redco_parallelism *parallelism)
+{
+    (void)costs;
+    (void)parallelism;
+    return 0.0;
+}
+
 bool redco_cost_balance(redco_costs *costs, const redco_parallelism *parallelism, double least_ratio,
                         uint32_t *split_out)
 {

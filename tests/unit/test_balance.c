@@ -162,6 +162,10 @@ static void stages_of_a_mixture_are_even(void **state)
             redco_split_is_equal(redco_pipeline_of_chunks(REDCO_PIPELINE_1F1B, chunks), split, m.positions, m.blocks)
                 ? 0
                 : 1;
+        const double even_s = redco_cost_balance_bound(b.costs, &parallelism);
+        parallelism.split = split; /* no split is below the bound, and this one is near it */
+        assert_true(even_s <= redco_cost_bound(b.costs, &parallelism) * (1.0 + 1e-9));
+        assert_true(even_s > redco_cost_bound(b.costs, &parallelism) * 0.5);
         fixture_close(&b);
     }
     assert_true(moved >= 10);

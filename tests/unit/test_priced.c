@@ -367,6 +367,32 @@ static bool assert_as_without(const redco_inputs *inputs, const redco_search_opt
     return known;
 }
 
+/* The answer that chose an engine is the answer to the same question, once; to no other. */
+static void a_kept_answer_is_handed_over_once(void **state)
+{
+    struct question q;
+    redco_search_result *found = NULL, *taken = NULL;
+    (void)state;
+    open_question_of(&q, "megatron-lm", "dgx-h100", "llama-13b", one_step());
+    redco_search_options asked = q.options, again = q.options, other = q.options;
+    assert_int_equal(redco_search_answer(&q.inputs, &asked, &found, NULL), REDCO_OK);
+    assert_int_equal(found->ranked_count, 1);
+    redco_known_answer_keep(&q.inputs, &q.options, &asked, found, redco_search_result_free);
+    other.pass.roomier_ratio = 0.1;
+    assert_false(redco_known_answer_take(&q.inputs, &other, &taken));
+    other = q.options;
+    other.workload.seq_len = 2048;
+    assert_false(redco_known_answer_take(&q.inputs, &other, &taken));
+    again.pass.no_remedies = true; /* no part of an answer with a plan */
+    assert_true(redco_known_answer_take(&q.inputs, &again, &taken));
+    assert_ptr_equal(taken, found);
+    assert_true(again.pass.no_remedies);
+    again = q.options;
+    assert_false(redco_known_answer_take(&q.inputs, &again, &taken));
+    redco_search_result_free(found);
+    close_question(&q);
+}
+
 /* The same layout of other engines, constants, machines and collectives is another step. */
 static void a_known_step_is_that_of_the_same_inputs(void **state)
 {
@@ -450,6 +476,7 @@ int main(void)
         cmocka_unit_test(a_slow_answer_is_looked_beyond),
         cmocka_unit_test(small_spaces_are_simulated_whole),
         cmocka_unit_test(a_known_step_is_that_of_the_same_inputs),
+        cmocka_unit_test(a_kept_answer_is_handed_over_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
