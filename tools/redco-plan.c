@@ -96,7 +96,7 @@ static int run(struct plan_args *args)
     for (size_t i = 0; redco_model_warning(inputs.model, i) != NULL; i++) {
         cli_warn(&args->cli, redco_model_warning(inputs.model, i));
     }
-    if (inputs.experts_warning[0] != '\0') { cli_warn(&args->cli, inputs.experts_warning); }
+    if (inputs.constants_warning[0] != '\0') { cli_warn(&args->cli, inputs.constants_warning); }
     warn_of_layers(&args->cli, inputs.model);
     if (redco_comm_warning(inputs.comm) != NULL) { cli_warn(&args->cli, redco_comm_warning(inputs.comm)); }
     const int rc = args->kept ? plan_kept(args, &inputs) : answer(args, &inputs);

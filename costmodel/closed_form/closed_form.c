@@ -14,8 +14,8 @@ static uint32_t count_groups(const redco_layer_work *work, redco_group_kind kind
 }
 
 /* FLOPs of a token in all layers of a class. 6 N + 12 L a d s: attention in full, nothing recomputed (the convention of
- * AMSP and most others); causal counting halves attention where it is causal; of a window only what is seen. Operators
- * that a graph lists are counted one by one, of an example. */
+ * AMSP and most others), 4 of frozen parameters, which have no gradient; causal counting halves attention where it is
+ * causal; of a window only what is seen. Operators that a graph lists are counted one by one, of an example. */
 static double class_flops(const redco_costs *costs, uint32_t class_index, uint32_t examples)
 {
     const redco_layer_class *const class = &costs->classes[class_index];
@@ -24,7 +24,9 @@ static double class_flops(const redco_costs *costs, uint32_t class_index, uint32
     const double listed =
         (redco_degree_flops(whole, false, examples) + redco_degree_flops(whole, true, examples)) / examples;
     const uint32_t cores = count_groups(work, REDCO_GROUP_ATTENTION);
-    const double matrices = work->group_count > 0 ? 6.0 * (double)class->active_params * class->layers : 0.0;
+    const double frozen =
+        redco_model_get_dims(costs->model)->adapter_rank > 0 ? 2.0 * (double)class->frozen_params : 0.0;
+    const double matrices = work->group_count > 0 ? (6.0 * (double)class->active_params - frozen) * class->layers : 0.0;
     if (cores == 0) { return listed + matrices; }
     const double seen =
         fmin(1.0, (double)class->window / costs->workload.seq_len); /* a window: twice its causal pairs */
@@ -53,7 +55,7 @@ redco_fixed_cost redco_cost_fixed_memory(redco_costs *costs, const redco_paralle
     if (redco_mesh_ranks(parallelism->dp) * parallelism->cp > 1 && !costs->workload.engine.planned_memory &&
         costs->workload.engine.memory != REDCO_MEMORY_MEGATRON && costs->workload.engine.memory != REDCO_MEMORY_EAGER) {
         const uint64_t gradients =
-            redco_share_up(redco_model_params(costs->model), costs->state_bytes.gradient, parallelism->tp);
+            redco_share_up(redco_model_trained_params(costs->model), costs->state_bytes.gradient, parallelism->tp);
         bucket_bytes = gradients < costs->workload.bucket_bytes ? gradients : costs->workload.bucket_bytes;
     }
     const uint64_t nccl_bytes = redcoi_nccl_outer_bytes(costs, parallelism);

@@ -49,6 +49,7 @@ typedef struct redcoi_part_params {
     uint64_t module_params;  /**< parameters in modules */
     uint64_t params;         /**< all */
     uint64_t trained_params; /**< part of them: with gradients and optimizer states */
+    uint64_t frozen_bytes;   /**< those of the others */
     uint64_t gather_params;  /**< params, and the shared table where a tied head needs it */
 } redcoi_part_params;
 
@@ -397,6 +398,8 @@ redco_mesh redcoi_backward_mesh(const redcoi_job *job);
 /** The part of an operator's forward that full recomputation repeats: checkpointing per operator skips the attention
  * core and half of the products. */
 double redcoi_repeated_ratio(redco_operator_kind kind, bool partial);
+/** @return whether it is a product of a matrix of the model's own: groups of a layer end with one. */
+bool redcoi_ends_group(const redco_operator *op);
 /** The modules whose recomputation repeats the operator. */
 redco_recompute redcoi_repeated_by(const redco_engine *engine, const redco_operator *op);
 /** Index of a set among redco_costs.recompute; of one that is new, all times are forgotten. */

@@ -74,7 +74,7 @@ double redco_costs_param_s(redco_costs *costs, const redco_parallelism *parallel
                             .parallelism = parallelism,
                             .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, parallelism)};
     const redco_group group = redcoi_replicas_of(&job, one);
-    const uint64_t params = redco_share_up(redco_model_params(costs->model), 1, parallelism->tp);
+    const uint64_t params = redco_share_up(redco_model_trained_params(costs->model), 1, parallelism->tp);
     double seconds = redcoi_optimizer_s(costs, params) / (double)params;
     if (redco_mesh_ranks(group.mesh) > 1) {
         const double all = (double)params * costs->state_bytes.gradient;

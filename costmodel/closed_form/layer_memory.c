@@ -33,10 +33,8 @@ static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh, bool trai
 static redcoi_states part_states(const redcoi_job *job)
 {
     const redco_state_bytes bytes = job->costs->state_bytes;
-    uint64_t params = sharded_params(job, job->shards.parameters, false);
-    if (redcoi_has_secondary(job)) {
-        params += redco_share_up(job->own->params, 1, redco_mesh_ranks(job->parallelism->secondary));
-    }
+    const uint64_t params = sharded_params(job, job->shards.parameters, false);
+    const uint64_t trained = sharded_params(job, job->shards.parameters, true);
     const uint64_t owned = sharded_params(job, job->shards.optimizer, true);
     /* FSDP's shards are the 32-bit parameters that the optimizer updates; 16-bit ones are there while gathered. */
     const redco_memory_kind memory = job->costs->workload.engine.memory;
@@ -44,9 +42,17 @@ static redcoi_states part_states(const redcoi_job *job)
         (memory == REDCO_MEMORY_PYTORCH || memory == REDCO_MEMORY_XLA || memory == REDCO_MEMORY_EAGER) &&
         redco_mesh_ranks(job->shards.parameters) > 1 && bytes.master > 0;
     const uint32_t master_bytes = masters ? 4 : 0;
+    const uint64_t frozen =
+        job->own->params > job->own->trained_params
+            ? redco_share_up(job->own->frozen_bytes, params - trained, job->own->params - job->own->trained_params)
+            : 0;
+    const uint64_t second = redcoi_has_secondary(job)
+                                ? redco_share_up(job->own->params, masters ? master_bytes : bytes.parameter,
+                                                 redco_mesh_ranks(job->parallelism->secondary))
+                                : 0;
     const uint32_t gradient_bytes = memory == REDCO_MEMORY_EAGER ? redcoi_eager_gradient_bytes(job) : bytes.gradient;
     return (redcoi_states){.owned_params = owned,
-                           .parameter_bytes = params * (masters ? master_bytes : bytes.parameter),
+                           .parameter_bytes = trained * (masters ? master_bytes : bytes.parameter) + frozen + second,
                            .gradient_bytes = sharded_params(job, job->shards.gradients, true) * gradient_bytes,
                            .optimizer_bytes = owned * (bytes.optimizer - master_bytes)};
 }
@@ -97,6 +103,7 @@ static uint64_t empty_gradients(const redcoi_job *job)
     for (uint32_t i = 0; i < job->own->module_size_count; i++) {
         params += job->own->modules[i].params * job->own->modules[i].count;
     }
+    if (params > job->own->trained_params) { params = job->own->trained_params; } /* frozen ones have none */
     return redco_share_up(params, 2, 1) + workspaces;
 }
 

@@ -19,6 +19,11 @@ static bool is_attention(redco_operator_kind kind)
     return kind == REDCO_OPERATOR_ATTENTION || kind == REDCO_OPERATOR_SCORES;
 }
 
+bool redcoi_ends_group(const redco_operator *op)
+{
+    return op->kind == REDCO_OPERATOR_GEMM && op->role != REDCO_OP_ROLE_ADAPTER;
+}
+
 double redcoi_repeated_ratio(redco_operator_kind kind, bool partial)
 {
     if (!partial) { return 1.0; }
@@ -59,13 +64,13 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
     double forward_s = 0.0, backward_s = 0.0, params = 0.0, again_s = 0.0;
     bool exchanged = false;
     uint32_t matrices = 0;
-    for (uint32_t i = 0; i < count; i++) { matrices += ops[i].kind == REDCO_OPERATOR_GEMM ? 1 : 0; }
+    for (uint32_t i = 0; i < count; i++) { matrices += redcoi_ends_group(&ops[i]) ? 1 : 0; }
     times->group_count = 1;
     for (uint32_t i = 0; i < count; i++) {
         static const redcoi_tp_times nothing;
         redcoi_group_times *const group = &times->groups[times->group_count - 1];
         const redcoi_tp_times *const tp = i < REDCO_GROUPS_MAX ? &times->tp[i] : &nothing;
-        const bool matrix = ops[i].kind == REDCO_OPERATOR_GEMM;
+        const bool matrix = redcoi_ends_group(&ops[i]);
         const bool unread = redcoi_is_unread(costs, &ops[i]);
         const double operator_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
         group->forward_s += operator_s;
@@ -324,6 +329,10 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
         host_forward_s = each_s * redco_layer_launches(&layer, false);
         host_backward_s = each_s * redco_layer_launches(&layer, true);
     }
+    if (block && costs->dims->adapter_rank > 0) {
+        host_forward_s *= redco_adapted_launch_ratio(&layer, false);
+        host_backward_s *= redco_adapted_launch_ratio(&layer, true);
+    }
     times->forward_s = redco_pass_s(forward_s, host_forward_s);
     times->backward_s = redco_pass_s(backward_s, host_backward_s);
     for (uint32_t set = 0; set < full; set++) {
@@ -385,6 +394,7 @@ static void fill_times(redco_costs *costs, const redco_parallelism *parallelism,
         part->params = redco_share_up(redco_rank_params(costs->model, class_index, p, tp), 1, ep);
         if (dense) { part->params = shifted(part->params, layout.params); }
         part->trained_params = part->params - redco_rank_frozen_params(costs->model, class_index, p, tp);
+        part->frozen_bytes = redco_rank_frozen_bytes(costs->model, class_index, p, tp, costs->workload.precision);
         part->gather_params = part->params;
         if (dense && class->kind == REDCO_CLASS_HEAD && costs->dims->tied) {
             part->gather_params += redco_share_up(costs->dims->vocab, costs->dims->hidden, rank->key.tp);

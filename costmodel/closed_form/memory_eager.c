@@ -9,7 +9,8 @@ uint64_t redcoi_whole_gradient_bytes(const redcoi_job *job)
     const redcoi_part_params *const times = job->own;
     const uint64_t each = job->costs->state_bytes.gradient, all = times->trained_params * each;
     uint64_t largest = 0;
-    for (uint32_t i = 0; i < times->module_size_count; i++) {
+    const bool frozen = times->trained_params < times->params; /* the largest module has no gradient then */
+    for (uint32_t i = 0; i < times->module_size_count && !frozen; i++) {
         if (times->modules[i].params > largest) { largest = times->modules[i].params; }
     }
     const uint64_t twice = 2 * largest * each, bucket = job->costs->workload.bucket_bytes;
@@ -79,7 +80,9 @@ static uint64_t block_copies(const redcoi_job *job)
     const bool full = job->recompute == REDCO_RECOMPUTE_FULL;
     const uint64_t cast = job->costs->workload.engine.autocast && full ? redco_share_up(block, 2, 1) : 0;
     return cast + redco_share_up(block, 2 * bytes.parameter, 1) +
-           redco_share_up(edge_params(job) + block, bytes.gradient, 1);
+           redco_share_up(job->own->trained_params < job->own->params ? job->own->trained_params
+                                                                      : edge_params(job) + block,
+                          bytes.gradient, 1);
 }
 
 /* Outputs that a script holds: those of this step are there until the next has replaced them. A layer that backward

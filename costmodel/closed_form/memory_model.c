@@ -80,15 +80,44 @@ uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index
 {
     const redco_layer_class *classes = NULL;
     const redco_param *tensors = NULL;
-    uint64_t params = 0;
     (void)redco_model_classes(model, &classes);
     if (classes[class_index].frozen_params == 0) { return 0; }
+    const bool adapted = redco_model_get_dims(model)->adapter_rank > 0 && part == REDCO_PART_DENSE;
+    uint64_t params = adapted ? replicated_kv_params(model, classes[class_index].kind, tp) : 0;
     const size_t count = redco_model_tensors(model, &tensors);
     for (size_t i = 0; i < count; i++) {
         const bool own = tensors[i].class_index == class_index && tensors[i].part == part;
         if (own && tensors[i].frozen) { params += tensor_params(&tensors[i], tp); }
     }
     return params;
+}
+
+/* NF4 in blocks of 64 numbers, whose scales are bytes in blocks of 256 with a scale of 32 bits each
+ * (bitsandbytes/functional.py@95f9af30:917,940; its default, compress_statistics, nn/modules.py:220). */
+static uint64_t quantised_bytes(uint64_t params)
+{
+    return redco_share_up(params, 1, 2) + redco_share_up(params, 1, 64) + redco_share_up(params, 4, UINT64_C(64) * 256);
+}
+
+uint64_t redco_rank_frozen_bytes(const redco_model *model, uint32_t class_index, redco_param_part part, uint32_t tp,
+                                 redco_precision precision)
+{
+    const redco_layer_class *classes = NULL;
+    const redco_param *tensors = NULL;
+    const uint64_t width = precision == REDCO_FP32 ? 4 : 2;
+    uint64_t bytes = times(redco_rank_frozen_params(model, class_index, part, tp), width);
+    (void)redco_model_classes(model, &classes);
+    const bool block = redco_class_is_block(classes[class_index].kind);
+    if (!redco_model_get_dims(model)->quantised || !block) { return bytes; }
+    const size_t count = redco_model_tensors(model, &tensors);
+    for (size_t i = 0; i < count; i++) {
+        const bool own = tensors[i].class_index == class_index && tensors[i].part == part;
+        const bool matrix = tensors[i].role == REDCO_PARAM_LINEAR || tensors[i].role == REDCO_PARAM_CONV1D;
+        if (!own || !tensors[i].frozen || !matrix) { continue; }
+        const uint64_t params = tensor_params(&tensors[i], tp);
+        bytes -= times(params, width) - quantised_bytes(params);
+    }
+    return bytes;
 }
 
 struct tensor_size {

@@ -27,6 +27,10 @@ uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, redco
 /** The part of them that is not trained. */
 uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index, redco_param_part part, uint32_t tp);
 
+/** Their bytes: in the width of the training precision, of quantised matrices 4 bits and their scales. */
+uint64_t redco_rank_frozen_bytes(const redco_model *model, uint32_t class_index, redco_param_part part, uint32_t tp,
+                                 redco_precision precision);
+
 /** The trained parameters of the fullest of @p owners that whole tensors of all layers are assigned to, largest first,
  * each to the emptiest owner (so at least the largest tensor, however many owners). @p tp as in redco_rank_params().
  *  @param assigned  of a pipeline's assigned parameters instead, which have owners of their own */

@@ -43,6 +43,8 @@ static const struct role {
     [REDCO_OP_ROLE_SHARED_ACTIVATION] = {"shared_activation", MODULE(MOE) | MODULE(SHARED_EXPERTS)},
     [REDCO_OP_ROLE_SHARED_OUT] = {"shared_out", MODULE(MOE) | MODULE(SHARED_EXPERTS)},
     [REDCO_OP_ROLE_MTP_IN] = {"mtp_in", 0},
+    [REDCO_OP_ROLE_ADAPTER] = {"adapter", 0},
+    [REDCO_OP_ROLE_DEQUANTISE] = {"dequantise", 0},
     [REDCO_OP_ROLE_CASTS] = {"casts", 0},
     [REDCO_OP_ROLE_FINAL_NORM] = {"final_norm", 0},
     [REDCO_OP_ROLE_HEAD] = {"head", 0},

@@ -45,8 +45,10 @@ typedef enum redco_op_role {
     REDCO_OP_ROLE_SHARED_IN, /**< shared experts, which all tokens meet */
     REDCO_OP_ROLE_SHARED_ACTIVATION,
     REDCO_OP_ROLE_SHARED_OUT,
-    REDCO_OP_ROLE_MTP_IN, /**< multi-token prediction: of a token's row and what the layers made */
-    REDCO_OP_ROLE_CASTS,  /**< conversions to and from 8-bit formats */
+    REDCO_OP_ROLE_MTP_IN,     /**< multi-token prediction: of a token's row and what the layers made */
+    REDCO_OP_ROLE_ADAPTER,    /**< low-rank adapters beside frozen matrices: both products, the sum */
+    REDCO_OP_ROLE_DEQUANTISE, /**< frozen matrices of 4 bits to the width of their product */
+    REDCO_OP_ROLE_CASTS,      /**< conversions to and from 8-bit formats */
     REDCO_OP_ROLE_FINAL_NORM,
     REDCO_OP_ROLE_HEAD, /**< product with the vocabulary */
     REDCO_OP_ROLE_LOSS,

@@ -121,6 +121,7 @@ typedef struct redcoi_build {
     bool plain_norms;      /**< norms have neither gain nor bias */
     bool no_queries_norms; /**< queries and keys have no norms of all their heads */
     bool one_norm;         /**< parts that stand beside each other read one norm, the attention's */
+    uint64_t adapted;      /**< uses of matrices that have an adapter beside them, likewise */
     uint64_t encoder_ffn;  /**< width of the encoder's FFN where it is not the decoder's; 0: it is */
     uint64_t window;       /**< keys that queries of some decoder layers see; 0: all see all */
     bool *windowed;        /**< for each decoder layer whether it has the window; NULL: all have it. Owned */
@@ -515,6 +516,15 @@ redco_value redcoi_lm_activate(redcoi_pass *p, redco_op_role role, redco_value x
  *  @param role  of the activation */
 redco_value redcoi_lm_gated(redcoi_pass *p, redco_param_use gate, redco_param_use down, redco_op_role role,
                             redco_value y);
+
+/* adapters.c */
+
+/** Reads "_trainable": which matrices have adapters. */
+void redcoi_config_trainable(redcoi_build *build);
+/** @return whether backward reads the operand of a product with a weight: it or an adapter beside it is trained. */
+bool redcoi_operand_is_read(const redco_model *model, const redco_param *weight);
+/** Adds the products of adapters to the record of a class behind those of the frozen matrices, and marks these. */
+void redcoi_adapters_add(const redco_model *model, uint32_t class_index, redco_layer_work *work);
 
 /* expert_graph.c */
 

@@ -198,7 +198,10 @@ static void add_tensor(redcoi_build *build, const char *prefix, const redcoi_mod
 {
     char name[REDCOI_MODEL_NAME_SIZE];
     const bool bias = role == REDCO_PARAM_BIAS;
-    redco_param param = {.role = role, .use = module->use, .part = redcoi_use_part(module->use)};
+    redco_param param = {.role = role,
+                         .use = module->use,
+                         .part = redcoi_use_part(module->use),
+                         .frozen = build->model->dims.adapter_rank > 0};
     redco_extent extents[REDCO_PARAM_EXTENTS];
     uint64_t elements = 1;
     if (!redcoi_building(build)) { return; }
@@ -213,6 +216,27 @@ static void add_tensor(redcoi_build *build, const char *prefix, const redcoi_mod
         elements *= param.shape[i];
     }
     add_param(build, name, &param, elements);
+}
+
+/* Names are those of PEFT (src/peft/tuners/lora/layer.py@5d602fdb: lora_A, lora_B). Tensor parallelism cuts what it
+ * cuts of the frozen matrix: B of one cut by columns, A of one cut by rows. */
+static void add_adapter(redcoi_build *build, const char *prefix, const redcoi_module *module,
+                        const uint64_t sizes[REDCO_AXIS_COUNT])
+{
+    static const char *const ends[] = {[REDCO_ADAPTER_DOWN] = ".lora_A.weight", [REDCO_ADAPTER_UP] = ".lora_B.weight"};
+    for (redco_adapter half = REDCO_ADAPTER_DOWN; half <= REDCO_ADAPTER_UP; half++) {
+        char name[REDCOI_MODEL_NAME_SIZE];
+        redco_param param = {.role = REDCO_PARAM_LINEAR, .use = module->use, .rank = 2, .adapter = half};
+        redco_extent extents[REDCO_PARAM_EXTENTS];
+        if (!redcoi_building(build)) { return; }
+        redco_param_extents(&param, extents);
+        if (redco_extent_split(&extents[half == REDCO_ADAPTER_UP ? 0 : 1]) == REDCO_AXIS_COUNT) {
+            param.odd_degrees = ~UINT32_C(1);
+        }
+        for (uint32_t i = 0; i < param.rank; i++) { param.shape[i] = redco_extent_count(&extents[i], sizes); }
+        (void)snprintf(name, sizeof name, "%s%s%s", prefix, module->name, ends[half]);
+        add_param(build, name, &param, param.shape[0] * param.shape[1]);
+    }
 }
 
 /* Layers of a class differ in these. */
@@ -285,6 +309,7 @@ static void add_module(redcoi_build *build, const char *prefix, const redcoi_mod
     const bool bias = (build->biases >> module->use & 1) != 0 && role != REDCO_PARAM_TABLE;
     if (weight) { add_tensor(build, prefix, module, role, sizes); }
     if (bias && (weight || tied)) { add_tensor(build, prefix, module, REDCO_PARAM_BIAS, sizes); }
+    if (weight && (build->adapted >> module->use & 1) != 0) { add_adapter(build, prefix, module, sizes); }
 }
 
 /* A class of a kind, with its tensors. @return its index */
@@ -401,6 +426,7 @@ void redcoi_family_build(redcoi_build *build)
         model->dims.predictions =
             (uint32_t)redcoi_config_count(build, "num_nextn_predict_layers", 0, REDCOI_MAX_PREDICTIONS);
     }
+    redcoi_config_trainable(build);
     redcoi_axis_sizes_make(model);
     for (int kind = 0; kind < REDCOI_CLASS_KINDS && redcoi_building(build); kind++) {
         add_layers(build, (redco_class_kind)kind);

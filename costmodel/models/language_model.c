@@ -14,6 +14,10 @@ static const uint64_t vocabulary_max = INT32_MAX;
 static redco_status not_built(const redco_model *model, redco_error *err)
 {
     char known[REDCOI_FAMILY_NAMES_SIZE];
+    if (model->dims.adapter_rank > 0) {
+        return redco_fail(err, REDCO_EVALUE, redco_model_name(model),
+                          "has adapters, which the executor does not build; plan with --trainable all");
+    }
     return redco_fail(err, REDCO_EVALUE, redco_model_name(model),
                       "is of type \"%s\", which the executor does not build; it builds %s", redco_model_type(model),
                       redcoi_family_names(true, known));
@@ -255,6 +259,8 @@ static void declare_params(const redco_language_model *lm, redco_graph *g, redco
     const size_t count = redco_model_tensors(lm->model, &params);
     for (size_t i = 0; i < count; i++) {
         const redco_param *const p = &params[i];
+        params_out[i] = REDCO_NO_VALUE; /* an adapter's products are in records, not in graphs */
+        if (p->adapter != REDCO_ADAPTER_NONE) { continue; }
         redco_tensor_type type = redco_type(REDCO_BFLOAT16, p->rank, p->shape);
         if (p->role == REDCO_PARAM_LINEAR) { /* [out, in], or one for each expert, to [in, out] */
             type.dim[p->rank - 1] = p->shape[p->rank - 2];
@@ -273,7 +279,7 @@ static void add_gradients(const redco_language_model *lm, uint32_t class_index, 
     for (size_t i = 0; i < lm->model->param_count && values->wanted_count < REDCOI_CLASS_PARAMS; i++) {
         const redco_param *const p = &lm->model->params[i];
         const bool own = p->class_index == class_index || p->use == REDCO_USE_TABLE;
-        if (own) { values->wanted[values->wanted_count++] = values->params[i]; }
+        if (own && p->adapter == REDCO_ADAPTER_NONE) { values->wanted[values->wanted_count++] = values->params[i]; }
     }
     redco_vector_jacobian(g, &values->result, &seed, 1, values->wanted, values->wanted_count, values->gradients);
 }

@@ -214,6 +214,7 @@ static redco_status derive_class(redco_model *model, redcoi_probe *probe, uint32
     if (st == REDCO_OK) { st = redcoi_layer_traffic_make(probe, table.groups, table.count, err); }
     if (st != REDCO_OK) { return st; }
     redcoi_layer_sites_make(probe, work);
+    redcoi_adapters_add(model, class_index, work);
     return redcoi_layer_nodes_make(probe, work, err);
 }
 

@@ -26,7 +26,8 @@ static const uint64_t probe_sizes[REDCO_AXIS_COUNT] = {[REDCO_AXIS_BATCH] = REDC
                                                        [REDCO_AXIS_EXPERTS] = 79,
                                                        [REDCO_AXIS_CHOICES] = 67,
                                                        [REDCO_AXIS_EXPERT_FFN] = 101 * REDCOI_PROBE_RANKS,
-                                                       [REDCO_AXIS_SHARED_FFN] = 103 * REDCOI_PROBE_RANKS};
+                                                       [REDCO_AXIS_SHARED_FFN] = 103 * REDCOI_PROBE_RANKS,
+                                                       [REDCO_AXIS_ADAPTER] = 107};
 
 static void probe_latents(redco_model_dims *d, const uint64_t *sizes)
 {

@@ -92,18 +92,40 @@ redco_op_role redcoi_norm_reader(const redcoi_probe *probe, redco_value value, u
     return role;
 }
 
+/* @return whether backward reads a tensor as the operand of a product. */
+static bool is_operand(const struct list *list, redco_value value, const redco_op *op)
+{
+    const uint32_t weight =
+        op->kind == REDCO_OP_MATMUL ? redcoi_probe_param(list->probe, op->inputs[1]) : REDCO_NO_PARAM;
+    if (op->kind != REDCO_OP_MATMUL || holder_of(list, op->inputs[0]) != value) { return false; }
+    return weight == REDCO_NO_PARAM || redcoi_operand_is_read(&list->probe->model, &list->probe->model.params[weight]);
+}
+
+/* Operands of frozen products alone are not kept for them. */
+static bool keeps_operand(const struct list *list, redco_value value)
+{
+    const redco_value holder = holder_of(list, value);
+    bool keeps = list->probe->model.dims.adapter_rank == 0;
+    for (uint32_t o = list->probe->values.first_op; !keeps && o < list->probe->values.end_op; o++) {
+        keeps = is_operand(list, holder, redco_graph_op(list->probe->g, o));
+    }
+    return keeps;
+}
+
 static void add_norm(struct list *list, const redco_op *op)
 {
+    const uint32_t gain = redcoi_probe_param(list->probe, op->inputs[1]);
+    const bool trained = gain == REDCO_NO_PARAM || !list->probe->model.params[gain].frozen;
     const redco_value output = op->first_output;
     const redco_extent elements = redcoi_probe_elements(list->probe, output), rows = rows_of(list, output);
     uint32_t readers = 0;
     const redco_op_role reader = redcoi_norm_reader(list->probe, output, &readers);
     add_value(list, REDCO_SITE_NORM_INPUT, op->inputs[0], REDCO_OP_ROLE_NONE);
     add_beside(list, REDCO_SITE_NORM_CONVERTED, elements, op, reader);
-    add_beside(list, REDCO_SITE_NORM_NORMED, elements, op, reader);
+    if (trained) { add_beside(list, REDCO_SITE_NORM_NORMED, elements, op, reader); }
     add_beside(list, REDCO_SITE_NORM_STATISTIC, rows, op, reader);
     if (op->kind == REDCO_OP_LAYER_NORM) { add_beside(list, REDCO_SITE_NORM_MEAN, rows, op, reader); }
-    if (readers > 0) { add_value(list, REDCO_SITE_NORM_OUTPUT, output, reader); }
+    if (readers > 0 && keeps_operand(list, output)) { add_value(list, REDCO_SITE_NORM_OUTPUT, output, reader); }
 }
 
 /* The product that a value comes from, rotated, split and joined on the way. */
@@ -149,7 +171,9 @@ static void add_activation(struct list *list, const redco_op *op)
     if (product == NULL) {
         add_each(list, op->kind == REDCO_OP_RELU ? REDCO_SITE_ACTIVATION_RECTIFIED : REDCO_SITE_ACTIVATION_INPUT,
                  op->inputs[0]);
-        add_value(list, REDCO_SITE_ACTIVATION_OUTPUT, op->first_output, REDCO_OP_ROLE_NONE);
+        if (keeps_operand(list, op->first_output)) {
+            add_value(list, REDCO_SITE_ACTIVATION_OUTPUT, op->first_output, REDCO_OP_ROLE_NONE);
+        }
         return;
     }
     const uint32_t other = product->inputs[0] == op->first_output ? 1 : 0;
@@ -161,7 +185,9 @@ static void add_activation(struct list *list, const redco_op *op)
     add_each(list, REDCO_SITE_ACTIVATION_GATE, op->inputs[0]);
     add_each(list, REDCO_SITE_ACTIVATION_FACTOR, product->inputs[other]);
     add_each(list, REDCO_SITE_ACTIVATION_GATED, op->first_output);
-    add_value(list, REDCO_SITE_ACTIVATION_OUTPUT, product->first_output, REDCO_OP_ROLE_NONE);
+    if (keeps_operand(list, product->first_output)) {
+        add_value(list, REDCO_SITE_ACTIVATION_OUTPUT, product->first_output, REDCO_OP_ROLE_NONE);
+    }
 }
 
 static bool is_listed(const struct list *list, redco_value holder)
@@ -176,7 +202,10 @@ static void add_product(struct list *list, const redco_op *op)
 {
     const redco_value operand = holder_of(list, op->inputs[0]);
     const redco_op *const maker = redco_value_op(list->probe->g, operand);
-    if (operand == list->probe->values.input) { /* norms stand behind their parts: that of the layer before made it */
+    if (!keeps_operand(list, operand)) {
+        ; /* nor listed */
+    } else if (operand ==
+               list->probe->values.input) { /* norms stand behind their parts: that of the layer before made it */
         add_value(list, REDCO_SITE_NORM_OUTPUT, operand, REDCO_OP_ROLE_NONE);
     } else if (redcoi_probe_forward(list->probe, maker) && !is_listed(list, operand)) {
         add_value(list, REDCO_SITE_PRODUCT_OPERAND, operand, REDCO_OP_ROLE_NONE);

@@ -82,6 +82,7 @@ redco_status redcoi_probe_partition(const redcoi_probe *probe, redcoi_probe_cut 
     struct inputs inputs = {.count = 0};
     for (uint32_t id = 0; id < probe->model.param_count; id++) {
         const bool experts = probe->model.params[id].part == REDCO_PART_EXPERTS;
+        if (probe->model.params[id].adapter != REDCO_ADAPTER_NONE) { continue; }
         if (!experts || !cut.whole_experts) { add_param(probe, id, &inputs); }
     }
     if (redco_graph_find_input(probe->g, "bias") != REDCO_NO_VALUE) {

@@ -59,9 +59,18 @@ uint64_t redco_model_active_params(const redco_model *model)
     return params;
 }
 
+uint64_t redco_model_trained_params(const redco_model *model)
+{
+    uint64_t params = 0;
+    for (size_t i = 0; i < model->class_count; i++) {
+        params += (model->classes[i].params - model->classes[i].frozen_params) * model->classes[i].layers;
+    }
+    return params;
+}
+
 bool redco_model_is_paired(const redco_model *model)
 {
-    return model->dims.experts > 0 || model->dims.key_latent > 0;
+    return model->dims.experts > 0 || model->dims.key_latent > 0 || model->dims.adapter_rank > 0;
 }
 
 bool redco_model_lays_out(const redco_model *model)
@@ -98,7 +107,8 @@ uint32_t redco_model_find(const redco_model *model, uint32_t class_index, redco_
 {
     for (size_t i = 0; i < model->param_count; i++) {
         const redco_param *const p = &model->params[i];
-        if (p->class_index == class_index && p->use == use && (p->role == REDCO_PARAM_BIAS) == bias) {
+        if (p->class_index == class_index && p->use == use && (p->role == REDCO_PARAM_BIAS) == bias &&
+            p->adapter == REDCO_ADAPTER_NONE) {
             return (uint32_t)i;
         }
     }

@@ -134,6 +134,13 @@ typedef enum redco_param_use {
 /** Experts' tensors are [experts, out, in]: their names have a second "{}", for the expert. */
 typedef enum redco_param_part { REDCO_PART_DENSE, REDCO_PART_EXPERTS, REDCO_PARTS } redco_param_part;
 
+/** The matrices of a low-rank adapter B A beside a frozen W: W x + B (A x). */
+typedef enum redco_adapter {
+    REDCO_ADAPTER_NONE,
+    REDCO_ADAPTER_DOWN /**< A */,
+    REDCO_ADAPTER_UP /**< B */
+} redco_adapter;
+
 /** One parameter tensor in the HuggingFace (torch) layout: linears are [out, in]. Its id is its index among
  *  redco_model_tensors(). */
 typedef struct redco_param {
@@ -144,11 +151,12 @@ typedef struct redco_param {
     uint32_t rank; /**< 1 to 4 */
     uint64_t shape[4];
     uint32_t class_index;
-    uint32_t count;      /**< members of its class */
-    bool joined;         /**< it is gathered with the tensor before it: biases, and what a pipeline's module has more */
-    bool frozen;         /**< it is not trained: no gradient, no optimizer state */
-    bool assigned;       /**< a pipeline's step gives its value: what takes the place of a gradient, no moments */
-    uint8_t gradient_in; /**< redco_passes that make its gradient or read that */
+    uint32_t count; /**< members of its class */
+    bool joined;    /**< it is gathered with the tensor before it: biases, and what a pipeline's module has more */
+    bool frozen;    /**< it is not trained: no gradient, no optimizer state */
+    redco_adapter adapter; /**< which matrix of a low-rank adapter it is; its use is that of the frozen one beside it */
+    bool assigned;         /**< a pipeline's step gives its value: what takes the place of a gradient, no moments */
+    uint8_t gradient_in;   /**< redco_passes that make its gradient or read that */
     /** Where tensor parallelism of 2^i ranks does otherwise than cut matrices and leave vectors whole, bit i. */
     uint32_t odd_degrees;
 } redco_param;
@@ -198,6 +206,8 @@ typedef struct redco_model_dims {
     uint32_t value_dim;     /**< with it: of values' heads; else 0: head_dim */
     uint32_t dense_first;   /**< first layers without experts */
     uint32_t predictions;   /**< modules of multi-token prediction */
+    uint32_t adapter_rank;  /**< that of low-rank adapters, beside which all else is frozen; 0: all is trained */
+    bool quantised;         /**< then: frozen matrices of blocks are kept in 4 bits */
     bool gated;             /**< three FFN matrices */
     bool tied;              /**< input and output embeddings share one table */
     redco_norm_kind norm;
@@ -220,6 +230,10 @@ static inline uint32_t redco_value_dim(const redco_model_dims *dims)
 /** @param name_or_path  preset or config.json; an unknown model_type names the known ones. The name shown to people is
  *  the config's "_name", else its "_name_or_path", else @p name_or_path. */
 redco_status redco_model_read(const char *name_or_path, redco_model **model_out, redco_error *err);
+/** The same, trained in part. Its config says so by the key "_trainable".
+ *  @param trainable  as redco_trainable_read() reads it; NULL: as the config says */
+redco_status redco_model_read_trained(const char *name_or_path, const char *trainable, redco_model **model_out,
+                                      redco_error *err);
 /** From a config that is part of another document, such as a plan file.
  *  @param name  as shown to people; NULL: from the config, as above */
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
@@ -245,6 +259,8 @@ const char *redco_model_name(const redco_model *model); /**< "LLaMA-7B" or the c
 const char *redco_model_type(const redco_model *model); /**< "llama", ... */
 const redco_model_dims *redco_model_get_dims(const redco_model *model);
 uint64_t redco_model_params(const redco_model *model); /**< exact, tied tables once */
+/** Those with gradients and optimizer states. */
+uint64_t redco_model_trained_params(const redco_model *model);
 /** Those that a token meets: of a mixture the experts that it chooses, else all. */
 uint64_t redco_model_active_params(const redco_model *model);
 size_t redco_model_classes(const redco_model *model, const redco_layer_class **classes_out);
@@ -259,7 +275,7 @@ uint32_t redco_model_find(const redco_model *model, uint32_t class_index, redco_
 /** The role of the operator that uses a tensor in this model. */
 redco_op_role redco_model_use_role(const redco_model *model, redco_param_use use);
 /** @return whether tensor parallelism cuts it in pairs of columns and rows, and no other layout is known: mixtures of
- *  experts, latent attention */
+ *  experts, latent attention, adapters */
 bool redco_model_is_paired(const redco_model *model);
 /** @return whether layouts of its tensors other than those in its records are known (redco_layer_work.nodes) */
 bool redco_model_lays_out(const redco_model *model);

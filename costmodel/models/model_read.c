@@ -302,6 +302,11 @@ static redco_status from_other(const redco_json_value *config, const char *name,
                       : is_simumax(config) ? config_of_simumax(config, &made, err)
                                            : config_of_params(config, &made, err);
     if (!text) { inner.json = made; }
+    json_t *const trainable = json_object_get(config->json, "_trainable");
+    if (st == REDCO_OK && trainable != NULL &&
+        json_object_set((json_t *)(uintptr_t)inner.json, "_trainable", trainable) != 0) {
+        st = redco_fail(err, REDCO_ENOMEM, config->name, "out of memory");
+    }
     if (st == REDCO_OK) { st = redco_model_from_json(&inner, name, model_out, err); }
     json_decref(made);
     if (st != REDCO_OK || !text) { return st; }
@@ -351,6 +356,9 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     free(build.windowed);
     free(build.unrotated);
     free(build.dense);
+    if (redcoi_building(&build) && family->build != NULL && redco_json_has(config, "_trainable")) {
+        redcoi_build_fail(&build, "_trainable", "a model of type \"%s\" has no adapters", family->type);
+    }
     if (redcoi_building(&build)) { build.status = redcoi_layer_works_make(model, err); }
     if (!redcoi_building(&build)) {
         redco_model_free(model);
@@ -362,13 +370,23 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
 
 redco_status redco_model_read(const char *name_or_path, redco_model **model_out, redco_error *err)
 {
+    return redco_model_read_trained(name_or_path, NULL, model_out, err);
+}
+
+redco_status redco_model_read_trained(const char *name_or_path, const char *trainable, redco_model **model_out,
+                                      redco_error *err)
+{
     redco_json *document = NULL;
     redco_status st = redco_preset_open("models", "a model", name_or_path, &document, err);
     if (st != REDCO_OK) { return st; }
     const redco_json_value root = redco_json_root(document);
     /* Names by which the preset is found; plans keep the config without them. */
     if (json_is_object(root.json)) { (void)json_object_del((json_t *)(uintptr_t)root.json, "_hub"); }
-    st = redco_model_from_json(&root, NULL, model_out, err);
+    if (json_is_object(root.json) && trainable != NULL &&
+        json_object_set_new((json_t *)(uintptr_t)root.json, "_trainable", json_string(trainable)) != 0) {
+        st = redco_fail(err, REDCO_EVALUE, "_trainable", "is no UTF-8 text");
+    }
+    if (st == REDCO_OK) { st = redco_model_from_json(&root, NULL, model_out, err); }
     redco_json_close(document);
     return st;
 }

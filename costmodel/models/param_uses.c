@@ -106,10 +106,13 @@ static redco_extent extent_of(unsigned axes)
 
 void redco_param_maps(const redco_param *param, redco_extent *out_out, redco_extent *in_out)
 {
+    const redco_extent rank = extent_of(AXIS(ADAPTER));
     *out_out = extent_of(uses[param->use].out);
     if (uses[param->use].stacked > 1) { out_out->factor = uses[param->use].stacked; }
     *in_out = extent_of(uses[param->use].in);
     if (uses[param->use].doubled > 1) { in_out->factor = uses[param->use].doubled; }
+    if (param->adapter == REDCO_ADAPTER_DOWN) { *out_out = rank; }
+    if (param->adapter == REDCO_ADAPTER_UP) { *in_out = rank; }
 }
 
 void redco_param_extents(const redco_param *param, redco_extent extents_out[REDCO_PARAM_EXTENTS])
@@ -163,6 +166,7 @@ void redcoi_axis_sizes_make(redco_model *model)
         [REDCO_AXIS_EXPERTS] = d->experts,
         [REDCO_AXIS_CHOICES] = d->choices,
         [REDCO_AXIS_EXPERT_FFN] = d->expert_ffn,
-        [REDCO_AXIS_SHARED_FFN] = d->shared_ffn};
+        [REDCO_AXIS_SHARED_FFN] = d->shared_ffn,
+        [REDCO_AXIS_ADAPTER] = d->adapter_rank};
     memcpy(model->axis_sizes, sizes, sizeof sizes);
 }

@@ -35,6 +35,12 @@ static const double fused_cast_bytes = 0.5;
  * Since 2; source: Megatron Core, transformer/moe/experts.py, _apply_bias. */
 static const double bias_element_bytes = 20.0, unfused_activation_factor = 3.0;
 
+/* Bytes for each element of an adapter's result, forward, where backward has twice as many: scaled and added to that of
+ * the frozen matrix, 10, and as many for its gradient and that of the input, 20 in all. Since 2; source: counted of
+ * src/peft/tuners/lora/layer.py@5d602fdb:1063. Of an element of a frozen matrix of 4 bits: half a byte read and two
+ * written in both passes. Since 2; source: counted of bitsandbytes/autograd/_functions.py@95f9af30:384. */
+static const double adapter_sum_bytes = 20.0 / 3.0, dequantise_bytes = 5.0 / 3.0;
+
 /* Heads of gpt-oss and narrower ones: the rows of mixtures know 64 and 128. */
 enum { NARROW_HEAD = 64 };
 
@@ -135,8 +141,9 @@ static bool has_expert_biases(const redco_rank_layer *rank)
 
 static void price_product(const redco_rank_layer *rank, const redco_layer_group *group, redco_operator *op)
 {
-    const bool narrow =
-        in_block(rank) && group->role != REDCO_OP_ROLE_ROUTER && !redco_op_role_makes_logits(group->role);
+    const bool narrow = in_block(rank) && group->role != REDCO_OP_ROLE_ROUTER && group->role != REDCO_OP_ROLE_ADAPTER &&
+                        !redco_op_role_makes_logits(group->role);
+    op->frozen = group->frozen;
     op->kind = REDCO_OPERATOR_GEMM;
     op->m = redco_extent_count(&group->rows, rank->sizes);
     op->n = sum_parts(rank, group);
@@ -231,6 +238,11 @@ static void price_memory(const redco_rank_layer *rank, const redco_layer_group *
     if (group->role == REDCO_OP_ROLE_EXPERT_ACTIVATION) {
         op->elements *= redco_shape_load(rank->shape) / redco_shape_routers(rank->shape);
         op->routed = true;
+    }
+    if (group->role == REDCO_OP_ROLE_ADAPTER || group->role == REDCO_OP_ROLE_DEQUANTISE) {
+        const bool sum = group->role == REDCO_OP_ROLE_ADAPTER;
+        price_bytes(rank, REDCO_OPERATOR_MEMORY, NULL, sum ? adapter_sum_bytes : dequantise_bytes, op);
+        return;
     }
     price_bytes(rank, REDCO_OPERATOR_MEMORY,
                 active ? activations[rank->dims->activation] : redco_op_role_name(group->role),
@@ -539,6 +551,7 @@ double redco_operator_s(const redco_compute *compute, const redco_operator *op, 
 {
     const redco_calibration *const c = &compute->calibration;
     if (op->kind == REDCO_OPERATOR_LISTED) { return listed_s(compute, op, pass); }
+    if (op->frozen && pass == REDCO_PASS_GRAD_WEIGHT) { return 0.0; }
     const double peak = compute->peak_flops_per_s;
     const double routed_ratio = op->routed && c->experts.name[0] != '\0' ? c->experts.rows_traffic_ratio : 1.0;
     double traffic = op->bytes, measured_s = 0.0;
@@ -588,7 +601,10 @@ static bool clocked(const redco_operator *op)
 static double pass_flops(const redco_operator *op, redco_pass pass)
 {
     if (!clocked(op)) { return 0.0; }
-    if (op->kind == REDCO_OPERATOR_GEMM) { return 2.0 * (double)op->m * (double)op->n * (double)op->k; }
+    if (op->kind == REDCO_OPERATOR_GEMM) {
+        const bool made = !op->frozen || pass != REDCO_PASS_GRAD_WEIGHT;
+        return made ? 2.0 * (double)op->m * (double)op->n * (double)op->k : 0.0;
+    }
     return pass == REDCO_PASS_FORWARD ? op->flops : pass == REDCO_PASS_GRAD_INPUT ? 2.5 * op->flops : 0.0;
 }
 

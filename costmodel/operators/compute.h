@@ -63,6 +63,7 @@ typedef struct redco_operator {
                                                engine that multiplies by each: their widths, which add up to n */
     uint32_t part_count;                  /**< 0: one product */
     bool adds;                            /**< GEMM whose result goes onto what a residual connection brings */
+    bool frozen;                          /**< GEMM whose weights are not trained: they have no gradient */
     bool low_precision;                   /**< GEMM in the engine's format instead of the training precision */
     bool grouped;                         /**< GEMM of experts, whatever their number */
     bool routed;                          /**< bound by memory: rows of experts, or a mixture's casts */

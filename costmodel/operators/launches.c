@@ -78,14 +78,30 @@ static struct pair launches_of(const redco_rank_layer *layer, const redco_operat
     return elements;
 }
 
-double redco_layer_launches(const redco_rank_layer *layer, bool backward)
+static bool is_of_adapters(redco_op_role role)
+{
+    return role == REDCO_OP_ROLE_ADAPTER || role == REDCO_OP_ROLE_DEQUANTISE;
+}
+
+static double launches(const redco_rank_layer *layer, bool backward, bool adapters)
 {
     double sum = 0.0;
     for (uint32_t i = 0; i < layer->op_count; i++) {
         const redco_operator op = redco_rank_operator(layer, i);
-        if (in_graph(&layer->shape->engine, op.role)) { continue; }
+        if (in_graph(&layer->shape->engine, op.role) || (!adapters && is_of_adapters(op.role))) { continue; }
         const struct pair pair = launches_of(layer, &op);
-        sum += backward ? pair.backward : pair.forward;
+        sum += backward ? pair.backward - (op.frozen ? 1.0 : 0.0) : pair.forward;
     }
     return sum;
+}
+
+double redco_layer_launches(const redco_rank_layer *layer, bool backward)
+{
+    return launches(layer, backward, true);
+}
+
+double redco_adapted_launch_ratio(const redco_rank_layer *layer, bool backward)
+{
+    const double without = launches(layer, backward, false);
+    return without > 0.0 ? launches(layer, backward, true) / without : 1.0;
 }

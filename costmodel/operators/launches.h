@@ -10,6 +10,8 @@ extern "C" {
 
 /** Those of one pass that no graph launches. */
 double redco_layer_launches(const redco_rank_layer *layer, bool backward);
+/** All launches of a layer over those that it has without adapters. */
+double redco_adapted_launch_ratio(const redco_rank_layer *layer, bool backward);
 
 #ifdef __cplusplus
 }

@@ -33,6 +33,7 @@ typedef enum redco_axis {
     REDCO_AXIS_CHOICES, /**< experts of a token */
     REDCO_AXIS_EXPERT_FFN,
     REDCO_AXIS_SHARED_FFN, /**< shared experts together */
+    REDCO_AXIS_ADAPTER,    /**< rank of low-rank adapters */
     REDCO_AXIS_COUNT
 } redco_axis;
 

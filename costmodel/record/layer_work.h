@@ -54,6 +54,7 @@ typedef struct redco_layer_group {
     uint32_t params[REDCO_GROUP_PARAMS]; /**< ids of the tensors that it reads, ascending */
     uint32_t param_count;
     bool biased; /**< they have biases */
+    bool frozen; /**< no parameter of it is trained: backward makes no gradient of weights */
     bool unread; /**< backward reads nothing that it makes, nor what is made of that: of blocks its last products */
     redco_group_traffic traffic[REDCO_GROUP_TRAFFIC];
     uint32_t traffic_count;
@@ -89,6 +90,8 @@ typedef enum redco_site {
     REDCO_SITE_EXPERTS_ACTIVATED,    /**< and what comes of both, operand of their last product */
     REDCO_SITE_EXPERTS_OUTPUT,       /**< result of that, before a token's rows are added up */
     REDCO_SITE_DROPOUT_MASK,         /**< a byte for each element that a part of a block adds to the values handed on */
+    REDCO_SITE_ADAPTER_INPUT, /**< operands of adapters' first products beyond the first of matrices that read one
+                                 tensor */
     REDCO_SITE_COUNT
 } redco_site;
 

@@ -28,6 +28,7 @@ static redco_recompute freed_by(const redco_layer_site *site, bool norms_in_prod
     case REDCO_SITE_PRODUCT_OPERAND:
     case REDCO_SITE_PRODUCT_OUTPUT:
     case REDCO_SITE_DROPOUT_MASK:
+    case REDCO_SITE_ADAPTER_INPUT:
     case REDCO_SITE_COUNT: return REDCO_RECOMPUTE_NONE;
     case REDCO_SITE_NORM_CONVERTED:
     case REDCO_SITE_NORM_NORMED:

@@ -271,7 +271,7 @@ static void add_operator(redcoi_builder *b, const redcoi_job *job, const redco_o
             (redcoi_part_op){.role = op->role,
                              .label = redco_step_add_label(b->step, redco_op_role_name(op->role)),
                              .attention = is_attention(op->kind),
-                             .matrix = op->kind == REDCO_OPERATOR_GEMM,
+                             .matrix = redcoi_ends_group(op),
                              .unread = redcoi_is_unread(job->costs, op),
                              .logits = redco_op_role_makes_logits(op->role)};
     }

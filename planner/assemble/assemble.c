@@ -234,6 +234,7 @@ static void copy_inputs(redco_plan *plan, const redco_assembler *from)
     const redco_workload *workload = &from->options->workload;
     plan->params = redco_model_params(inputs->model);
     plan->active_params = redco_model_active_params(inputs->model);
+    plan->trained_params = redco_model_trained_params(inputs->model);
     plan->model_layers = redcoi_blocks(inputs->model);
     plan->model_config = json_incref((json_t *)(uintptr_t)redco_model_config(inputs->model));
     plan->model_defaults = json_incref((json_t *)(uintptr_t)redco_model_defaults(inputs->model));

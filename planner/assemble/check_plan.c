@@ -254,6 +254,7 @@ static redco_status check_filled(const redco_plan *plan, const char *name, const
     again->nodes = plan->nodes;
     again->params = plan->params;
     again->active_params = plan->active_params;
+    again->trained_params = plan->trained_params;
     again->model_layers = plan->model_layers;
     again->seq_len = plan->seq_len;
     again->precision = plan->precision;

@@ -1,5 +1,6 @@
 #include "planner/assemble/inputs.h"
 
+#include "costmodel/models/adapters/trainable.h"
 #include "costmodel/operators/compute_profile.h"
 #include "planner/assemble/step_memo.h"
 #include "planner/executable/executable.h"
@@ -200,10 +201,16 @@ const char *redco_inputs_beyond_mfu(const redco_inputs *inputs, const redco_work
 static redco_status read_experts(redco_inputs *inputs, redco_error *err)
 {
     redco_expert_constants *const experts = &inputs->calibration.experts;
+    if (redco_model_get_dims(inputs->model)->adapter_rank > 0) {
+        (void)snprintf(inputs->constants_warning, sizeof inputs->constants_warning,
+                       "%.120s: no measured step with adapters is known to the fit: their products are priced with "
+                       "constants of full training",
+                       redco_model_name(inputs->model));
+    }
     if (redco_model_get_dims(inputs->model)->experts == 0) { return REDCO_OK; }
     const redco_status st = redco_expert_constants_read(redco_expert_constants_set(&inputs->machine.gpu), experts, err);
     if (st != REDCO_OK) { return st; }
-    (void)snprintf(inputs->experts_warning, sizeof inputs->experts_warning,
+    (void)snprintf(inputs->constants_warning, sizeof inputs->constants_warning,
                    "%.120s: constants of experts are fitted to %u runs of mixtures on %s GPUs, from which they are "
                    "%.1f %% off, and %.1f %% where the source of a run is left out",
                    redco_model_name(inputs->model), experts->fitted_rows, experts->name, 100.0 * experts->mape_ratio,
@@ -221,7 +228,8 @@ static redco_status read_engine_and_calibration(const redco_input_names *names, 
     if (st != REDCO_OK || (st = choose_engine(names, inputs, err)) != REDCO_OK) { return st; }
     if (inputs->choice.engine.planned_memory && redco_model_is_paired(inputs->model)) {
         return redco_fail(err, REDCO_EVALUE, redco_model_name(inputs->model),
-                          "has experts or latent attention: redco plans it for other engines, redco-exec trains none");
+                          "has experts, latent attention or adapters: redco plans it for other engines, redco-exec "
+                          "trains none");
     }
     if (names->calibration == NULL) {
         const char *const set =
@@ -250,7 +258,13 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
     redco_status st = tell_apart(&names, err);
     if (st != REDCO_OK) { goto out; }
     if (names.cluster == NULL && names.node == NULL) { names.cluster = default_cluster; }
-    if ((st = redco_model_read(names.model != NULL ? names.model : default_model, &inputs.model, err)) != REDCO_OK ||
+    redco_trainable trainable;
+    if (names.trainable != NULL &&
+        (st = redco_trainable_read(names.trainable, "--trainable", &trainable, err)) != REDCO_OK) {
+        goto out;
+    }
+    if ((st = redco_model_read_trained(names.model != NULL ? names.model : default_model, names.trainable,
+                                       &inputs.model, err)) != REDCO_OK ||
         (st = redco_cluster_read(names.cluster, names.node, names.topology, names.hosts, &inputs.cluster, err)) !=
             REDCO_OK ||
         (st = redco_cluster_machine(inputs.cluster, gpus, &inputs.machine, err)) != REDCO_OK ||
@@ -369,6 +383,9 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     if ((w->engine.stated >> REDCO_TRAIT_CROSS_ENTROPY & 1) == 0) {
         w->engine.fused_loss = file->fused_loss[w->precision];
     }
+    /* Beside adapters weights are frozen in 16 bits: what they make is, too (LlamaFactory ff6d4d12, src/llamafactory/
+     * hparams/parser.py: compute_dtype; litgpt 26857050, finetune/lora.py: bf16-true). */
+    if (redco_model_get_dims(inputs->model)->adapter_rank > 0) { w->engine.autocast = false; }
     w->engine.gemm_format = run.gemm_format;
     w->engine.partial_recompute = run.partial_recompute;
     w->bucket_bytes = inputs->choice.bucket_bytes;

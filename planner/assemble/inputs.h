@@ -15,6 +15,7 @@ extern "C" {
 /** Presets or files; NULL is the default. Borrowed. */
 typedef struct redco_input_names {
     const char *model;       /**< NULL: llama-7b */
+    const char *trainable;   /**< NULL: all parameters; or as redco_trainable_read() reads it */
     const char *safetensors; /**< NULL, or a header to check the model against */
     const char *cluster;     /**< preset, cluster file, node description or topology.conf, known by content; NULL:
                                   a800-hdr, or nothing when @p node is given */
@@ -51,7 +52,7 @@ typedef struct redco_inputs {
         char of[REDCO_BAND_NAME]; /**< the class of runs; "": none is known, or no band is claimed */
         double ratio;
     } most_mfu[REDCO_BAND_WIDTHS]; /**< the highest that was measured, by the width of products' operands */
-    char experts_warning[384];     /**< error of times of this mixture of experts; "" = it is none */
+    char constants_warning[384];   /**< error of times of mixtures of experts, of adapters; "" = it is neither */
     redco_comm *comm;
     redco_user_rules *tp_rules; /**< NULL: RedCoast's alone */
     bool borrowed;              /**< cluster, model and rules are those of other inputs, which stay until then */

@@ -364,6 +364,11 @@ static void note_states(const redcoi_context *context)
         redcoi_note(context, "the optimizer is your script's: the plan counts with %s",
                     redco_engine_trait(&choice, REDCO_BF16, REDCO_TRAIT_OPTIMIZER, name, sizeof name));
     }
+    const redco_model *const model = context->reopened->inputs.model;
+    if (redco_model_get_dims(model)->adapter_rank > 0) {
+        redcoi_note(context, "adapters are your script's: the plan counts with %s",
+                    json_string_value(json_object_get(redco_model_config(model), "_trainable")));
+    }
     if (engine->no_masters) {
         redcoi_note(context, "weights in 32 bits are your script's optimizer's: the plan counts with none");
     }
@@ -428,7 +433,8 @@ redco_status redco_export_create(const redco_plan *plan, const redco_plan_case *
                         redco_model_name(reopened->inputs.model));
         goto out;
     }
-    if (redco_model_is_paired(reopened->inputs.model) && framework != REDCO_FRAMEWORK_SBATCH) {
+    const redco_model_dims *const dims = redco_model_get_dims(reopened->inputs.model);
+    if ((dims->experts > 0 || dims->key_latent > 0) && framework != REDCO_FRAMEWORK_SBATCH) {
         st = redco_fail(err, REDCO_EVALUE, redco_framework_words[framework],
                         "%s has experts or latent attention, whose options are not exported yet: only sbatch is",
                         redco_model_name(reopened->inputs.model));

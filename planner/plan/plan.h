@@ -82,7 +82,8 @@ typedef struct redco_plan {
     char *strategy; /**< "optimum", "fixed", or a name of --strategy */
     char *model_name, *model_type;
     uint64_t params;
-    uint64_t active_params; /**< that a token meets; 0 in older plans */
+    uint64_t active_params;  /**< that a token meets; 0 in older plans */
+    uint64_t trained_params; /**< 0 in older plans */
     uint32_t model_layers;
     json_t *model_config;   /**< HuggingFace config: the plan is self-contained */
     json_t *model_defaults; /**< from redco_model_defaults(); NULL or empty: the config states all sizes */

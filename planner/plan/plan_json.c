@@ -26,6 +26,9 @@ static json_t *model_json(const redco_plan *plan)
     if (plan->active_params != 0 && plan->active_params != plan->params) {
         (void)json_object_set_new(json, "active_params", json_integer((json_int_t)plan->active_params));
     }
+    if (plan->trained_params != 0 && plan->trained_params != plan->params) {
+        (void)json_object_set_new(json, "trained_params", json_integer((json_int_t)plan->trained_params));
+    }
     if (json_object_size(plan->model_defaults) > 0) { (void)json_object_set(json, "defaults", plan->model_defaults); }
     if (json_object_set_new(json, "config", shared(plan->model_config)) == 0) { return json; }
     json_decref(json);

@@ -51,6 +51,8 @@ static redco_status read_model(const redco_json_value *root, redco_plan *plan, r
         (st = redco_json_u64(&model, "params", 1, most_count, &plan->params, err)) != REDCO_OK ||
         (redco_json_has(&model, "active_params") &&
          (st = redco_json_u64(&model, "active_params", 1, most_count, &plan->active_params, err)) != REDCO_OK) ||
+        (redco_json_has(&model, "trained_params") &&
+         (st = redco_json_u64(&model, "trained_params", 1, most_count, &plan->trained_params, err)) != REDCO_OK) ||
         (st = redco_json_u32(&model, "layers", 1, MOST_LAYERS, &plan->model_layers, err)) != REDCO_OK ||
         (redco_json_has(&model, "defaults") &&
          (st = keep_object(&model, "defaults", &plan->model_defaults, err)) != REDCO_OK)) {

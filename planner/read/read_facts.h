@@ -69,11 +69,12 @@ typedef struct redcoi_layout {
 /** Facts that follow from several keys of an FSDP JSON: degrees from its device mesh, layers of stages. */
 void redcoi_follow_mesh(redco_reading *reading);
 
-/** Options from facts: settle.c, settle_shards.c, settle_engine.c, settle_model.c. */
+/** Options from facts: settle.c, settle_shards.c, settle_engine.c, settle_model.c, settle_adapters.c. */
 void redcoi_settle(redco_reading *reading);
 void redcoi_settle_shards(redco_reading *reading, const redcoi_layout *l);
 void redcoi_settle_engine(redco_reading *reading);
 void redcoi_settle_model(redco_reading *reading);
+void redcoi_settle_adapters(redco_reading *reading);
 /** A word of a trainer among those of the files. */
 bool redcoi_has_trainer(const redco_reading *reading, const char *word);
 

@@ -389,6 +389,7 @@ void redcoi_settle(redco_reading *reading)
 {
     const redcoi_layout l = find_layout(reading);
     redcoi_settle_model(reading);
+    redcoi_settle_adapters(reading);
     if (reading->status != REDCO_OK) { return; }
     settle_batch(reading, &l);
     const char *const sp = redcoi_value(reading, "sequence-parallel");

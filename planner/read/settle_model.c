@@ -245,14 +245,17 @@ void redcoi_settle_model(redco_reading *reading)
         if (reading->model == NULL) { reading->status = redco_fail(reading->err, REDCO_ENOMEM, "", "out of memory"); }
         settle_dense(reading);
     } else if (name != NULL) {
-        redcoi_set_option(reading, "model", name, by);
+        static const char folder[] = "checkpoints/"; /* litgpt download puts a model of the hub there */
+        const bool there = strncmp(name, folder, sizeof folder - 1) == 0 && redcoi_has_trainer(reading, "litgpt");
+        redcoi_set_option(reading, "model", there ? name + sizeof folder - 1 : name, by);
     } else if (redcoi_value(reading, ".flavor") != NULL || redcoi_value(reading, ".size") != NULL) {
         settle_flavor(reading);
     } else if (redcoi_said(reading, ".lora") != NULL) {
         redcoi_assume(reading, "Llama 2 70B with sequences of 8192 tokens: the benchmark of adapters (--model, --seq)");
-        redcoi_list_add(reading, REDCO_READ_NOT_UNDERSTOOD, "", "", "",
-                        "adapters: priced as if all parameters were trained");
         redcoi_set_option(reading, "model", "llama-2-70b", ".lora");
+        if (!redcoi_given(reading, "trainable")) { /* rules of the benchmark: r = 16 beside q, k, v and o */
+            redcoi_set_option(reading, "trainable", "lora:r=16,targets=attention", ".lora");
+        }
     } else if (redcoi_has_trainer(reading, "mlperf")) {
         settle_gpt3(reading);
     } else {

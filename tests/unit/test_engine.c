@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRESETS = 22 };
+enum { PRESETS = 23 };
 
 static redco_engine_file read_preset(const char *name)
 {

@@ -19,7 +19,7 @@
 #define ENGINES ROOT "costmodel/presets/engines/"
 #define TABLES ROOT "traces/data/"
 
-enum { ENGINES_WANTED = 22, TABLES_MAX = 64, GPUS_MAX = 16 };
+enum { ENGINES_WANTED = 23, TABLES_MAX = 64, GPUS_MAX = 16 };
 
 struct fixture {
     redco_json *engines[ENGINES_WANTED];

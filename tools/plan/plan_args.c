@@ -461,6 +461,7 @@ static const struct row rows[] = {
     {"profile", "FILE", 3, "Measured operators and collectives: a shipped profile (h200-sxm, h100-sxm), redco-profile's file, an nccl-tests log or CSV; may be repeated", .read = add_profile, .of_check = true},
     {"calibration", "FILE", 3, "Preset or file of fitted constants (default: of engine and GPU)", OF_NAMES(calibration)},
     {"engine", "NAME[,TRAIT=VALUE...]", 3, "The training software whose steps are planned: a preset or a file, its traits stated otherwise; auto tries those that were measured on this GPU (default: what cluster or GPU name)", .read = read_engine},
+    {"trainable", "WHAT", 3, "all, or lora:r=N[,targets=q+v]: adapters of rank N beside q, k, v, o, gate, up, down, attention, mlp (default: all of these); qlora: frozen matrices are in 4 bits", OF_NAMES(trainable)},
     {"optimizer", "NAME", 3, "adamw, adamw-8bit, adafactor, lion, momentum or sgd (default: the engine's, adamw)", OF_NAMES(optimizer)},
     {"master-weights", "fp32|none", 3, "Whether 16-bit training keeps weights in 32 bits, too (default: the engine's, fp32)", OF_NAMES(master_weights)},
     {"mfu-convention", "full|causal", 3, "Count attention in full (default) or its causal half", .read = read_mfu_convention},

@@ -130,6 +130,9 @@ const char *report_parameters(const redco_model *model, char *buffer, size_t siz
     (void)format_large((double)params, all, sizeof all);
     if (redco_model_get_dims(model)->experts > 0) {
         (void)snprintf(buffer, size, "%s parameters, %s active", all, format_large((double)active, met, sizeof met));
+    } else if (redco_model_get_dims(model)->adapter_rank > 0) {
+        (void)snprintf(buffer, size, "%s parameters, %s trained", all,
+                       format_large((double)redco_model_trained_params(model), met, sizeof met));
     } else {
         (void)snprintf(buffer, size, "%s parameters", all);
     }

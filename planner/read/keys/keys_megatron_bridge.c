@@ -1,7 +1,7 @@
 /* Megatron-Bridge's configuration: Python that changes a recipe, and its overrides. "model." has the names of Megatron
  * Core, and some of its own. Source: Megatron-Bridge 0.7.0, src/megatron/bridge/training/config.py,
  * mixed_precision.py, comm_overlap.py, models/gpt_provider.py. */
-#include "planner/read/key_rows.h"
+#include "planner/read/keys/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {
@@ -42,7 +42,10 @@ static const redcoi_trainer_key keys[] = {
     {"model.num_moe_experts", MODEL, "num_experts", NULL},
     {"optimizer.optimizer_cpu_offload", LIMIT, "states of the optimizer on the host", YES},
     {"optimizer.optimizer", LIMIT, "the optimizer: priced as Adam", "adam= *=*"},
-    {"peft*", LIMIT, "adapters: priced as if all parameters were trained", NULL},
+    {"peft", OPTION, ".adapter", "None=none null=none *=*"},
+    {"peft.dim", OPTION, ".adapter-rank", NULL},
+    {"peft.target_modules", OPTION, ".adapter-targets", NULL},
+    HARMLESS("peft.*"),
     {"model.cpu_offloading*", LIMIT, "activations on the host", YES},
     {"train.rampup_batch_size", LIMIT, "the batch grows: priced at its end", "None= *=*"},
     {"ddp.bucket_size", ENGINE, "the engine's buckets", NULL},

@@ -1,6 +1,6 @@
 /* InternEvo's configuration in Python. Source: InternEvo 0.3.4, configs/7B_isp_sft.py, internlm/initialize/launch.py.
  */
-#include "planner/read/key_rows.h"
+#include "planner/read/keys/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {

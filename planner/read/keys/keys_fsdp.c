@@ -1,6 +1,6 @@
 /* The FSDP JSON that redco exports: arguments of init_device_mesh(), fully_shard() and their neighbours.
  * Source: PyTorch 2, torch/distributed/fsdp/_fully_shard/_fully_shard.py, torch/distributed/device_mesh.py. */
-#include "planner/read/key_rows.h"
+#include "planner/read/keys/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {

@@ -1,6 +1,6 @@
 /* Trainers with few keys of their own: GPT-NeoX (megatron/neox_arguments), llm-foundry (Composer's YAML), MaxText
  * (src/MaxText/configs/base.yml), axolotl (its YAML), each of November 2025. ms-swift has the keys of transformers. */
-#include "planner/read/key_rows.h"
+#include "planner/read/keys/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key neox[] = {
@@ -179,10 +179,15 @@ static const redcoi_trainer_key axolotl[] = {
     {"liger_fused_linear_cross_entropy", TRAIT, "cross_entropy", "true=fused false="},
     {"liger_*", ENGINE, "kernels of Liger", NULL},
     {"cut_cross_entropy", TRAIT, "cross_entropy", "true=fused false="},
-    {"adapter", LIMIT, "adapters: priced as if all parameters were trained", "null= *=*"},
-    {"lora_*", LIMIT, "adapters: priced as if all parameters were trained", NULL},
-    {"load_in_8bit", LIMIT, "quantised weights", YES},
-    {"load_in_4bit", LIMIT, "quantised weights", YES},
+    {"adapter", OPTION, ".adapter", "null=none *=*"},
+    {"lora_r", OPTION, ".adapter-rank", NULL},
+    {"lora_target_modules", OPTION, ".adapter-targets", NULL},
+    {"lora_target_linear", OPTION, ".adapter-all", YES},
+    {"lora_modules_to_save", LIMIT, "trained parameters beside adapters", "null= *=*"},
+    {"peft_use_dora", LIMIT, "magnitudes beside adapters (DoRA)", YES},
+    HARMLESS("lora_*"), HARMLESS("peft_*"),
+    {"load_in_8bit", OPTION, ".adapter-bits", "true=8 false="},
+    {"load_in_4bit", OPTION, ".adapter-bits", "true=4 false="},
     {"optimizer", TRAIT, "optimizer", TORCH_OPTIMIZERS},
     HARMLESS("sample_packing"),
     {"rl", LIMIT, "more than one model, or a loss of its own", "null= *=*"},

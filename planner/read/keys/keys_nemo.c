@@ -1,6 +1,6 @@
 /* NeMo's YAML with Hydra's overrides. "model." has the names of Megatron Core, and some of its own.
  * Source: NeMo 24.07 to 25.04, examples/nlp/language_modeling/conf/megatron_gpt_config.yaml. */
-#include "planner/read/key_rows.h"
+#include "planner/read/keys/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {
@@ -29,7 +29,10 @@ static const redcoi_trainer_key keys[] = {
     {"model.rotary_percentage", MODEL, ".rotary-percent", NULL},
     {"model.tokenizer.type", MODEL, ".tokenizer", NULL},
     {"model.cpu_offloading*", LIMIT, "activations on the host", YES},
-    {"model.peft.*", LIMIT, "adapters: priced as if all parameters were trained", NULL},
+    {"model.peft.peft_scheme", OPTION, ".adapter", "null=none none=none *=*"},
+    {"model.peft.lora_tuning.adapter_dim", OPTION, ".adapter-rank", NULL},
+    {"model.peft.lora_tuning.target_modules", OPTION, ".adapter-targets", NULL},
+    HARMLESS("model.peft.*"),
     {"model.fsdp", LIMIT, "PyTorch's FSDP in NeMo", YES},
     {"model.rampup_batch_size", LIMIT, "the batch grows: priced at its end", "null= *=*"},
     {"model.*", ENGINE, "as the engine has it", NULL},

@@ -1,6 +1,6 @@
 /* torchtitan's TOML, and its arguments "--parallelism.tensor_parallel_degree 8".
  * Source: torchtitan 0.1.0 to 0.2.2, torchtitan/config/job_config.py. */
-#include "planner/read/key_rows.h"
+#include "planner/read/keys/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {

@@ -1,6 +1,6 @@
 /* DeepSpeed's configuration JSON. Source: DeepSpeed 0.19.8, deepspeed/runtime/config.py,
  * deepspeed/runtime/zero/config.py. */
-#include "planner/read/key_rows.h"
+#include "planner/read/keys/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {

@@ -1,6 +1,6 @@
 /* Megatron-LM: arguments of pretrain_gpt.py, in a script or in the YAML of its functional tests.
  * Source: Megatron Core 0.20, megatron/training/arguments.py and the configuration classes that it reads. */
-#include "planner/read/key_rows.h"
+#include "planner/read/keys/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {

@@ -1,6 +1,6 @@
 /* ms-swift's training by Megatron Core: "megatron sft" with arguments, or its YAML. Its other trainers have the keys of
  * transformers. Source: ms-swift 3.10 to 4.0, swift/megatron/arguments, examples/megatron. */
-#include "planner/read/key_rows.h"
+#include "planner/read/keys/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {
@@ -9,12 +9,14 @@ static const redcoi_trainer_key keys[] = {
     {"micro_batch_size", OPTION, "micro-batch", NULL},
     {"torch_dtype", OPTION, ".mixed-precision", "bfloat16=bf16 float16=fp16 float32=fp32"},
     {"recompute_granularity", OPTION, ".recompute", "full=full selective=selective none=none"},
-    {"tuner_type", LIMIT, "adapters: priced as if all parameters were trained", "full= *=*"},
-    {"train_type", LIMIT, "adapters: priced as if all parameters were trained", "full= *=*"},
+    {"tuner_type", OPTION, ".adapter", "full=none *=*"},
+    {"train_type", OPTION, ".adapter", "full=none *=*"},
+    {"lora_rank", OPTION, ".adapter-rank", NULL},
+    {"target_modules", OPTION, ".adapter-targets", NULL},
     {"freeze_*", LIMIT, "frozen layers: priced as if all parameters were trained", "false= *=*"},
     {"rlhf_type", LIMIT, "more than one model, or a loss of its own", NULL},
     {"packing", ENGINE, "sequences are full", NULL}, {"padding_free", ENGINE, "sequences are full", NULL},
-    HARMLESS("lora_*"), HARMLESS("target_modules"), HARMLESS("merge_lora"), HARMLESS("load_from_cache_file"),
+    HARMLESS("lora_*"), HARMLESS("merge_lora"), HARMLESS("load_from_cache_file"),
     HARMLESS("num_train_epochs"), HARMLESS("max_epochs"), HARMLESS("output_dir"), HARMLESS("dataset*"),
     HARMLESS("split_dataset_ratio"), HARMLESS("model_author"), HARMLESS("model_name"), HARMLESS("model_type"),
     HARMLESS("add_version"), HARMLESS("add_non_thinking_prefix"), HARMLESS("system"), HARMLESS("use_hf"),

@@ -1,7 +1,7 @@
 /* MLPerf Training: variables of config_*.sh of NeMo's submissions (GPT-3, Llama 3.1).
  * Source: mlcommons/training_results_v3.0 to v5.1, NVIDIA/benchmarks/.../config_common.sh, run_and_time.sh and the YAML
  * in conf. */
-#include "planner/read/key_rows.h"
+#include "planner/read/keys/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {

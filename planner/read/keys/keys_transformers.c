@@ -1,7 +1,7 @@
 /* TrainingArguments of transformers, as arguments of a script or as the YAML of LlamaFactory, TRL, axolotl-like
  * trainers. Source: transformers 5.24, src/transformers/training_args.py; LlamaFactory 0.9.4, src/llamafactory/hparams.
  */
-#include "planner/read/key_rows.h"
+#include "planner/read/keys/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {
@@ -10,10 +10,10 @@ static const redcoi_trainer_key keys[] = {
     {"lm_model_name_or_path", MODEL, "model", NULL},
     {"model_id", MODEL, "model", NULL},
     {"model", MODEL, "model", NULL},
-    {"tuner_type", LIMIT, "adapters: priced as if all parameters were trained", "full= *=*"},
-    {"train_type", LIMIT, "adapters: priced as if all parameters were trained", "full= *=*"},
+    {"tuner_type", OPTION, ".adapter", "full=none *=*"},
+    {"train_type", OPTION, ".adapter", "full=none *=*"},
     {"attn_impl", TRAIT, "attention", "eager=unfused sdpa= flash_attn=flash2 flash_attention_2=flash2 flash_attention_3=flash3 auto="},
-    HARMLESS("padding_free"), HARMLESS("target_modules"), HARMLESS("load_from_cache_file"), HARMLESS("model_author"),
+    HARMLESS("padding_free"), HARMLESS("load_from_cache_file"), HARMLESS("model_author"),
     HARMLESS("model_type"), HARMLESS("system"), HARMLESS("split_dataset_ratio"), HARMLESS("use_logits_to_keep"),
     {"per_device_train_batch_size", OPTION, "micro-batch", NULL},
     {"per_gpu_train_batch_size", OPTION, "micro-batch", NULL},
@@ -70,13 +70,25 @@ static const redcoi_trainer_key keys[] = {
     {"use_eaft_loss", LIMIT, "a loss of its own", YES},
     {"use_dft_loss", LIMIT, "a loss of its own", YES},
     {"use_asft_loss", LIMIT, "a loss of its own", YES},
-    {"finetuning_type", LIMIT, "adapters or frozen layers: priced as if all parameters were trained", "full= *=*"},
-    {"use_peft", LIMIT, "adapters: priced as if all parameters were trained", YES},
-    {"use_lora", LIMIT, "adapters: priced as if all parameters were trained", YES},
-    {"lora_*", LIMIT, "adapters: priced as if all parameters were trained", NULL},
+    {"finetuning_type", OPTION, ".adapter", "full=none *=*"},
+    {"use_peft", OPTION, ".adapter", "true=lora false=none"},
+    {"use_lora", OPTION, ".adapter", "true=lora false=none"},
+    {"lora_rank", OPTION, ".adapter-rank", NULL},
+    {"lora_r", OPTION, ".adapter-rank", NULL},
+    {"lora_target", OPTION, ".adapter-targets", NULL},
+    {"lora_target_modules", OPTION, ".adapter-targets", NULL},
+    {"target_modules", OPTION, ".adapter-targets", NULL},
+    {"use_dora", LIMIT, "magnitudes beside adapters (DoRA)", YES},
+    {"additional_target", LIMIT, "trained parameters beside adapters", "null= *=*"},
+    HARMLESS("lora_*"), HARMLESS("use_rslora"), HARMLESS("create_new_adapter"), HARMLESS("adapter_name_or_path"),
     {"freeze_*", LIMIT, "frozen layers: priced as if all parameters were trained", NULL},
+    {"quantization_bit", OPTION, ".adapter-bits", "null= *=*"},
+    {"quantization_method", LIMIT, "quantised weights", "bnb= bitsandbytes= *=*"},
     {"quantization_*", LIMIT, "quantised weights", NULL},
-    {"load_in_4bit", LIMIT, "quantised weights", YES},
+    {"quant_bits", OPTION, ".adapter-bits", "null= *=*"},
+    {"quant_method", LIMIT, "quantised weights", "bnb= *=*"},
+    {"load_in_4bit", OPTION, ".adapter-bits", "true=4 false="},
+    HARMLESS("bnb_4bit_*"),
     {"load_in_8bit", LIMIT, "quantised weights", YES},
     {"use_galore", LIMIT, "the optimizer", YES},
     HARMLESS("galore_*"),

@@ -1,7 +1,7 @@
 /* accelerate's configuration YAML or JSON, and the FSDP JSON that the Trainer reads.
  * Source: accelerate 1.12, src/accelerate/commands/config/config_args.py, src/accelerate/utils/dataclasses.py;
  * transformers 5.24, src/transformers/training_args.py (fsdp_config). */
-#include "planner/read/key_rows.h"
+#include "planner/read/keys/key_rows.h"
 
 /* clang-format off */
 static const redcoi_trainer_key keys[] = {
