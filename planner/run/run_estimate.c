@@ -19,7 +19,8 @@ static const double power_band = 0.12;
 /* Or ten writes, so that storage has time for others. Since 1; source: assumed. */
 static const double stored_every_s = 60.0;
 /* GPU-hours that a team publishes over those of its steps. Since 1; source: Llama 3.1 405B, 30.84 M GPU-hours
- * for 3.79e25 FLOP is an MFU of 34.5 %, its steps had 38 to 43 % (model card; arXiv 2407.21783). */
+ * for 3.79e25 FLOP is an MFU of 34.5 %, its steps had 38 to 43 % (model card; arXiv 2407.21783); planner/run/README.md
+ * has two more that are less. */
 static const double beside_most = 1.25;
 enum { MOST_PLAYED = 64, LEAST_PLAYED = 8 };
 
@@ -285,8 +286,7 @@ static redco_status fill_causes(const redco_run_terms *terms, const redco_run_st
         {"storage", storage.evidence, storage.source},
         {"work beside steps", REDCO_PUBLISHED,
          "evaluation, other phases and runs begun again that published GPU-hours hold: Llama 3 405B's are up to 1.25 "
-         "of "
-         "its steps'"}};
+         "of its steps', BLOOM's 1.13, DeepSeek-V3's 1.05"}};
     for (int i = 0; i < REDCO_RUN_CAUSES; i++) {
         double days[2];
         for (int end = 0; end < 2; end++) {
