@@ -444,8 +444,6 @@ typedef struct redcoi_core {
 } redcoi_core;
 redcoi_core redcoi_attention_core(const redco_compute *compute, const redco_operator *ops, uint32_t count,
                                   double clock_ratio);
-/** @return whether heads divide as the exchange of @p parallelism needs. */
-bool redcoi_cp_type_allowed(const redco_costs *costs, const redco_parallelism *parallelism);
 /** Seconds that computation waits beside one attention core of a block, one micro-batch (context_exchange.c).
  *  @param forward_s, backward_s  of the core */
 redcoi_tp_times redcoi_context_times(redco_costs *costs, const redco_shape *shape, double forward_s, double backward_s);

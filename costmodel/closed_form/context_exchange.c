@@ -1,7 +1,5 @@
 /* Context parallelism: what attention waits for to see keys and values of other ranks (STEP.md). */
-#include "costmodel/closed_form/arena_moments.h"
 #include "costmodel/closed_form/closed_form_internal.h"
-#include "costmodel/closed_form/memory_model.h"
 
 #include <math.h>
 
@@ -59,71 +57,4 @@ redcoi_core redcoi_attention_core(const redco_compute *compute, const redco_oper
                              redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio)};
     }
     return (redcoi_core){0.0, 0.0};
-}
-
-struct way {
-    double forward_s, backward_s; /* attention and what it waits for */
-    redco_layer_bytes bytes;
-};
-
-static struct way way_of(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index)
-{
-    const redco_shape shape = redcoi_shape_of(costs, parallelism);
-    redco_operator ops[REDCO_OPERATORS_MAX];
-    const uint32_t count = redco_layer_operators(costs->model, class_index, &shape, ops);
-    const double clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, &shape);
-    const redcoi_core core = redcoi_attention_core(&costs->compute, ops, count, clock_ratio);
-    const redcoi_tp_times traffic = redcoi_context_times(costs, &shape, core.forward_s, core.backward_s);
-    redcoi_arena_peak peaks[REDCO_RECOMPUTE_SETS] = {{.values = 0}};
-    return (struct way){.forward_s = core.forward_s + traffic.forward_before_s + traffic.forward_after_s,
-                        .backward_s = core.backward_s + traffic.backward_before_s + traffic.backward_after_s,
-                        .bytes = redcoi_arena_layer_bytes(costs, class_index, &shape, peaks)};
-}
-
-/* A step grows with the seconds of every pass, and its memory with what layers keep and work with; all else is the same
- * for both. (Of window(X, C) no more than (1 - contention) of what C gains is lost, less than C adds.) */
-static bool is_no_worse(const struct way *a, const struct way *b)
-{
-    bool no_worse = a->forward_s <= b->forward_s && a->backward_s <= b->backward_s;
-    for (uint32_t i = 0; i < REDCO_RECOMPUTE_SETS; i++) { /* 0 of those that there are not */
-        no_worse = no_worse && a->bytes.kept[i] <= b->bytes.kept[i] && a->bytes.again[i] <= b->bytes.again[i];
-    }
-    return no_worse;
-}
-
-/* In all classes. Of two that are alike the first stays. */
-static bool is_superfluous(struct way ways[][REDCOI_CLASSES_MAX], const redco_costs *costs, uint32_t types, int type)
-{
-    for (int other = 0; other < REDCO_CP_TYPES; other++) {
-        bool beaten = other != type && (types >> other & 1) != 0, alike = true;
-        for (uint32_t c = 0; c < costs->class_count && beaten; c++) {
-            beaten = is_no_worse(&ways[other][c], &ways[type][c]);
-            alike = alike && is_no_worse(&ways[type][c], &ways[other][c]);
-        }
-        if (beaten && (other < type || !alike)) { return true; }
-    }
-    return false;
-}
-
-uint32_t redco_costs_cp_types(redco_costs *costs, const redco_parallelism *parallelism, uint32_t types)
-{
-    struct way ways[REDCO_CP_TYPES][REDCOI_CLASSES_MAX] = {{{.forward_s = 0.0}}};
-    redco_parallelism s = *parallelism;
-    uint32_t allowed = 0, kept = 0;
-    for (int type = 0; type < REDCO_CP_TYPES; type++) {
-        s.cp_type = (redco_cp_type)type;
-        if ((types >> type & 1) != 0 && redcoi_cp_type_allowed(costs, &s)) { allowed |= 1U << type; }
-    }
-    if ((allowed & (allowed - 1)) == 0) { return allowed; }
-    for (int type = 0; type < REDCO_CP_TYPES; type++) {
-        s.cp_type = (redco_cp_type)type;
-        for (uint32_t c = 0; c < costs->class_count && (allowed >> type & 1) != 0; c++) {
-            const redco_class_kind kind = costs->classes[c].kind;
-            if (redco_class_is_block(kind)) { ways[type][c] = way_of(costs, &s, c); }
-        }
-    }
-    for (int type = 0; type < REDCO_CP_TYPES; type++) {
-        if ((allowed >> type & 1) != 0 && !is_superfluous(ways, costs, allowed, type)) { kept |= 1U << type; }
-    }
-    return kept;
 }
