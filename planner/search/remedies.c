@@ -365,9 +365,9 @@ const char *redco_remedy_text(const redco_remedy *remedy, const char *(*option_o
         }
         used += (size_t)snprintf(buffer + used, size - used, "%s%s%s%s", between, part->what, named, part->rest);
     }
-    if (sentence && used < size) {
-        (void)snprintf(buffer + used, size - used, "%s would fit%s", remedy->part_count > 1 ? " together" : "",
-                       remedy->aside);
+    if (used < size) {
+        const char *const says = !sentence ? "" : remedy->part_count > 1 ? " together would fit" : " would fit";
+        (void)snprintf(buffer + used, size - used, "%s%s", says, remedy->aside);
     }
     return buffer;
 }
