@@ -18,6 +18,7 @@
     ROW(gemma)                                                                                                         \
     ROW(gemma2)                                                                                                        \
     ROW(gemma3_text)                                                                                                   \
+    ROW(olmo)                                                                                                          \
     ROW(olmo2)                                                                                                         \
     ROW(olmo3)                                                                                                         \
     ROW(granite)                                                                                                       \
@@ -39,6 +40,7 @@
     ROW(stablelm)                                                                                                      \
     ROW(nemotron)                                                                                                      \
     ROW(gpt2)                                                                                                          \
+    ROW(gpt_bigcode)                                                                                                   \
     ROW(gptj)                                                                                                          \
     ROW(gpt_neox)                                                                                                      \
     ROW(opt)                                                                                                           \

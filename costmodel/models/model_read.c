@@ -284,6 +284,62 @@ static redco_status config_of_simumax(const redco_json_value *config, json_t **c
     return REDCO_OK;
 }
 
+/* ---- mixtures of a type that is not known, whose keys have names of their own ---- */
+
+/* The key of GLM-4.5 or DeepSeek-V3 for what others call otherwise: Ling, Hunyuan and ERNIE 4.5 (config.json of
+ * inclusionAI/Ling-mini-2.0, tencent/Hunyuan-A13B-Instruct and baidu/ERNIE-4.5-300B-A47B-PT on the hub). */
+static const struct {
+    const char *theirs, *ours;
+    bool tells; /* no family of redco's has it */
+} expert_spellings[] = {{"num_experts", "n_routed_experts", false},
+                        {"moe_num_experts", "n_routed_experts", true},
+                        {"moe_topk", "num_experts_per_tok", true},
+                        {"moe_k", "num_experts_per_tok", true},
+                        {"num_shared_experts", "n_shared_experts", true},
+                        {"num_shared_expert", "n_shared_experts", true},
+                        {"moe_num_shared_experts", "n_shared_experts", true},
+                        {"moe_layer_start_index", "first_k_dense_replace", true}};
+enum { EXPERT_SPELLINGS = sizeof expert_spellings / sizeof expert_spellings[0] };
+
+static bool spells_otherwise(const redco_json_value *config)
+{
+    const char *const type = json_string_value(json_object_get(config->json, "model_type"));
+    if (type == NULL || redcoi_family_find(type) != NULL) { return false; }
+    for (size_t i = 0; i < EXPERT_SPELLINGS; i++) {
+        if (expert_spellings[i].tells && has(config->json, expert_spellings[i].theirs)) { return true; }
+    }
+    return has(config->json, "num_experts") && has(config->json, "first_k_dense_replace");
+}
+
+/* A list of as many equal numbers as there are layers is that number. */
+static json_t *one_for_all(json_t *value)
+{
+    json_t *const first = json_array_get(value, 0);
+    for (size_t i = 1; i < json_array_size(value); i++) {
+        if (!json_equal(first, json_array_get(value, i))) { return value; }
+    }
+    return first != NULL ? first : value;
+}
+
+static redco_status config_of_spelling(const redco_json_value *config, json_t **config_out, redco_error *err)
+{
+    json_t *const made = json_copy((json_t *)(uintptr_t)config->json);
+    json_t *const width = json_object_get(made, "moe_intermediate_size");
+    bool good = made != NULL;
+    if (width != NULL) { good = json_object_set(made, "moe_intermediate_size", one_for_all(width)) == 0; }
+    for (size_t i = 0; i < EXPERT_SPELLINGS && good; i++) {
+        json_t *const value = json_object_get(made, expert_spellings[i].theirs);
+        if (value == NULL || has(made, expert_spellings[i].ours)) { continue; }
+        good = json_object_set(made, expert_spellings[i].ours, one_for_all(value)) == 0 &&
+               json_object_del(made, expert_spellings[i].theirs) == 0;
+    }
+    *config_out = made;
+    if (good) { return REDCO_OK; }
+    json_decref(made);
+    *config_out = NULL;
+    return redco_fail(err, REDCO_ENOMEM, config->name, "out of memory");
+}
+
 /* the text part of a model that also sees */
 static bool has_text(const redco_json_value *config)
 {
@@ -298,9 +354,10 @@ static redco_status from_other(const redco_json_value *config, const char *name,
     redco_json_value inner = *config;
     json_t *made = NULL;
     const bool text = has_text(config);
-    redco_status st = text                 ? redco_json_object(config, "text_config", &inner, err)
-                      : is_simumax(config) ? config_of_simumax(config, &made, err)
-                                           : config_of_params(config, &made, err);
+    redco_status st = text                       ? redco_json_object(config, "text_config", &inner, err)
+                      : spells_otherwise(config) ? config_of_spelling(config, &made, err)
+                      : is_simumax(config)       ? config_of_simumax(config, &made, err)
+                                                 : config_of_params(config, &made, err);
     if (!text) { inner.json = made; }
     json_t *const trainable = json_object_get(config->json, "_trainable");
     if (st == REDCO_OK && trainable != NULL &&
@@ -321,7 +378,7 @@ static redco_status from_other(const redco_json_value *config, const char *name,
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
                                    redco_error *err)
 {
-    if (has_text(config) || is_params(config) || is_simumax(config)) {
+    if (has_text(config) || spells_otherwise(config) || is_params(config) || is_simumax(config)) {
         return from_other(config, name, model_out, err);
     }
     const redcoi_family *family = NULL;

@@ -160,39 +160,44 @@ static wanted uses[] = {
     {" t5 mt5 ", "encoder.final_layer_norm", REDCO_USE_ENCODER_FINAL_NORM, false},
     {" t5 mt5 ", "decoder.final_layer_norm", REDCO_USE_FINAL_NORM, false},
     /* The same names of later families. */
-    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 baichuan cohere cohere2 "
+    {" olmo gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 baichuan cohere cohere2 "
      "starcoder2 phi stablelm nemotron ",
      "model.embed_tokens", REDCO_USE_TABLE, false},
     {" gemma2 gemma3_text smollm3 granite seed_oss internlm3 minicpm glm4 baichuan cohere cohere2 starcoder2 phi "
      "stablelm nemotron ",
      "model.layers.{}.input_layernorm", REDCO_USE_ATTENTION_NORM, false},
-    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 cohere cohere2 starcoder2 phi "
+    {" olmo gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 cohere cohere2 starcoder2 "
+     "phi "
      "stablelm nemotron ",
      "model.layers.{}.self_attn.q_proj", REDCO_USE_QUERY, false},
-    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 baichuan cohere cohere2 "
+    {" olmo gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 baichuan cohere cohere2 "
      "starcoder2 stablelm nemotron ",
      "model.layers.{}.self_attn.o_proj", REDCO_USE_OUTPUT, false},
     {" gemma3_text exaone4 ", "model.layers.{}.self_attn.q_norm", REDCO_USE_QUERY_NORM, false},
     {" smollm3 granite seed_oss internlm3 minicpm glm4 baichuan starcoder2 stablelm nemotron ",
      "model.layers.{}.post_attention_layernorm", REDCO_USE_FFN_NORM, false},
-    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm exaone4 baichuan cohere cohere2 stablelm ",
+    {" olmo gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm exaone4 baichuan cohere cohere2 "
+     "stablelm ",
      "model.layers.{}.mlp.gate_proj", REDCO_USE_GATE, false},
-    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm exaone4 baichuan cohere cohere2 stablelm "
+    {" olmo gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm exaone4 baichuan cohere cohere2 "
+     "stablelm "
      "nemotron ",
      "model.layers.{}.mlp.up_proj", REDCO_USE_UP, false},
-    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 baichuan cohere cohere2 "
+    {" olmo gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 baichuan cohere cohere2 "
      "stablelm nemotron ",
      "model.layers.{}.mlp.down_proj", REDCO_USE_DOWN, false},
     {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 baichuan cohere cohere2 "
      "starcoder2 stablelm nemotron ",
      "model.norm", REDCO_USE_FINAL_NORM, false},
-    {" olmo2 seed_oss internlm3 glm4 exaone4 baichuan phi stablelm nemotron falcon qwen exaone ", "lm_head",
-     REDCO_USE_HEAD, false},
+    {" gpt_bigcode olmo olmo2 seed_oss internlm3 glm4 exaone4 baichuan phi stablelm nemotron falcon qwen exaone ",
+     "lm_head", REDCO_USE_HEAD, false},
     {" glm4 ", "model.layers.{}.mlp.gate_up_proj", REDCO_USE_GATE_UP, false},
-    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 cohere cohere2 starcoder2 phi "
+    {" olmo gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 cohere cohere2 starcoder2 "
+     "phi "
      "stablelm nemotron ",
      "model.layers.{}.self_attn.k_proj", REDCO_USE_KEY, false},
-    {" gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 cohere cohere2 starcoder2 phi "
+    {" olmo gemma2 gemma3_text olmo2 smollm3 granite seed_oss internlm3 minicpm glm4 exaone4 cohere cohere2 starcoder2 "
+     "phi "
      "stablelm nemotron ",
      "model.layers.{}.self_attn.v_proj", REDCO_USE_VALUE, false},
     {" gemma3_text exaone4 ", "model.layers.{}.self_attn.k_norm", REDCO_USE_KEY_NORM, false},
@@ -238,6 +243,15 @@ static wanted uses[] = {
     {" exaone ", "transformer.h.{}.attn.attention.out_proj", REDCO_USE_OUTPUT, false},
     {" exaone ", "transformer.h.{}.mlp.c_fc_0", REDCO_USE_GATE, false},
     {" exaone ", "transformer.h.{}.mlp.c_fc_1", REDCO_USE_UP, false},
+    {" gpt_bigcode ", "transformer.wte", REDCO_USE_TABLE, false},
+    {" gpt_bigcode ", "transformer.wpe", REDCO_USE_POSITIONS, false},
+    {" gpt_bigcode ", "transformer.h.{}.ln_1", REDCO_USE_ATTENTION_NORM, false},
+    {" gpt_bigcode ", "transformer.h.{}.attn.c_attn", REDCO_USE_QKV, false},
+    {" gpt_bigcode ", "transformer.h.{}.attn.c_proj", REDCO_USE_OUTPUT, false},
+    {" gpt_bigcode ", "transformer.h.{}.ln_2", REDCO_USE_FFN_NORM, false},
+    {" gpt_bigcode ", "transformer.h.{}.mlp.c_fc", REDCO_USE_UP, false},
+    {" gpt_bigcode ", "transformer.h.{}.mlp.c_proj", REDCO_USE_DOWN, false},
+    {" gpt_bigcode ", "transformer.ln_f", REDCO_USE_FINAL_NORM, false},
 };
 enum { USES = sizeof uses / sizeof uses[0] };
 
