@@ -156,18 +156,21 @@ struct buckets {
 static struct buckets buckets_of(const redcoi_job *job, double passes, bool end)
 {
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
-    const double rank_bytes = job->state_params * job->gradient_bytes / shards / passes;
+    const double own = (double)job->own->trained_params;
+    /* An edge beside which the fullest stage is small (redcoi_stages_once()) fills a pass of its own stage. */
+    const double pass_params = fmax(job->state_params / passes, own);
+    const double rank_bytes = pass_params * job->gradient_bytes / shards;
     const double first_bytes = end ? job->first_params * job->gradient_bytes / shards : 0.0;
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     if (!(rank_bytes > 0.0)) { return (struct buckets){.full = 0.0}; }
-    const double params = passes * (double)job->own->trained_params, share = params / job->state_params;
+    const double share = own / pass_params;
     const bool first = first_bytes > 0.0 && job->class->kind == REDCO_CLASS_EMBEDDING;
-    const double before = first_bytes > 0.0 ? job->state_params - job->first_params : job->state_params;
+    const double before = first_bytes > 0.0 ? pass_params - job->first_params : pass_params;
     const double pass_bytes = fmax(bucket_bytes, rank_bytes - first_bytes);
     const double all = ceil(rank_bytes / bucket_bytes) - 1.0;
     const double full = fmin(all, floor((rank_bytes - first_bytes) / bucket_bytes));
     return (struct buckets){.bytes = bucket_bytes,
-                            .count = first || !(before > 0.0) ? 0.0 : params / before * full,
+                            .count = first || !(before > 0.0) ? 0.0 : own / before * full,
                             .end_count = share * (all - full),
                             .last_bytes = rank_bytes - all * bucket_bytes,
                             .last_count = share,
@@ -193,11 +196,12 @@ static double bucket_window_s(const struct buckets *buckets, double kappa, doubl
     return fmin(first_s, last_s);
 }
 
-/* Layers like this that a model chunk has. */
+/* Layers that a pass through a model chunk goes through one after the other: blocks of all kinds. */
 static uint32_t layers_of_pass(const redcoi_job *job)
 {
     const double chunks = redco_parallelism_chunks(job->parallelism);
-    const double layers = (double)job->class->layers * (double)job->stage.held / (double)job->stage.of / chunks;
+    const uint32_t alike = redco_class_is_block(job->class->kind) ? job->costs->blocks : job->class->layers;
+    const double layers = (double)alike * (double)job->stage.held / (double)job->stage.of / chunks;
     return (uint32_t)fmax(1.0, round(layers));
 }
 

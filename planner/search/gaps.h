@@ -14,7 +14,7 @@ enum { REDCO_GAP_PIPELINES = 6, REDCO_GAP_LOADS = 7, REDCO_GAP_KINDS = REDCO_GAP
 
 /** For a kind of layouts: no stages, stages of one chunk, stages of several, of dense models and then of mixtures; and
  *  how much is gathered, scattered and reduced in every micro-batch beside computation. Where kinds of layers are mixed
- *  the first of each is priced as if none of another kind went before it. */
+ *  each is priced as if the others of a pass took as long. */
 typedef struct redco_gap {
     double closed_ratio; /**< gap of redco_cost_step() */
     double paced_ratio;  /**< gap of redco_cost_paced() */
