@@ -67,7 +67,8 @@ static void list_doubtful(redcoi_others *others, const redcoi_point *point, redc
 static void list_one(redcoi_others *others, const redcoi_point *point, bool fits)
 {
     redcoi_point dropped[2];
-    if (fits) { others->best_s = fmin(others->best_s, point->value_s); }
+    /* Within a limit all are of interest: those that fit by the closed form alone rule out none that does. */
+    if (fits && !others->space->options.pass.others_alone) { others->best_s = fmin(others->best_s, point->value_s); }
     if (point->value_s > near_s(others)) {
         list_doubtful(others, point, &dropped[1]);
     } else if (add_or_drop(&others->near, point, &dropped[0]) != NULL) {
