@@ -316,8 +316,8 @@ redco_status redco_question_ask(const redco_question *question, const redco_inpu
     const char *lacks[REDCO_MOST_LACKS];
     const bool named = question->names.engine != NULL && !question->engine_chosen;
     const redco_engine *const changed = &options->workload.engine, *const engine = &question->options.workload.engine;
-    const bool traits =
-        changed->moment_bytes != engine->moment_bytes || changed->gradient_bytes != engine->gradient_bytes;
+    const bool traits = changed->moment_bytes != engine->moment_bytes ||
+                        changed->gradient_bytes != engine->gradient_bytes || changed->dispatcher != engine->dispatcher;
     redco_question one = *question;
     redco_inputs there = {0};
     /* A trait that is changed is the engine's. */

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { REDCO_MOST_NEIGHBOURS = 20 };
+enum { REDCO_MOST_NEIGHBOURS = 28 };
 
 /** The things that 10 % more is given of; the last is all rates and latencies at once. */
 enum {
@@ -56,7 +56,7 @@ typedef struct redco_neighbour {
 } redco_neighbour;
 
 /** Neighbours of the first answer in the chains of parameters, gradients, optimizer, tp, pp, cp, micro-batch and
- *  recomputation: what the option of that name gives.
+ *  recomputation: what the option of that name gives; of a mixture, of ep, etp and the engine's dispatcher, too.
  *  @param question        settled
  *  @param answer          the answer to @p options; a neighbour that beats it leads it from then on
  *  @param neighbours_out  room for REDCO_MOST_NEIGHBOURS; their costs are against what leads in the end */

@@ -37,9 +37,11 @@ static bool has_shards(const struct explorer *explorer, const redco_search_optio
     return true;
 }
 
-/* @param given  the question fixes what is moved */
+static const char not_as_given[] = "not as given";
+
+/* @param aside  why the question has no such plan: it fixes what is moved, say; NULL: it may have it. Static */
 static redco_status try_one(struct explorer *explorer, const redco_search_options *options, const char *what,
-                            bool given)
+                            const char *aside)
 {
     redco_search_options asked = *options;
     redco_search_result *result = NULL;
@@ -76,7 +78,7 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
         neighbour->shards = redco_main_assignment(found)->config.shards;
         neighbour->step_s = found->prediction.step_s;
         neighbour->aside =
-            given ? "not as given" : redco_search_leaves_out(&inputs->machine, explorer->options, &found->parallelism);
+            aside != NULL ? aside : redco_search_leaves_out(&inputs->machine, explorer->options, &found->parallelism);
         const char *const other = redco_question_other_engine(inputs, &asked);
         if (other != NULL) { /* another engine's plan is no plan of this one */
             (void)snprintf(neighbour->engine, sizeof neighbour->engine, "%s", other);
@@ -120,7 +122,7 @@ static redco_status try_meshes(struct explorer *explorer, size_t offset, const c
         options.strategy = REDCO_STRATEGY_ANY;
         memcpy((char *)&options.fix + offset, &moved, sizeof moved);
         (void)snprintf(what, sizeof what, "%s %u\xc3\x97%u", name, moved.gpus, moved.nodes);
-        st = try_one(explorer, &options, what, given);
+        st = try_one(explorer, &options, what, given ? not_as_given : NULL);
     }
     free(chain);
     return st;
@@ -151,7 +153,7 @@ static redco_status try_degree(struct explorer *explorer, const char *name, size
     memcpy(&before, (const char *)&options + offset, sizeof before);
     memcpy((char *)&options + offset, &degree, sizeof degree);
     (void)snprintf(what, sizeof what, "%s %u", name, degree);
-    return try_one(explorer, &options, what, before != 0 && !redco_degree_is_free(before));
+    return try_one(explorer, &options, what, before != 0 && !redco_degree_is_free(before) ? not_as_given : NULL);
 }
 
 /* T_comm leaves the traffic of all three out. */
@@ -175,6 +177,41 @@ static redco_status try_degrees(struct explorer *explorer)
     return st;
 }
 
+/* Ranks that share experts out, experts cut as the dense part or whole, and what carries rows to them. */
+static redco_status try_experts(struct explorer *explorer)
+{
+    static const redco_dispatcher dispatchers[] = {REDCO_DISPATCHER_ALL_TO_ALL, REDCO_DISPATCHER_DEEPEP,
+                                                   REDCO_DISPATCHER_HYBRIDEP};
+    const redco_parallelism *const now = &explorer->best->parallelism;
+    const uint32_t experts = redco_model_get_dims(explorer->inputs->model)->experts, ep = redco_parallelism_ep(now);
+    const uint32_t etp = redco_parallelism_etp(now), moved = etp == 1 ? now->tp : 1;
+    redco_status st = REDCO_OK;
+    if (experts == 0 || explorer->options->objective == REDCO_OBJECTIVE_COMM) { return REDCO_OK; }
+    for (int step = -1; step <= 1 && st == REDCO_OK; step += 2) {
+        st = try_degree(explorer, "ep", offsetof(redco_search_options, given.ep), experts, ep, step);
+    }
+    if (st == REDCO_OK && moved != etp) {
+        redco_search_options options = as_asked(explorer);
+        char what[48];
+        const bool given = options.given.etp != 0;
+        options.given.etp = moved;
+        (void)snprintf(what, sizeof what, "etp %u", moved);
+        st = try_one(explorer, &options, what, given ? not_as_given : NULL);
+    }
+    for (size_t i = 0; i < sizeof dispatchers / sizeof dispatchers[0] && st == REDCO_OK && ep > 1; i++) {
+        redco_search_options options = as_asked(explorer);
+        redco_engine_choice choice = {.engine = options.workload.engine};
+        char what[48], word[32];
+        if (dispatchers[i] == choice.engine.dispatcher) { continue; }
+        choice.engine.dispatcher = options.workload.engine.dispatcher = dispatchers[i];
+        (void)snprintf(
+            what, sizeof what, "dispatcher %s",
+            redco_engine_trait(&choice, options.workload.precision, REDCO_TRAIT_DISPATCHER, word, sizeof word));
+        st = try_one(explorer, &options, what, "a trait of the engine");
+    }
+    return st;
+}
+
 static redco_status try_micro_batch(struct explorer *explorer, int step)
 {
     char what[48];
@@ -185,7 +222,7 @@ static redco_status try_micro_batch(struct explorer *explorer, int step)
     redco_search_options options = as_asked(explorer);
     options.given.micro_batch = (uint32_t)moved;
     (void)snprintf(what, sizeof what, "micro-batch %u", options.given.micro_batch);
-    return try_one(explorer, &options, what, explorer->options->given.micro_batch != 0);
+    return try_one(explorer, &options, what, explorer->options->given.micro_batch != 0 ? not_as_given : NULL);
 }
 
 static bool is_set_of_all(const redco_candidate *candidate, redco_recompute set)
@@ -207,7 +244,7 @@ static redco_status try_recompute(struct explorer *explorer, redco_recompute set
     if (layers) { options.workload.engine.partial_recompute = half; }
     (void)snprintf(what, sizeof what, "recompute %s", redco_recompute_text(set, half, word, sizeof word));
     const bool given = explorer->options->recompute != REDCO_RECOMPUTE_FREE || explorer->options->modules;
-    return try_one(explorer, &options, what, given);
+    return try_one(explorer, &options, what, given ? not_as_given : NULL);
 }
 
 /* The sets that the engine offers, half of whole layers before all of them. */
@@ -247,8 +284,8 @@ redco_status redco_neighbours(const redco_question *question, const redco_inputs
     if ((st = try_meshes(&explorer, offsetof(redco_shards, parameters), "parameters")) == REDCO_OK &&
         (st = try_meshes(&explorer, offsetof(redco_shards, gradients), "gradients")) == REDCO_OK &&
         (st = try_meshes(&explorer, offsetof(redco_shards, optimizer), "optimizer")) == REDCO_OK &&
-        (st = try_degrees(&explorer)) == REDCO_OK && (st = try_micro_batch(&explorer, -1)) == REDCO_OK &&
-        (st = try_micro_batch(&explorer, 1)) == REDCO_OK) {
+        (st = try_degrees(&explorer)) == REDCO_OK && (st = try_experts(&explorer)) == REDCO_OK &&
+        (st = try_micro_batch(&explorer, -1)) == REDCO_OK && (st = try_micro_batch(&explorer, 1)) == REDCO_OK) {
         st = try_recomputations(&explorer);
     }
     const double ratio = redco_candidate_ratio(options, &answer->ranked[0], &first);
