@@ -108,6 +108,7 @@ static void add_layers(redco_prediction *sum, redco_layer_cost *windows, const r
     sum->activation_bytes += layers * cost->activation_bytes;
     sum->later_bytes += layers * cost->later_bytes;
     sum->update_bytes += layers * cost->update_bytes;
+    sum->host_bytes += layers * cost->host_bytes;
     windows->grad_comm_s += n * cost->grad_comm_s;
     windows->grad_window_s += n * cost->grad_window_s;
     windows->param_sync_comm_s += n * cost->param_sync_comm_s;

@@ -89,6 +89,7 @@ typedef struct redco_layer_cost {
     uint64_t transient_bytes[REDCO_TRANSIENT_COUNT]; /**< needed once if a layer like this exists */
     /** Eager PyTorch, when activations are gone: gradients that were not there before, and copies of the update. */
     uint64_t later_bytes, update_bytes;
+    uint64_t host_bytes; /**< states in the memory of the host */
 } redco_layer_cost;
 
 /** Costs that do not depend on the layers' configurations. */
@@ -131,7 +132,7 @@ typedef struct redco_prediction {
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, nccl_bytes,
         total_bytes, capacity_bytes;
     uint64_t uncertain_bytes; /**< so close to the capacity total_bytes may not fit: the error of the engine's peaks */
-    uint64_t later_bytes, update_bytes; /**< as in redco_layer_cost; not in total_bytes */
+    uint64_t later_bytes, update_bytes, host_bytes; /**< as in redco_layer_cost; not in total_bytes */
 } redco_prediction;
 
 /** Bundles the inputs; caches operator times. Inputs are borrowed and must outlive it. Not thread-safe. */

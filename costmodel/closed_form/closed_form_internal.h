@@ -337,6 +337,7 @@ typedef struct redcoi_job {
 typedef struct redcoi_states {
     uint64_t owned_params; /**< parameters whose optimizer states it holds */
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes;
+    uint64_t host_bytes; /**< in the memory of the host, in none of these */
 } redcoi_states;
 
 /** Parts of the layer's parameters, in order from REDCO_PART_DENSE. */
@@ -376,6 +377,8 @@ uint64_t redcoi_activation_bytes(const redcoi_job *job);
 /** Sets the memory fields. */
 void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco_layer_cost *cost);
 double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params);
+/** Copying between a GPU and the memory of its host. */
+double redcoi_host_copy_s(const redco_costs *costs, double bytes);
 /** A rank's work on the gradients of a micro-batch beside computing them: copied, then added, to where they are kept.
  *  Only where it was measured on a machine whose engine is redco-exec; elsewhere products write where gradients are
  * kept. */

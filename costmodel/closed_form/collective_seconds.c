@@ -155,3 +155,13 @@ double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape)
     const redco_parallel p = {.gpus_per_node = costs->machine.gpus_per_node, .tp = shape->tp, .cp = shape->cp};
     return redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, redco_parallel_tp_group(&p), NULL);
 }
+
+/* The part of the rate of a GPU's slot that copies of pinned memory reach. Since 2; source: assumed, 25 GB/s of PCIe
+ * Gen4 x16's 31.5. */
+static const double host_copy_ratio = 0.8;
+
+double redcoi_host_copy_s(const redco_costs *costs, double bytes)
+{
+    const double rate = costs->machine.gpu.pcie_bytes_per_s;
+    return rate > 0.0 ? bytes / (host_copy_ratio * rate) : 0.0;
+}

@@ -190,7 +190,8 @@ static const size_t amounts[] = {offsetof(redco_layer_cost, compute_s),
 static const size_t sizes[] = {
     offsetof(redco_layer_cost, parameter_bytes), offsetof(redco_layer_cost, gradient_bytes),
     offsetof(redco_layer_cost, optimizer_bytes), offsetof(redco_layer_cost, activation_bytes),
-    offsetof(redco_layer_cost, later_bytes),     offsetof(redco_layer_cost, update_bytes)};
+    offsetof(redco_layer_cost, later_bytes),     offsetof(redco_layer_cost, update_bytes),
+    offsetof(redco_layer_cost, host_bytes)};
 
 static void *field(redco_layer_cost *cost, size_t offset)
 {

@@ -30,6 +30,25 @@ static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh, bool trai
     return redco_share_up(params, fullest, whole);
 }
 
+/* DeepSpeed keeps reduced gradients where the states are (edaa7221, deepspeed/runtime/zero/stage_1_and_2.py:578,
+ * stage3.py:547), FSDP all shards (torch/distributed/fsdp/api.py@d0f2af8b: CPUOffload). */
+static void move_to_host(const redcoi_job *job, redcoi_states *states)
+{
+    const redco_offload offload = job->costs->workload.engine.offload;
+    const bool alone = redco_mesh_ranks(job->grid) == 1;
+    if (offload == REDCO_OFFLOAD_NONE) { return; }
+    states->host_bytes = states->optimizer_bytes;
+    states->optimizer_bytes = 0;
+    if (alone || redco_mesh_ranks(job->shards.gradients) > 1) {
+        states->host_bytes += states->gradient_bytes;
+        states->gradient_bytes = 0;
+    }
+    if (offload == REDCO_OFFLOAD_PARAMETERS && redco_mesh_ranks(job->shards.parameters) > 1) {
+        states->host_bytes += states->parameter_bytes;
+        states->parameter_bytes = 0;
+    }
+}
+
 static redcoi_states part_states(const redcoi_job *job)
 {
     const redco_state_bytes bytes = job->costs->state_bytes;
@@ -51,10 +70,12 @@ static redcoi_states part_states(const redcoi_job *job)
                                                  redco_mesh_ranks(job->parallelism->secondary))
                                 : 0;
     const uint32_t gradient_bytes = memory == REDCO_MEMORY_EAGER ? redcoi_eager_gradient_bytes(job) : bytes.gradient;
-    return (redcoi_states){.owned_params = owned,
-                           .parameter_bytes = trained * (masters ? master_bytes : bytes.parameter) + frozen + second,
-                           .gradient_bytes = sharded_params(job, job->shards.gradients, true) * gradient_bytes,
-                           .optimizer_bytes = owned * (bytes.optimizer - master_bytes)};
+    redcoi_states states = {.owned_params = owned,
+                            .parameter_bytes = trained * (masters ? master_bytes : bytes.parameter) + frozen + second,
+                            .gradient_bytes = sharded_params(job, job->shards.gradients, true) * gradient_bytes,
+                            .optimizer_bytes = owned * (bytes.optimizer - master_bytes)};
+    move_to_host(job, &states);
+    return states;
 }
 
 redcoi_states redcoi_layer_states(const redcoi_job *job)
@@ -68,6 +89,7 @@ redcoi_states redcoi_layer_states(const redcoi_job *job)
         sum.parameter_bytes += states.parameter_bytes;
         sum.gradient_bytes += states.gradient_bytes;
         sum.optimizer_bytes += states.optimizer_bytes;
+        sum.host_bytes += states.host_bytes;
     }
     if (!job->costs->workload.engine.planned_memory || job->least) { return sum; } /* no padding is least */
     redcoi_states padded = redcoi_padded_states(job);
@@ -120,6 +142,7 @@ void redcoi_add_memory(const redcoi_job *job, const redcoi_states *states, redco
     cost->parameter_bytes = redco_share_up(states->parameter_bytes, held, of);
     cost->gradient_bytes = redco_share_up(states->gradient_bytes, held, of);
     cost->optimizer_bytes = redco_share_up(states->optimizer_bytes, held, of);
+    cost->host_bytes = redco_share_up(states->host_bytes, held, of);
     cost->activation_bytes = redcoi_activation_bytes(job);
     const uint32_t parts = redcoi_job_parts(job);
     for (redco_param_part p = REDCO_PART_DENSE; p < parts && !job->least; p++) {

@@ -110,8 +110,11 @@ static double units_of(const redcoi_job *job)
 double redcoi_unit_s(const redcoi_job *job, redco_collective op, redco_group group, double size_bytes,
                      bool *network_out)
 {
+    /* Shards in the memory of the host are fetched before they are gathered. */
+    const bool fetched = op == REDCO_ALL_GATHER && job->costs->workload.engine.offload == REDCO_OFFLOAD_PARAMETERS;
+    const double shard_bytes = fetched ? size_bytes / (double)redco_mesh_ranks(group.mesh) : 0.0;
     return redcoi_comm_s(job->costs, op, size_bytes, group, network_out) +
-           (redcoi_by_layer(job) ? sync_s(job, group) : 0.0);
+           (redcoi_by_layer(job) ? sync_s(job, group) : 0.0) + redcoi_host_copy_s(job->costs, shard_bytes);
 }
 
 static double modules_s(const redcoi_job *job, redco_collective op, redco_group group, double size_bytes, bool *network)

@@ -110,7 +110,8 @@ void redcoi_eager_memory(const redcoi_job *job, const redcoi_states *states, red
     const bool zero = engine->memory == REDCO_MEMORY_ZERO;
     const bool sharded = redco_mesh_ranks(job->shards.parameters) > 1;
     const bool once = !zero && job->parallelism->micro_batches <= 1 && job->parallelism->pp <= 1;
-    const uint64_t owned = redco_share_up(states->owned_params, job->stage.held, job->stage.of);
+    const bool updated = engine->offload == REDCO_OFFLOAD_NONE; /* by the GPU */
+    const uint64_t owned = updated ? redco_share_up(states->owned_params, job->stage.held, job->stage.of) : 0;
     const uint64_t adam_bytes = redco_adam_bytes(job->costs->workload.precision, engine);
     uint64_t again = job->times->recompute_bytes[job->set];
     if (engine->autocast && sharded && job->recompute != REDCO_RECOMPUTE_FULL) {

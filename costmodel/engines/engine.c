@@ -31,6 +31,7 @@ const char *const redco_trait_words[] = {
     [REDCO_TRAIT_HELD_OUTPUTS] = "held_outputs",
     [REDCO_TRAIT_OPTIMIZER] = "optimizer",
     [REDCO_TRAIT_MASTER_WEIGHTS] = "master_weights",
+    [REDCO_TRAIT_OFFLOAD] = "offload",
     [REDCO_TRAIT_DISPATCHER] = "dispatcher",
     [REDCO_TRAIT_EP_OVERLAP] = "ep_overlap",
     [REDCO_TRAIT_EXPERT_IMBALANCE] = "expert_imbalance",
@@ -53,6 +54,7 @@ static const char *const dispatcher_words[] = {"alltoall", "deepep", "hybridep",
 static const char *const held_words[] = {"none", "logits", "cache", NULL};
 static const char *const optimizer_words[] = {"adamw", "adamw-8bit", "adafactor", "lion", "momentum", "sgd", NULL};
 static const char *const master_words[] = {"fp32", "none", NULL};
+static const char *const offload_words[] = {"none", "optimizer", "parameters", NULL};
 static const char *const loss_words[] = {"unfused", "fused", NULL};
 static const char *const memory_words[] = {"formulas",       "planned", "megatron", "pytorch", "xla",
                                            "pytorch-copies", "eager",   "zero",     NULL};
@@ -85,6 +87,7 @@ static const char *const *words_of(redco_trait trait)
     case REDCO_TRAIT_HELD_OUTPUTS: return held_words;
     case REDCO_TRAIT_OPTIMIZER: return optimizer_words;
     case REDCO_TRAIT_MASTER_WEIGHTS: return master_words;
+    case REDCO_TRAIT_OFFLOAD: return offload_words;
     case REDCO_TRAIT_MEMORY: return memory_words;
     case REDCO_TRAIT_CP_BALANCE: return balance_words;
     default: return NULL;
@@ -119,6 +122,7 @@ static unsigned value_of(const redco_engine *engine, redco_trait trait)
     case REDCO_TRAIT_HELD_OUTPUTS: return engine->held_outputs;
     case REDCO_TRAIT_OPTIMIZER: return engine->optimizer;
     case REDCO_TRAIT_MASTER_WEIGHTS: return engine->no_masters;
+    case REDCO_TRAIT_OFFLOAD: return engine->offload;
     case REDCO_TRAIT_MEMORY: return engine->planned_memory ? 1 : engine->memory > 0 ? (unsigned)engine->memory + 1 : 0;
     default: return 0;
     }
@@ -143,6 +147,7 @@ static void set_value(redco_engine *engine, redco_trait trait, unsigned value)
     case REDCO_TRAIT_HELD_OUTPUTS: engine->held_outputs = (redco_held_outputs)value; break;
     case REDCO_TRAIT_OPTIMIZER: engine->optimizer = (redco_engine_optimizer)value; break;
     case REDCO_TRAIT_MASTER_WEIGHTS: engine->no_masters = value != 0; break;
+    case REDCO_TRAIT_OFFLOAD: engine->offload = (redco_offload)value; break;
     case REDCO_TRAIT_CUDA_GRAPHS:
         engine->graphs = (redco_graph_scope)value;
         engine->cuda_graphs = value == REDCO_GRAPHS_ALL;
@@ -196,7 +201,8 @@ bool redco_trait_may_lack(redco_trait trait)
     return trait == REDCO_TRAIT_CUDA_GRAPHS || trait == REDCO_TRAIT_MOMENT_BYTES ||
            trait == REDCO_TRAIT_FRAGMENTATION_PERCENT || trait == REDCO_TRAIT_CP_BALANCE ||
            trait == REDCO_TRAIT_AUTOCAST || trait == REDCO_TRAIT_DROPOUT || trait == REDCO_TRAIT_HELD_OUTPUTS ||
-           trait == REDCO_TRAIT_OPTIMIZER || trait == REDCO_TRAIT_MASTER_WEIGHTS || redco_trait_of_experts(trait);
+           trait == REDCO_TRAIT_OPTIMIZER || trait == REDCO_TRAIT_MASTER_WEIGHTS || trait == REDCO_TRAIT_OFFLOAD ||
+           redco_trait_of_experts(trait);
 }
 
 bool redco_trait_of_experts(redco_trait trait)

@@ -92,6 +92,14 @@ typedef enum redco_engine_optimizer {
     REDCO_OPTIMIZER_SGD
 } redco_engine_optimizer;
 
+/** States that lie in the memory of the host while they are not needed (DeepSpeed's ZeRO-Offload, FSDP's CPU offload).
+ */
+typedef enum redco_offload {
+    REDCO_OFFLOAD_NONE,
+    REDCO_OFFLOAD_OPTIMIZER, /**< the optimizer's, which processors update, and sharded gradients */
+    REDCO_OFFLOAD_PARAMETERS /**< and sharded parameters */
+} redco_offload;
+
 /** Every trait, resolved. All zero: module-wise gathers, flash attention, fused norms, matrices in the training
  *  precision, one model chunk a stage, RedCoast's layouts. */
 typedef struct redco_engine {
@@ -107,6 +115,7 @@ typedef struct redco_engine {
     bool dropout;    /**< trains with dropout unless a model says that it has none */
     redco_held_outputs held_outputs;
     redco_engine_optimizer optimizer;
+    redco_offload offload;
     bool no_masters;        /**< 16-bit weights are updated as they are: no copy in 32 bits is kept */
     bool fused_loss;        /**< one kernel computes the loss and its gradient in the place of the logits */
     bool logits_gathered;   /**< every tensor-parallel rank holds the logits of the whole vocabulary */
@@ -168,6 +177,7 @@ typedef enum redco_trait {
     REDCO_TRAIT_HELD_OUTPUTS,          /**< likewise: none */
     REDCO_TRAIT_OPTIMIZER,             /**< likewise: adamw */
     REDCO_TRAIT_MASTER_WEIGHTS,        /**< likewise: fp32 */
+    REDCO_TRAIT_OFFLOAD,               /**< likewise: none */
     REDCO_TRAIT_DISPATCHER,            /**< likewise all that follows, of mixtures of experts: alltoall */
     REDCO_TRAIT_EP_OVERLAP,            /**< none */
     REDCO_TRAIT_EXPERT_IMBALANCE,      /**< natural routing's */

@@ -142,6 +142,7 @@ static redco_status read_trait(const redco_json_value *file, redco_trait trait, 
                        : trait == REDCO_TRAIT_HELD_OUTPUTS   ? "outputs are freed when a step ends"
                        : trait == REDCO_TRAIT_OPTIMIZER      ? "what language models are trained with"
                        : trait == REDCO_TRAIT_MASTER_WEIGHTS ? "16-bit training keeps weights in 32 bits, too"
+                       : trait == REDCO_TRAIT_OFFLOAD        ? "states stay on the GPU"
                        : trait == REDCO_TRAIT_CP_BALANCE     ? "as every framework with context parallelism has it"
                        : redco_trait_of_experts(trait)       ? "not known of this engine"
                                                              : "part of the calibration's reserve");

@@ -89,6 +89,7 @@ redco_plan_predicted redcoi_predicted(const redco_prediction *p, const redco_cal
         .total_bytes = p->total_bytes,
         .capacity_bytes = p->capacity_bytes,
         .uncertain_bytes = p->uncertain_bytes,
+        .host_bytes = p->host_bytes,
     };
 }
 

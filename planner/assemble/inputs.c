@@ -109,6 +109,10 @@ static redco_status read_engine(const redco_input_names *names, const char *name
     if (st == REDCO_OK && names->master_weights != NULL) {
         st = redco_engine_state(&inputs->choice, "master_weights", names->master_weights, "--master-weights", err);
     }
+    if (st == REDCO_OK && names->offload != NULL) {
+        const bool both = strcmp(names->offload, "optimizer,parameters") == 0;
+        st = redco_engine_state(&inputs->choice, "offload", both ? "parameters" : names->offload, "--offload", err);
+    }
     return st;
 }
 

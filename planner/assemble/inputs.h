@@ -27,6 +27,7 @@ typedef struct redco_input_names {
                                   what calibration or profile are of, else what the cluster or its GPU names */
     const char *optimizer;   /**< NULL, or what the engine's trait of that name is instead */
     const char *master_weights; /**< likewise */
+    const char *offload;        /**< likewise; "optimizer,parameters" is "parameters" */
     const char *tp_rules;       /**< NULL, or a file of rules for tensor parallelism, see rules_user.h */
     const char *const *profiles;
     uint32_t profile_count;

@@ -57,6 +57,9 @@ void redco_layout_executable(const redco_parallelism *p, const redco_engine *eng
         refuse(out, "states other than AdamW's in 32 bits are not executed; plan with --optimizer adamw "
                     "--master-weights fp32");
     }
+    if (engine->offload != REDCO_OFFLOAD_NONE) {
+        refuse(out, "states in the memory of the host are not executed; plan with --offload none");
+    }
     refuse_recomputation(recompute, out);
 }
 

@@ -83,6 +83,9 @@ static void add_zero(const redcoi_context *context, json_t *json)
         beside(json, "zero_optimization.allgather_partitions", json_true());
         beside(json, "zero_optimization.allgather_bucket_size", json_integer(bucket));
     }
+    const redco_offload offload = context->offer->engine.offload;
+    if (offload != REDCO_OFFLOAD_NONE) { say(json, ".offload-optimizer", "yes"); }
+    if (offload == REDCO_OFFLOAD_PARAMETERS && stage == 3) { say(json, ".offload-parameters", "yes"); }
     if (parallelism->secondary.gpus > 0) { number(json, ".second-copy", redco_mesh_ranks(parallelism->secondary)); }
     if (is_mics(parallelism, shards)) {
         number(json, ".shard-group", redco_mesh_ranks(shards->parameters));

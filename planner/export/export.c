@@ -369,6 +369,11 @@ static void note_states(const redcoi_context *context)
         redcoi_note(context, "adapters are your script's: the plan counts with %s",
                     json_string_value(json_object_get(redco_model_config(model), "_trainable")));
     }
+    if (engine->offload != REDCO_OFFLOAD_NONE) {
+        redcoi_note(context,
+                    "states on the host are your script's where no key says them: the plan counts with --offload %s",
+                    redco_engine_trait(&choice, REDCO_BF16, REDCO_TRAIT_OFFLOAD, name, sizeof name));
+    }
     if (engine->no_masters) {
         redcoi_note(context, "weights in 32 bits are your script's optimizer's: the plan counts with none");
     }

@@ -293,6 +293,9 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
                              "exact", context->exact, "device_mesh", mesh_json(context), "units", units_json(context),
                              "activation_checkpointing", checkpoint_json(context));
     if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    const redco_offload offload = context->offer->engine.offload;
+    if (offload == REDCO_OFFLOAD_PARAMETERS) { say(json, ".offload-parameters", "yes"); }
+    if (offload == REDCO_OFFLOAD_OPTIMIZER) { say(json, ".offload-optimizer", "yes"); }
     say(json, ".mixed-precision", redco_precision_words[precision]);
     beside(json, "mixed_precision.reduce_dtype",
            json_string(bytes == 4                ? "float32"

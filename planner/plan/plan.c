@@ -57,6 +57,7 @@ static const redco_plan_field fields[] = {
     BYTES("total", total_bytes, false),
     BYTES("capacity", capacity_bytes, false),
     BYTES("uncertain", uncertain_bytes, true),
+    BYTES("host", host_bytes, true),
 };
 #undef SECONDS
 #undef NEWER

@@ -50,7 +50,8 @@ typedef struct redco_plan_predicted {
         param_sync_exposed_s;
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes,
         nccl_bytes /**< NCCL's buffers */, allocated_bytes /**< total without these and the reserve */, total_bytes,
-        capacity_bytes, uncertain_bytes /**< so close to the capacity, total_bytes may not fit */;
+        capacity_bytes, uncertain_bytes, /**< so close to the capacity, total_bytes may not fit */
+        host_bytes;                      /**< states in the memory of the host */
 } redco_plan_predicted;
 
 /** The closed form's numbers, which the planner optimised, beside the simulator's. */

@@ -176,6 +176,7 @@ static json_t *predicted_json(const redco_plan_predicted *predicted)
         if (field->bytes) {
             uint64_t bytes = 0;
             memcpy(&bytes, at, sizeof bytes);
+            if (bytes == 0 && field->offset == offsetof(redco_plan_predicted, host_bytes)) { continue; }
             number = json_integer((json_int_t)bytes);
         } else {
             double value = 0.0;

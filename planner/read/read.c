@@ -216,8 +216,11 @@ static void follow_words(redco_reading *reading)
         (void)snprintf(more->value, sizeof more->value, "%s", fsdp_ways[i][1]);
         break;
     }
-    if (strstr(fact->value, "offload") != NULL) {
-        redcoi_list_add(reading, REDCO_READ_NOT_UNDERSTOOD, "fsdp", "offload", "", "parameters on the host");
+    if (strstr(fact->value, "offload") != NULL && reading->fact_count < REDCOI_MOST_FACTS) {
+        redcoi_fact *const more = &reading->facts[reading->fact_count++];
+        *more = *fact;
+        more->target = ".offload-parameters";
+        (void)snprintf(more->value, sizeof more->value, "yes");
     }
 }
 

@@ -108,6 +108,11 @@ void redcoi_settle_engine(redco_reading *reading)
     size_t used = (size_t)snprintf(text, sizeof text, "%s", engine);
     settle_precision(reading);
     settle_overlap(reading);
+    if (says_yes(reading, ".offload-parameters")) {
+        redcoi_set_option(reading, "offload", "optimizer,parameters", ".offload-parameters");
+    } else if (says_yes(reading, ".offload-optimizer")) {
+        redcoi_set_option(reading, "offload", "optimizer", ".offload-optimizer");
+    }
     for (size_t i = 0; i < reading->fact_count && used < sizeof text; i++) {
         const redcoi_fact *const fact = &reading->facts[i];
         bool later = false;

@@ -153,6 +153,22 @@ static bool narrow_moments(trial *t, bool most)
     return true;
 }
 
+/* DeepSpeed's optimizer, FSDP's shards: what these engines have. */
+static bool offload_states(trial *t, bool most)
+{
+    redco_engine *const engine = &t->options.workload.engine;
+    const bool zero = engine->memory == REDCO_MEMORY_ZERO;
+    const bool has = zero || engine->memory == REDCO_MEMORY_EAGER || engine->memory == REDCO_MEMORY_PYTORCH;
+    if (!has || engine->planned_memory || engine->offload != REDCO_OFFLOAD_NONE) { return false; }
+    engine->offload = zero ? REDCO_OFFLOAD_OPTIMIZER : REDCO_OFFLOAD_PARAMETERS;
+    if (!most && !fits(t)) { return false; }
+    say(t, NULL, "",
+        zero ? "states of the optimizer on the host (the engine's offload=optimizer)"
+             : "sharded states on the host (the engine's offload=parameters)",
+        "");
+    return true;
+}
+
 /* Such a remedy is of no use: --dims leaves the dimension out, or the engine does not have it. */
 static bool is_left_out(const redco_search_options *options, uint32_t dimension)
 {
@@ -296,9 +312,9 @@ static bool more_nodes(trial *t, bool most)
 }
 
 /* In the order of what they usually cost; nodes cost money. */
-static const change changes[] = {smaller_micro_batch, more_recomputation, fuse_loss,    narrow_gradients,
-                                 narrow_moments,      split_sequence,     freed_meshes, higher_tp,
-                                 more_stages,         shorter_sequences,  more_nodes};
+static const change changes[] = {smaller_micro_batch, more_recomputation, fuse_loss,         narrow_gradients,
+                                 narrow_moments,      offload_states,     split_sequence,    freed_meshes,
+                                 higher_tp,           more_stages,        shorter_sequences, more_nodes};
 enum { CHANGES = sizeof changes / sizeof changes[0], LAST_WITHOUT_NODES = CHANGES - 1 };
 
 /* Each change of @p made but @p without, as far as it goes. */
@@ -392,6 +408,6 @@ void redcoi_remedies_find(const redcoi_inputs *inputs, const redco_search_option
     (void)snprintf(
         out->cheapest_change, sizeof out->cheapest_change,
         "no change of recomputation, loss, tensor, sequence, pipeline or context parallelism, micro-batch, sharding, "
-        "bytes of gradients or moments or node count fits%s",
+        "bytes of gradients or moments, states on the host or node count fits%s",
         options->excluded != 0 ? ", where excluded dimensions stay 1" : "");
 }

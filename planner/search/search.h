@@ -111,7 +111,7 @@ uint32_t redco_search_schedule(const redco_search_options *options);
 const char *redco_search_leaves_out(const redco_machine *machine, const redco_search_options *options,
                                     const redco_parallelism *parallelism);
 
-enum { REDCO_REMEDIES = 12, REDCO_REMEDY_PARTS = 8 };
+enum { REDCO_REMEDIES = 13, REDCO_REMEDY_PARTS = 8 };
 
 /** A quantity of the question that is changed, and its words: WHAT REST, where a tool may name its option between. */
 typedef struct redco_remedy_part {

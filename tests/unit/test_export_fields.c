@@ -301,6 +301,8 @@ static void set_in_plan(struct planned *p, const char *key, const char *value)
         engine->attention = (redco_attention)n;
     } else if (strcmp(key, "optimizer") == 0) {
         engine->optimizer = (redco_engine_optimizer)n;
+    } else if (strcmp(key, "offload") == 0) {
+        engine->offload = (redco_offload)n;
     } else if (strcmp(key, "gemm_format") == 0) {
         engine->gemm_format = (redco_gemm_format)n;
     } else if (strcmp(key, "gradient_bytes") == 0) {

@@ -47,6 +47,63 @@ static void zero_stages(void **state)
     fixture_close(&b);
 }
 
+/* ZeRO-Offload: 12 bytes a parameter of states and 2 of sharded gradients leave the GPU; with parameters 2 more. An
+ * update is 6,738,415,616 parameters of the host at 1.8e9 a second, and copies over 0.8 of PCIe: 2 bytes each way of
+ * an eighth. */
+static void states_on_the_host(void **state)
+{
+    static const uint64_t whole = UINT64_C(6738415616), part = UINT64_C(6738415616) / 8;
+    static const redco_shards zero3 = {{8, 1}, {8, 1}, {8, 1}};
+    static const struct {
+        redco_offload offload;
+        redco_shards shards;
+        uint64_t parameters, gradients, optimizer, host;
+    } rows[] = {
+        {REDCO_OFFLOAD_NONE, {{1, 1}, {8, 1}, {8, 1}}, 2 * whole, 2 * part, 12 * part, 0},
+        {REDCO_OFFLOAD_OPTIMIZER, {{1, 1}, {8, 1}, {8, 1}}, 2 * whole, 0, 0, 14 * part},
+        {REDCO_OFFLOAD_OPTIMIZER, {{1, 1}, {1, 1}, {8, 1}}, 2 * whole, 2 * whole, 0, 12 * part},
+        {REDCO_OFFLOAD_PARAMETERS, {{1, 1}, {8, 1}, {8, 1}}, 2 * whole, 0, 0, 14 * part},
+        {REDCO_OFFLOAD_PARAMETERS, {{8, 1}, {8, 1}, {8, 1}}, 0, 0, 0, 16 * part},
+    };
+    double exposed_s[3] = {0.0, 0.0, 0.0};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        redco_workload workload = plain_workload(64);
+        struct fixture b;
+        workload.engine.offload = rows[i].offload;
+        fixture_open(&b, "llama-7b", a800_machine(1), workload);
+        redco_parallelism parallelism = plain_setting(&b, 1);
+        parallelism.scheme = REDCO_INTRA_TENSOR;
+        const redco_prediction p = uniform_step(&b, &parallelism, rows[i].shards, REDCO_RECOMPUTE_NONE);
+        assert_int_equal(p.parameter_bytes, rows[i].parameters);
+        assert_int_equal(p.gradient_bytes, rows[i].gradients);
+        assert_int_equal(p.optimizer_bytes, rows[i].optimizer);
+        assert_int_equal(p.host_bytes, rows[i].host);
+        if (rows[i].offload != REDCO_OFFLOAD_NONE) {
+            const double rate = 0.8 * b.machine.gpu.pcie_bytes_per_s;
+            check_near(p.optimizer_s / ((double)whole / 1.8e9 + 4.0 * (double)part / rate), 1.0, 1e-9);
+        }
+        fixture_close(&b);
+    }
+    for (int offload = REDCO_OFFLOAD_OPTIMIZER; offload <= REDCO_OFFLOAD_PARAMETERS; offload++) {
+        redco_workload workload = plain_workload(64);
+        struct fixture b;
+        workload.engine.offload = (redco_offload)offload;
+        workload.overlap = 0; /* gathers are seen whole */
+        fixture_open(&b, "llama-7b", a800_machine(1), workload);
+        redco_parallelism parallelism = plain_setting(&b, 1);
+        parallelism.scheme = REDCO_INTRA_TENSOR;
+        exposed_s[offload] = uniform_step(&b, &parallelism, zero3, REDCO_RECOMPUTE_NONE).layer_exposed_s;
+        if (offload == REDCO_OFFLOAD_PARAMETERS) {
+            /* forward and backward fetch each shard, but for the table's in backward */
+            const double bytes = 2.0 * (2.0 * (double)whole - 131072000.0) / 8.0;
+            const double copied_s = (double)parallelism.micro_batches * bytes / (0.8 * b.machine.gpu.pcie_bytes_per_s);
+            check_near((exposed_s[offload] - exposed_s[REDCO_OFFLOAD_OPTIMIZER]) / copied_s, 1.0, 0.05);
+        }
+        fixture_close(&b);
+    }
+}
+
 /* Qwen2-7B's head of 152,064 x 3584 (and a norm) has a gradient of 1,089,994,752 bytes, more than a bucket of 256 MiB:
  * when it is to be cut, it is there once more in the bucket. The simulator finds the same peak. */
 static void a_large_gradient_fills_the_bucket(void **state)
@@ -611,6 +668,7 @@ static void values_by_type(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(zero_stages),
+                                       cmocka_unit_test(states_on_the_host),
                                        cmocka_unit_test(a_large_gradient_fills_the_bucket),
                                        cmocka_unit_test(a_pipeline_needs_its_fuller_end),
                                        cmocka_unit_test(full_precision_states),

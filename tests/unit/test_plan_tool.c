@@ -300,6 +300,10 @@ static void plan_file_is_the_document_and_the_same_every_time(void **state)
 static void spoil(json_t *root, const char *pointer)
 {
     json_t *value = at(root, pointer);
+    if (value == NULL && strcmp(pointer, "/predicted/memory_bytes/host") == 0) { /* absent: nothing is there */
+        (void)json_object_set_new(at(root, "/predicted/memory_bytes"), "host", json_integer(1));
+        return;
+    }
     assert_non_null(value);
     if (json_is_integer(value)) {
         (void)json_integer_set(value, json_integer_value(value) + 1);

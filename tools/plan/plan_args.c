@@ -464,6 +464,7 @@ static const struct row rows[] = {
     {"trainable", "WHAT", 3, "all, or lora:r=N[,targets=q+v]: adapters of rank N beside q, k, v, o, gate, up, down, attention, mlp (default: all of these); qlora: frozen matrices are in 4 bits", OF_NAMES(trainable)},
     {"optimizer", "NAME", 3, "adamw, adamw-8bit, adafactor, lion, momentum or sgd (default: the engine's, adamw)", OF_NAMES(optimizer)},
     {"master-weights", "fp32|none", 3, "Whether 16-bit training keeps weights in 32 bits, too (default: the engine's, fp32)", OF_NAMES(master_weights)},
+    {"offload", "WHAT", 3, "States in the memory of the host, of any engine: none, optimizer or optimizer,parameters (default: the engine's, none)", OF_NAMES(offload)},
     {"mfu-convention", "full|causal", 3, "Count attention in full (default) or its causal half", .read = read_mfu_convention},
     {.group = 4, .help = "Answers:"},
     {"verify", NULL, 4, "Prove the optimum by a second method; exit 1 if it is beaten", OF_OPTIONS(verify)},

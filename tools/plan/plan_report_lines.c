@@ -188,6 +188,9 @@ void report_memory(const redco_prediction *p)
     for (size_t i = 0; i < count; i++) {
         line_item(&line, "%s %s", parts[i].name, format_gigabytes((double)parts[i].bytes, text, sizeof text));
     }
+    if (p->host_bytes > 0) {
+        line_item(&line, "on the host %s", format_gigabytes((double)p->host_bytes, text, sizeof text));
+    }
     const bool unclear =
         redco_memory_judge(p->total_bytes, p->capacity_bytes, p->uncertain_bytes) == REDCO_MEMORY_MAY_NOT_FIT;
     if (unclear) {

@@ -10,6 +10,8 @@ static const redcoi_trainer_key keys[] = {
     {"activation_checkpointing.*", OPTION, ".checkpoint-kind", NULL},
     {"mixed_precision.param_dtype", OPTION, ".mixed-precision", "bfloat16=bf16 float16=fp16 float32=fp32"},
     {"mixed_precision.reduce_dtype", TRAIT, "grad_reduce_bytes", "float32=4 bfloat16=2 float16=2"},
+    {"offload_policy", OPTION, ".offload-parameters", "CPUOffloadPolicy=yes"},
+    {"offload.optimizer", OPTION, ".offload-optimizer", YES},
     {"batch.seq_len", OPTION, "seq", NULL},
     {"batch.global_batch_size", OPTION, "global-batch", NULL},
     {"batch.micro_batch_size", OPTION, "micro-batch", NULL},

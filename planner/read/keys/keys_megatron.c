@@ -153,8 +153,8 @@ static const redcoi_trainer_key keys[] = {
     {"use-tp-pp-dp-mapping", LIMIT, "the order of ranks: data parallelism outside of stages", NULL},
     /* not priced */
     {"optimizer", TRAIT, "optimizer", "adam= sgd=momentum"},
-    {"optimizer-cpu-offload", LIMIT, "states of the optimizer on the host", YES},
-    {"optimizer-offload-fraction", LIMIT, "states of the optimizer on the host", NULL},
+    {"optimizer-cpu-offload", OPTION, ".offload-optimizer", YES},
+    {"optimizer-offload-fraction", LIMIT, "a part of the optimizer's states on the host", "1= 1.0= *=*"},
     {"cpu-offloading-num-layers", LIMIT, "activations on the host", NULL},
     {"fine-grained-activation-offloading", LIMIT, "activations on the host", YES},
     {"offload-modules", LIMIT, "activations on the host", NULL},

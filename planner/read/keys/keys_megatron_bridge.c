@@ -40,7 +40,7 @@ static const redcoi_trainer_key keys[] = {
     {"model.add_bias_linear", MODEL, ".no-biases", "true= false=yes"},
     {"model.share_embeddings_and_output_weights", MODEL, ".untied", "true= false=yes"},
     {"model.num_moe_experts", MODEL, "num_experts", NULL},
-    {"optimizer.optimizer_cpu_offload", LIMIT, "states of the optimizer on the host", YES},
+    {"optimizer.optimizer_cpu_offload", OPTION, ".offload-optimizer", YES},
     {"optimizer.optimizer", LIMIT, "the optimizer: priced as Adam", "adam= *=*"},
     {"peft", OPTION, ".adapter", "None=none null=none *=*"},
     {"peft.dim", OPTION, ".adapter-rank", NULL},

@@ -61,7 +61,7 @@ static const redcoi_trainer_key keys[] = {
     {"training.mixed_precision_reduce", TRAIT, "grad_reduce_bytes", "float32=4 bfloat16=2"},
     {"parallelism.prefetch_before_data", ENGINE, "gathers as the engine hides them", NULL},
     {"training.dtype", LIMIT, "the type of the weights that the optimizer updates", "float32= *=*"},
-    {"training.enable_cpu_offload", LIMIT, "states on the host", YES},
+    {"training.enable_cpu_offload", OPTION, ".offload-parameters", YES},
     {"training.fsdp_reshard_after_forward", OPTION, ".reshard", "default= always=zero3 never=zero2"},
     {"optimizer.name", LIMIT, "the optimizer: priced as Adam in 32 bits", "Adam= AdamW= *=*"},
     {"optimizer.early_step_in_backward", LIMIT, "an update for each parameter in backward", YES},
