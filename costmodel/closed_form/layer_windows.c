@@ -285,6 +285,17 @@ static struct reduced reduced_of(const redcoi_job *job, struct window window)
     return r;
 }
 
+/* Passes of the layer on the longest way through a pipeline after which nothing is reduced: that of the last
+ * micro-batch, and those of the bubble, whose stages hand their gradient on before they reduce.
+ * @param own  passes of the layer on its own stage */
+static double unreduced_passes(const redcoi_job *job, double own)
+{
+    const double pp = job->parallelism->pp, chunks = redco_parallelism_chunks(job->parallelism);
+    if (pp <= 1.0 || !redco_class_is_block(job->class->kind)) { return fmin(job->stage.share, own); }
+    if ((double)job->parallelism->micro_batches < pp) { return 1.0; }
+    return fmin(1.0, job->stage.share * (1.0 + (pp - 1.0) / chunks));
+}
+
 /* Traffic of parameters and gradients in every micro-batch, and what of it the layer's own compute does not hide. */
 static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, struct windows windows,
                               struct traffic *forward, struct traffic *backward)
@@ -344,7 +355,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     cost->stream_s = traffic->secondary ? fmax(first_s - again_s, again_s) : first_s;
     cost->pass_forward_s = cost->forward_s + forward->exposed_s + forward_calls_s;
     cost->pass_backward_s = window_s + other_s - forward->exposed_s + calls_s - forward_calls_s;
-    cost->once_s = fmin(job->stage.share, own) * (last_s - other_s); /* the last one is not reduced by itself */
+    cost->once_s = unreduced_passes(job, own) * (last_s - other_s);
 }
 
 /* The part of a window that is left for once-a-step traffic: with what computation waits for gathers and launches,

@@ -39,6 +39,7 @@ typedef struct redcoi_part_module {
     int64_t weight_bytes, gradient_bytes; /**< whole, while gathered or not yet scattered */
     double reduced_bytes;                 /**< gradient of one rank of the parameters' shards */
     redco_param_part part;
+    double call_s, again_call_s; /**< that nothing hides, of its gather or scatter; of its gather in backward */
 } redcoi_part_module;
 
 /** A matrix and what comes before it: weights are fetched ahead by groups in backward. */
@@ -74,8 +75,7 @@ typedef struct redcoi_parts {
     bool planned;  /* a block of which redcoi_works_in_backward(): recompute_bytes are taken in every backward */
     bool by_layer; /**< sharded, and one module stands for all parameters */
     bool partial;  /**< the forward that is recomputed has no tensor-parallel traffic */
-    bool transient_gradient;     /**< whole gradients live until they are reduced */
-    double call_s, again_call_s; /**< that nothing hides, of a gather or scatter; of a gather in backward */
+    bool transient_gradient; /**< whole gradients live until they are reduced */
     redcoi_part_update updates[REDCO_PARTS];
     double params; /**< a rank's, before sharding */
     uint8_t again_stream, cp_link;

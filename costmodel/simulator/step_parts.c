@@ -140,6 +140,8 @@ static void price_module(redcoi_builder *b, const redcoi_job *job, bool sharded,
         } /* experts that stay, beside what does not */
         return;
     }
+    module->call_s = redcoi_call_s(job, group);
+    module->again_call_s = redcoi_call_s(job, again);
     module->gather_s = price_unit(b, job, REDCO_ALL_GATHER, bytes, group, &module->gather_link);
     module->gather = add_traffic(b, REDCO_ALL_GATHER, 1, bytes, group, kappa);
     if (job->class->kind != REDCO_CLASS_EMBEDDING) { /* looking up has no use of the table in backward */
@@ -413,8 +415,6 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
                        .partial = b->costs->workload.engine.partial_recompute,
                        .transient_gradient = redco_mesh_ranks(job.shards.gradients) > 1,
                        .params = (double)job.times->params,
-                       .call_s = redcoi_call_s(&job, shard_group(&job, job.shards.parameters)),
-                       .again_call_s = redcoi_call_s(&job, shard_group(&job, redcoi_backward_mesh(&job))),
                        .again_stream = redcoi_has_secondary(&job) ? REDCO_STREAM_SECONDARY : REDCO_STREAM_PARAMETERS,
                        .activation_bytes = (int64_t)job.times->activation_bytes[job.set],
                        .recompute_bytes = (int64_t)job.times->recompute_bytes[job.set],

@@ -123,12 +123,21 @@ static int64_t wait_modules(const struct place *at, const redcoi_part_group *gro
     return wait_gathers(at, group->first_module, group->last_module, op);
 }
 
+/* Calls that gather some modules: experts wait for the ranks of their own grid. @param again  in backward */
+static double calls_s(const redcoi_parts *parts, uint32_t first, uint32_t last, bool again)
+{
+    double seconds = 0.0;
+    for (uint32_t i = first; i < last; i++) {
+        seconds += again ? parts->modules[i].again_call_s : parts->modules[i].call_s;
+    }
+    return seconds;
+}
+
 /* Fetches a group right when it is needed: nothing overlaps. */
 static void fetch_now(const struct place *at, const redcoi_part_group *group)
 {
-    const uint32_t count = group->last_module - group->first_module;
-    if (count == 0) { return; }
-    launch(at, count * (at->pass == REDCO_PASS_NAME_FWD ? at->parts->call_s : at->parts->again_call_s));
+    if (group->last_module == group->first_module) { return; }
+    launch(at, calls_s(at->parts, group->first_module, group->last_module, at->pass != REDCO_PASS_NAME_FWD));
     fetch(at, group->first_module, group->last_module);
     (void)wait_gathers(at, group->first_module, group->last_module, REDCO_STEP_NONE);
 }
@@ -183,8 +192,8 @@ void redcoi_forward_pass(redcoi_builder *b, redcoi_unit *unit, uint32_t first, u
             const struct place ahead = place_at(b, unit, l + 1 < last ? l + 1 : l, micro_batch, REDCO_PASS_NAME_FWD);
             const bool own = at.parts->sharded && !at.layer->fetched;
             const bool next = l + 1 < last && ahead.parts->sharded;
-            launch(&at, (own ? at.parts->module_count * at.parts->call_s : 0.0) +
-                            (next ? ahead.parts->module_count * ahead.parts->call_s : 0.0));
+            launch(&at, (own ? calls_s(at.parts, 0, at.parts->module_count, false) : 0.0) +
+                            (next ? calls_s(ahead.parts, 0, ahead.parts->module_count, false) : 0.0));
             if (own) { fetch(&at, 0, at.parts->module_count); }
             if (next) { fetch(&ahead, 0, ahead.parts->module_count); }
             ahead.layer->fetched = next;
@@ -362,13 +371,13 @@ static uint32_t entry_module(const redcoi_parts *parts)
     return parts->recompute_full || parts->by_layer ? 0 : parts->groups[parts->group_count - 1].first_module;
 }
 
-static uint32_t scatter_count(const redcoi_parts *parts, const redcoi_part_group *group)
+static double scatter_calls_s(const redcoi_parts *parts, const redcoi_part_group *group)
 {
-    uint32_t count = 0;
+    double seconds = 0.0;
     for (uint32_t i = group->first_module; i < group->last_module; i++) {
-        if (parts->modules[i].scatter_s > 0.0) { count++; }
+        if (parts->modules[i].scatter_s > 0.0) { seconds += parts->modules[i].call_s; }
     }
-    return count;
+    return seconds;
 }
 
 /* Fetches ahead of the groups in backward order: with recomputation, or by whole layers, the layer after this one when
@@ -381,11 +390,11 @@ static void fetch_ahead(const struct place *at, const struct place *next, uint32
     const bool own = begins && parts->gathered_again && !at->layer->fetched;
     const bool leave = next != NULL && next->parts->gathered_again && (whole ? begins : last_group);
     const bool inside = parts->gathered_again && !whole && !last_group;
-    double calls_s = scatter_count(parts, group) * parts->call_s;
-    if (own) { calls_s += (parts->module_count - entry_module(parts)) * parts->again_call_s; }
-    if (inside) { calls_s += (group[-1].last_module - group[-1].first_module) * parts->again_call_s; }
-    if (leave) { calls_s += (next->parts->module_count - entry_module(next->parts)) * next->parts->again_call_s; }
-    launch(at, calls_s);
+    double seconds = scatter_calls_s(parts, group);
+    if (own) { seconds += calls_s(parts, entry_module(parts), parts->module_count, true); }
+    if (inside) { seconds += calls_s(parts, group[-1].first_module, group[-1].last_module, true); }
+    if (leave) { seconds += calls_s(next->parts, entry_module(next->parts), next->parts->module_count, true); }
+    launch(at, seconds);
     if (own) { fetch(at, entry_module(parts), parts->module_count); }
     if (inside) { fetch(at, group[-1].first_module, group[-1].last_module); }
     if (leave) {
@@ -424,7 +433,7 @@ static void backward_layer(const struct place *at, const struct place *next)
             if (parts->gathered_again && !parts->recompute_full) {
                 fetch_now(at, !parts->by_layer ? group : begins ? &parts->groups[0] : &nothing);
             }
-            launch(at, scatter_count(parts, group) * parts->call_s);
+            launch(at, scatter_calls_s(parts, group));
         }
         for (uint32_t i = group->last_op; i-- > group->first_op;) {
             const uint32_t there = backward_op(at, group, i);

@@ -402,11 +402,11 @@ static double paced_ratio(const char *model, const char *cluster, redco_workload
 }
 
 /* A stage fetches a layer beside the one before it, whatever its kind; a head that is larger than the blocks of a stage
- * is reduced in one message. */
+ * is reduced in one message; gathers of experts wait for all ranks of their own grid. */
 static void stages_of_a_mixture_take_what_is_simulated(void **state)
 {
     static uint32_t split[] = {0, 2, 1, 2, 1, 1, 1, 1};
-    const redco_mesh one = {1, 1}, pair = {2, 1}, node = {8, 1};
+    const redco_mesh one = {1, 1}, pair = {2, 1}, node = {8, 1}, nodes = {1, 6};
     (void)state;
     const double gathered = paced_ratio(REDCO_TEST_DATA "/gaps/few-layers.json", "p4d",
                                         (redco_workload){.seq_len = 512, .global_batch = 48},
@@ -434,7 +434,20 @@ static void stages_of_a_mixture_take_what_is_simulated(void **state)
                                                            .scheme = REDCO_INTRA_TENSOR,
                                                            .dp = pair},
                                        (redco_shards){one, pair, pair});
-    print_message("recurrence %.3f and %.3f of the simulated step\n", gathered, reduced);
+    const double waited = paced_ratio(REDCO_TEST_DATA "/gaps/experts-over-nodes.json", "a800-hdr",
+                                      (redco_workload){.seq_len = 8192, .global_batch = 576},
+                                      (redco_parallelism){.tp = 4,
+                                                          .pp = 1,
+                                                          .cp = 2,
+                                                          .ep = 1,
+                                                          .etp = 1,
+                                                          .sequence_parallel = true,
+                                                          .micro_batch = 1,
+                                                          .micro_batches = 96,
+                                                          .dp = nodes},
+                                      (redco_shards){nodes, nodes, nodes});
+    print_message("recurrence %.3f, %.3f and %.3f of the simulated step\n", gathered, reduced, waited);
+    assert_true(fabs(waited - 1.0) < 0.1);    /* 1.61 where gathers of experts wait for the ranks of the dense grid */
     assert_true(fabs(gathered - 1.0) < 0.25); /* 1.40 where each kind of layers has a pass of its own */
     assert_true(fabs(reduced - 1.0) < 0.15);  /* 1.52 where a message has the size of a stage's */
 }
