@@ -16,6 +16,8 @@ wrong() { echo "$1: $2" && status=1; }
 find . \( -name .git -o -name 'build*' -type d \) -prune -o -type f -printf '%P\n' >"$scratch/files"
 sed 's|.*/||' "$scratch/files" | sort -u >"$scratch/names"
 grep -oE '^ *"?[a-z][a-z-]*\)' tools/run | tr -d ' ")' | sort -u >"$scratch/jobs"
+find . \( -name .git -o -name 'build*' -type d \) -prune -o \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cmake' -o \
+    -name CMakeLists.txt -o -name '*.in' \) -type f -print0 | xargs -0 grep -ohE '\bredcoi?_[a-z0-9_]+' | sort -u >"$scratch/symbols"
 named() { grep -Fxq -- "$1" "$scratch/names"; }
 
 # words PAGE: the words of its code, of spans and blocks.
@@ -33,6 +35,12 @@ for page in $(grep '\.md$' "$scratch/files" | grep -vx 'CHANGELOG.md' | sort); d
     for name in $(grep -oE '(^|[ (])(tools|tests)/[a-z][A-Za-z0-9_./-]*' "$scratch/code" | tr -d ' (' |
         grep -v '[A-Z][A-Z]' | sort -u); do # CASE, READER: any
         [ -e "$name" ] || named "${name##*/}" || wrong "$page" "names $name, which is not there"
+    done
+    for name in $(grep -oE '[A-Za-z0-9_.-]+[.][ch]\b' "$scratch/code" | grep -v '^[.-]' | grep -v '[A-Z][A-Z]' | sort -u); do
+        named "$name" || [ "$page" = CONTRIBUTING.md ] || wrong "$page" "names $name, which is not there" # recipes make some
+    done
+    for name in $(grep -oE '\bredcoi?_[a-z0-9_]+[(][)]' "$scratch/code" | tr -d '()' | sort -u); do
+        grep -Fxq -- "$name" "$scratch/symbols" || wrong "$page" "names $name(), which is not there"
     done
     for name in $(grep -oE '\btest_[a-z0-9_]+[(]?' "$scratch/code" | grep -v '[(]$' | sort -u); do
         named "$name.c" || grep -q "^$name" "$scratch/names" || wrong "$page" "names $name, which is no test"
