@@ -53,6 +53,8 @@ endif()
 add_test(NAME house.slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/slurm.sh ${CMAKE_BINARY_DIR}/tools ${CMAKE_BINARY_DIR}/pipelines
                                   $<$<TARGET_EXISTS:keep_modules>:$<TARGET_FILE:keep_modules>> COMMAND_EXPAND_LISTS)
 add_test(NAME house.relations COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/shared-relations.sh ${CMAKE_BINARY_DIR}/tools)
+add_test(NAME house.within-source COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/within-source.py ${CMAKE_BINARY_DIR}/tools ${CMAKE_SOURCE_DIR}/traces/data)
+set_tests_properties(house.within-source PROPERTIES LABELS house)
 add_test(NAME house.field COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/field.py --tools ${CMAKE_BINARY_DIR}/tools --field ${CMAKE_SOURCE_DIR}/../shared/field)
 add_test(NAME house.consistency.full
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/consistency --tools ${CMAKE_BINARY_DIR}/tools --questions 500)

@@ -1,5 +1,7 @@
 /* redco-plan: the strategy that trains fastest within memory, why, and a plan file. */
 #include "costmodel/simulator/step.h"
+#include "planner/answer/rescale.h"
+#include "tools/plan/measured_log.h"
 #include "tools/plan/pipeline_question.h"
 #include "tools/plan/plan_answer.h"
 #include "tools/plan/plan_export.h"
@@ -9,6 +11,7 @@
 #include "tools/plan/trainer_files.h"
 #include "topology/base/preset.h"
 #include "topology/base/text.h"
+#include "topology/base/units.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +34,24 @@ static void warn_lacks(const struct plan_args *args, const redco_inputs *inputs)
     }
 }
 
+/* --rescale: seconds, or a log of the run. */
+static redco_status measured_step(const struct plan_args *args, const redco_inputs *inputs, double *step_s_out,
+                                  redco_error *err)
+{
+    redco_run_log log;
+    if (args->rescale[0] >= '0' && args->rescale[0] <= '9') {
+        const redco_status st = redco_unit_parse(args->rescale, REDCO_UNIT_SECONDS, "--rescale", step_s_out, err);
+        if (st == REDCO_OK && !(*step_s_out > 0.0)) {
+            return redco_fail(err, REDCO_EVALUE, "--rescale", "a step takes more than 0 s");
+        }
+        return st;
+    }
+    redco_status st = redco_run_log_read(args->rescale, &log, err);
+    if (st != REDCO_OK) { return st; }
+    *step_s_out = measured_log_step_s(args, &log, inputs);
+    return *step_s_out > 0.0 ? REDCO_OK : redco_fail(err, REDCO_EVALUE, args->rescale, "no line states a step's time");
+}
+
 static int answer(struct plan_args *args, redco_inputs *inputs)
 {
     redco_error err = {0};
@@ -44,6 +65,11 @@ static int answer(struct plan_args *args, redco_inputs *inputs)
         return cli_fail(&args->cli, &err);
     }
     warn_lacks(args, inputs);
+    double step_s = 0.0;
+    if (args->rescale != NULL && (measured_step(args, inputs, &step_s, &err) != REDCO_OK ||
+                                  redco_question_rescale(&args->question, inputs, step_s, &err) != REDCO_OK)) {
+        return cli_fail(&args->cli, &err);
+    }
     return args->compare ? answer_compare(args, inputs) : answer_plan(args, inputs);
 }
 

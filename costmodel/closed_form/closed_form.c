@@ -60,8 +60,9 @@ redco_fixed_cost redco_cost_fixed_memory(redco_costs *costs, const redco_paralle
     }
     const uint64_t nccl_bytes = redcoi_nccl_outer_bytes(costs, parallelism);
     const uint64_t logits_bytes = redcoi_rank_find(costs, parallelism)->logits_bytes;
-    return (redco_fixed_cost){.overhead_s = c->step_overhead_s,
-                              .scale = 1.0 + c->scale_ratio * log2((double)costs->machine.nodes),
+    const double rescale = c->rescale_ratio > 0.0 ? c->rescale_ratio : 1.0;
+    return (redco_fixed_cost){.overhead_s = rescale * c->step_overhead_s,
+                              .scale = rescale * (1.0 + c->scale_ratio * log2((double)costs->machine.nodes)),
                               .fixed_bytes = logits_bytes + bucket_bytes + redco_reserve_bytes(&costs->machine.gpu, c) +
                                              nccl_bytes,
                               .logits_bytes = logits_bytes,

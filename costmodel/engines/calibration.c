@@ -79,9 +79,9 @@ enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
 
 static redco_status only_known(const redco_json_value *value, redco_error *err)
 {
-    const char *keys[FIELD_COUNT + 9] = {"format",      "version", "name",       "basis",
-                                         "fitted_rows", "engine",  "keeps_gate", "band"};
-    for (size_t i = 0; i < FIELD_COUNT; i++) { keys[8 + i] = fields[i].key; }
+    const char *keys[FIELD_COUNT + 10] = {"format", "version",    "name", "basis",        "fitted_rows",
+                                          "engine", "keeps_gate", "band", "rescale_ratio"};
+    for (size_t i = 0; i < FIELD_COUNT; i++) { keys[9 + i] = fields[i].key; }
     return redco_json_only(value, keys, err);
 }
 
@@ -120,6 +120,10 @@ redco_status redco_calibration_from_json(const redco_json_value *value, redco_ca
     if (redco_json_has(value, "band") && (st = redco_band_from_json(value, "band", &read.band, err)) != REDCO_OK) {
         return st;
     }
+    if (redco_json_has(value, "rescale_ratio") &&
+        (st = redco_json_number(value, "rescale_ratio", 0.001, 1000.0, &read.rescale_ratio, err)) != REDCO_OK) {
+        return st;
+    }
     read.processors = strcmp(read.name, processors) == 0 || strcmp(read.name, emulated) == 0;
     *calibration_out = read;
     return REDCO_OK;
@@ -142,6 +146,11 @@ json_t *redco_calibration_describe(const redco_calibration *calibration)
     }
     if (calibration->band.high_68 > 0.0 &&
         json_object_set_new(object, "band", redco_band_describe(&calibration->band)) != 0) {
+        json_decref(object);
+        return NULL;
+    }
+    if (calibration->rescale_ratio > 0.0 &&
+        json_object_set_new(object, "rescale_ratio", json_real(calibration->rescale_ratio)) != 0) {
         json_decref(object);
         return NULL;
     }

@@ -54,13 +54,14 @@ typedef struct redco_calibration {
     double host_collective_s;    /**< eta_c, added to both floors twice when tp > 1 */
     double step_overhead_s;      /**< t_0 */
     double scale_ratio;          /**< varsigma, per doubling of nodes */
-    double reserve_bytes;        /**< context, fragmentation; NCCL's buffers are counted (nccl_buffers.h) */
-    double usable_memory_ratio;  /**< plans above this share of physical memory are refused */
-    bool planned_memory;         /**< the software is redco-exec: see redco_engine.planned_memory. In files
-                                      "engine": "redco-exec"; without the key it is any other */
-    bool processors;             /**< ranks on processors, which may stand in for GPUs: they need no NCCL */
-    bool keeps_gate;             /**< steps of processors: they keep what redco_engine.made_again makes again. In files
-                                      "keeps_gate"; without the key the set named "host" does */
+    double rescale_ratio; /**< on all times, of a measured step over its prediction; 0: 1. Files need not have it */
+    double reserve_bytes; /**< context, fragmentation; NCCL's buffers are counted (nccl_buffers.h) */
+    double usable_memory_ratio; /**< plans above this share of physical memory are refused */
+    bool planned_memory;        /**< the software is redco-exec: see redco_engine.planned_memory. In files
+                                     "engine": "redco-exec"; without the key it is any other */
+    bool processors;            /**< ranks on processors, which may stand in for GPUs: they need no NCCL */
+    bool keeps_gate;            /**< steps of processors: they keep what redco_engine.made_again makes again. In files
+                                     "keeps_gate"; without the key the set named "host" does */
     redco_expert_constants
         experts; /**< beside these, mixtures'; files do not have them: those of the GPU's class are taken */
 } redco_calibration;

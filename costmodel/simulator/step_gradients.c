@@ -235,7 +235,7 @@ void redcoi_finish_step(redcoi_builder *b)
         (void)redcoi_compute(b, unit, op);
         op = once_op(unit, overhead, REDCO_WORK_OVERHEAD);
         op.contends = false;
-        op.seconds = b->costs->calibration.step_overhead_s;
+        op.seconds = redco_cost_fixed_memory(b->costs, b->parallelism).overhead_s;
         (void)redcoi_compute(b, unit, op);
     }
 }

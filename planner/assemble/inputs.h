@@ -12,6 +12,13 @@
 extern "C" {
 #endif
 
+/** A measured step of an engine: all its times are multiplied by the ratio. */
+typedef struct redco_rescale {
+    double ratio;      /**< measured over predicted; 0: none was measured */
+    double measured_s; /**< the step, for people */
+    char engine[REDCO_ENGINE_NAME];
+} redco_rescale;
+
 /** Presets or files; NULL is the default. Borrowed. */
 typedef struct redco_input_names {
     const char *model;       /**< NULL: llama-7b */
@@ -31,6 +38,7 @@ typedef struct redco_input_names {
     const char *tp_rules;       /**< NULL, or a file of rules for tensor parallelism, see rules_user.h */
     const char *const *profiles;
     uint32_t profile_count;
+    redco_rescale rescale;
 } redco_input_names;
 
 /** Prices of a call, see step_memo.h. */
@@ -69,6 +77,8 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
  *  @param gpus  0 = those of @p like */
 redco_status redco_inputs_read_like(const redco_inputs *like, const redco_input_names *names, uint64_t gpus,
                                     redco_inputs *inputs_out, redco_error *err);
+/** Moves the times of inputs whose engine was measured, and narrows their band to that of two runs of one source. */
+void redco_inputs_rescale(redco_inputs *inputs, const redco_rescale *rescale);
 /** Says that an MFU is higher than that of any measured run; "" where it is not. @return @p buffer */
 const char *redco_inputs_beyond_mfu(const redco_inputs *inputs, const redco_workload *workload, double mfu,
                                     char *buffer, size_t size);

@@ -12,6 +12,12 @@ static redco_log_difference difference_of(const struct plan_args *args, const re
     return redco_run_log_compare(log, predicted, sequences * workload->seq_len, sequences, gpus);
 }
 
+double measured_log_step_s(const struct plan_args *args, const redco_run_log *log, const redco_inputs *inputs)
+{
+    const redco_prediction any = {.step_s = 1.0};
+    return difference_of(args, log, inputs, &any).step_s;
+}
+
 /* "48 steps of Megatron-LM: 5.31 s (5.20 to 5.60 s); predicted 5.02 s, 5.8 % faster than it ran; within its band" */
 static void report_step(const redco_run_log *log, const redco_log_difference *d, const redco_prediction *predicted,
                         const redco_band *band)

@@ -5,6 +5,8 @@
 #include "planner/read/run_log.h"
 #include "tools/plan/plan_args.h"
 
+/** Seconds of a step that the log measured, from tokens/s where it states those; 0: it states neither. */
+double measured_log_step_s(const struct plan_args *args, const redco_run_log *log, const redco_inputs *inputs);
 /** For people. @param band  of the prediction; all 0: none is claimed */
 void measured_log_report(const struct plan_args *args, const redco_run_log *log, const redco_inputs *inputs,
                          const redco_prediction *predicted, const redco_band *band);

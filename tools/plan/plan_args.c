@@ -443,6 +443,7 @@ static const struct row rows[] = {
     {"read", "FILE", 1, "A trainer's own file (launch script, YAML, JSON, TOML) as the question: its keys are options, which others of the command line replace; may be repeated", .read = add_read},
     {"write", "FILE", 1, "With --read: write that file with the changes that pay together; nothing else in it is touched", AT(write)},
     {"log", "FILE", 1, "A log of the run that is asked for (Megatron-LM, NeMo, torchtitan, Trainer, DeepSpeed, MaxText, PyTorch's out-of-memory message): measured beside predicted, and which term is off", AT(log)},
+    {"rescale", "RUN", 1, "A measured step of what is asked for, \"5.3 s\" or a log: moves all predictions of its engine and narrows their band to that of runs of one source", AT(rescale)},
     {"read-as", "KIND", 1, "The trainer whose file --read names, a word of planner/read/KEYS.md: megatron, deepspeed, nemo, ... (default: by its keys)", .read = read_kind},
     {.group = 2, .help = "Fixed values; all else is optimised:"},
     {"dims", "LIST", 2, "Which of tp, sp, pp, cp, ep and dp may exceed 1 (default: all)", .read = read_dims},
@@ -611,6 +612,8 @@ static void check_together(struct plan_args *args)
     } else if (args->log != NULL &&
                (args->compare || args->compare_engines || args->question.size_count > 0 || options->top > 0)) {
         (void)cli_bad_option(cli, "--log", "is held beside one plan: leave out --compare, --sweep and --top");
+    } else if (args->rescale != NULL && (args->compare_engines || args->question.size_count > 0)) {
+        (void)cli_bad_option(cli, "--rescale", "is a step of one plan: leave out --sweep and several engines");
     } else if (printed_exports(args) > 1) {
         (void)cli_bad_option(cli, "--export", "%d kinds without a file: only one fits on standard output",
                              printed_exports(args));

@@ -41,6 +41,7 @@ struct plan_args {
     uint32_t read_count;
     const char *write;               /**< the file of --read, changed; NULL: not written */
     const char *log;                 /**< --log; NULL: none */
+    const char *rescale;             /**< --rescale, likewise */
     const char *read_as;             /**< --read-as; NULL: by content */
     redco_reading *reading;          /**< their content; NULL without --read. Lives until the program ends */
     const char *given[PLAN_OPTIONS]; /**< names of options that were given */
