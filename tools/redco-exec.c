@@ -134,6 +134,13 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
     if (st != REDCO_OK) { return st; }
     r->run.first = redco_trainer_steps(r->trainer);
     r->run.memory = redco_trainer_memory_of(r->trainer);
+    if (args->stages != NULL) {
+        r->run.predicted_stages = args->stages;
+        r->run.stages = calloc(args->plan->parallelism.pp, sizeof *r->run.stages);
+        st = r->run.stages != NULL ? redco_trainer_stage_memory(r->trainer, r->run.stages, err)
+                                   : redco_fail(err, REDCO_ENOMEM, "stages", "out of memory");
+        if (st != REDCO_OK) { return st; }
+    }
     r->run.start.trainer = redco_trainer_start_of(r->trainer);
     if (redco_world_rank(r->world) == 0) {
         exec_device_mode(&args->cli, args->plan, r->run.backend, args->graphs == 0);
@@ -334,6 +341,17 @@ static void open_pipeline(void *context)
 }
 
 /* The step as the simulator has it. Prices decide nothing but how long emulated computation takes. */
+static redco_status foresee_stages(struct exec_args *args, redco_error *err)
+{
+    redco_plan_case *const c = &args->prices;
+    args->stages = calloc(c->parallelism.pp, sizeof *args->stages);
+    if (args->stages == NULL) { return redco_fail(err, REDCO_ENOMEM, "stages", "out of memory"); }
+    for (uint32_t i = 0; i < c->parallelism.pp; i++) {
+        args->stages[i] = redco_cost_stage_memory(c->costs, &c->parallelism, c->assignments, c->assignment_count, i);
+    }
+    return REDCO_OK;
+}
+
 static redco_status make_schedule(struct exec_args *args, redco_error *err)
 {
     redco_plan_case *const c = &args->prices;
@@ -343,6 +361,7 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
     if (st != REDCO_OK) { return st; }
     args->fixed = redco_cost_fixed(c->costs, &c->parallelism);
     st = redco_step_build(c->costs, &c->parallelism, c->assignments, c->assignment_count, NULL, &args->schedule, err);
+    if (st == REDCO_OK && args->plan->parallelism.pp > 1) { st = foresee_stages(args, err); }
     if (st == REDCO_OK && args->timeline != NULL && args->timeline_rank >= redco_plan_gpus(args->plan)) {
         st = redco_fail(err, REDCO_EVALUE, "--timeline-rank", "%llu is not one of the plan's %llu ranks",
                         (unsigned long long)args->timeline_rank, (unsigned long long)redco_plan_gpus(args->plan));
@@ -431,6 +450,7 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
     redco_trainer_free(r.trainer);
     exec_files_close(&r.files);
     free(r.run.use.list);
+    free(r.run.stages);
     redco_checkpoint_free(r.resumed);
     redco_checkpoints_close(r.checkpoints);
     exec_timeline_close(&r.timeline);
@@ -663,6 +683,7 @@ static int run(int argc, char **argv, bool rate_is_given, struct apart *apart, F
          : args.replay   ? run_replay(&args)
                          : run_here(&args);
     exec_pipeline_close(&args);
+    free(args.stages);
     redco_step_free(args.schedule);
     redco_plan_case_free(&args.prices);
     redco_plan_free(plan);

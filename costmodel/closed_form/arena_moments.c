@@ -83,8 +83,8 @@ static redcoi_arena_peak peak_of(redco_costs *costs, uint32_t class_index, const
     const redco_layer_moments *const moments = moments_of(costs, class_index, shape, recompute);
     const struct products products = products_of(costs->model, class_index, shape);
     const uint64_t each = costs->state_bytes.gradient;
-    uint64_t sizes[REDCO_AXIS_COUNT], values = kept_bytes, whole = 0, sharded = 0;
-    if (moments == NULL) { return (redcoi_arena_peak){0, 0, 0}; }
+    uint64_t sizes[REDCO_AXIS_COUNT], values = kept_bytes, whole = 0, sharded = 0, apart = 0;
+    if (moments == NULL) { return (redcoi_arena_peak){0, 0, 0, 0}; }
     redco_rank_axis_sizes(costs->model, shape, sizes);
     for (uint32_t i = 0; i < moments->count; i++) {
         const redco_moment *const moment = &moments->moments[i];
@@ -94,12 +94,14 @@ static redcoi_arena_peak peak_of(redco_costs *costs, uint32_t class_index, const
             values = larger(values, bytes);
             continue;
         }
-        whole = larger(whole, bytes + (makes ? products.params[moment->reads] * each : 0));
+        const uint64_t made = makes ? products.params[moment->reads] * each : 0;
+        whole = larger(whole, bytes + made);
+        if (made > beyond(kept_bytes, bytes)) { apart = larger(apart, made); }
         sharded = larger(sharded, bytes + sharded_params(&products, moment) * each);
     }
     const bool block = redco_class_is_block(costs->classes[class_index].kind); /* gradients of the bias of its scores */
     return (redcoi_arena_peak){values - kept_bytes + (block ? redco_relative_bias_bytes(costs->dims, shape) : 0),
-                               beyond(whole, values), beyond(sharded, values)};
+                               beyond(whole, values), apart, beyond(sharded, values)};
 }
 
 redco_layer_bytes redcoi_arena_layer_bytes(redco_costs *costs, uint32_t class_index, const redco_shape *shape,
@@ -125,11 +127,12 @@ static const redcoi_times *head_of(const redcoi_job *job)
     return NULL;
 }
 
-/* The gradient of a table that the head shares: its gradient lies in its place from head to embedding. */
+/* The gradient of a table that the head shares: its gradient lies in its place from head to embedding. Of stages each
+ * has a summand of its own. */
 static uint64_t shared_params(const redcoi_job *job)
 {
     const redcoi_times *const head = head_of(job);
-    if (head == NULL) { return 0; }
+    if (head == NULL || job->parallelism->pp > 1) { return 0; }
     return head->parts[REDCO_PART_DENSE].gather_params - head->parts[REDCO_PART_DENSE].params;
 }
 
@@ -168,7 +171,10 @@ static uint64_t bytes_before(const redcoi_job *job)
     const uint64_t params = job->costs->blocks > 1 ? job->rank->block_params[job->part] : 0;
     const uint64_t block = beyond(params * each, job->times->activation_bytes[job->set]);
     const uint64_t shared = shared_params(job) * each;
-    return shared > 0 ? shared + block : larger(largest_table(job) * each, block);
+    const bool chunked =
+        job->parallelism->pp > 1 && redco_parallelism_chunks(job->parallelism) > 1; /* heads are apart */
+    const bool head_before = job->parallelism->pp == 1 || (job->logits_bytes > 0 && !chunked);
+    return shared > 0 ? shared + block : larger(head_before ? largest_table(job) * each : 0, block);
 }
 
 /* Fetched ahead of the head's backward: what that of the last block before it needs first. */
@@ -183,17 +189,34 @@ static uint64_t ahead_of_head(const redcoi_job *job)
     return 0;
 }
 
+/* Micro-batches of a pipeline have what they keep in places of their own; a whole gradient lies in a gap of its
+ * micro-batch's place, or apart. */
+static bool several_under_way(const redcoi_job *job)
+{
+    return job->parallelism->pp > 1 && job->stage.kept > job->stage.held;
+}
+
 /* A block's backward begins where the logits and what the head keeps are free again, but for a block that goes forward
  * again and is fetched whole while the head's weights and gradient are there. */
 static uint64_t block_bytes(const redcoi_job *job)
 {
-    const uint64_t each = job->costs->state_bytes.gradient, values = job->times->recompute_bytes[job->set];
     const bool sharded = redco_mesh_ranks(job->shards.parameters) > 1, full = job->recompute == REDCO_RECOMPUTE_FULL;
+    const uint64_t late = full && job->stage.late > 0 ? redcoi_arena_late_bytes(job) : 0; /* counted as activations */
+    const uint64_t each = job->costs->state_bytes.gradient,
+                   values = beyond(job->times->recompute_bytes[job->set], late);
     const redcoi_times *const head = head_of(job);
     const bool here = head != NULL && job->logits_bytes > 0; /* on this stage */
-    const uint64_t free_again = here ? job->logits_bytes + head->activation_bytes[0] : job->logits_bytes;
+    /* Logits in another chunk's place stay; what the loss works with shares its room with this. */
+    const bool elsewhere = several_under_way(job) && redco_parallelism_chunks(job->parallelism) > 1;
+    const uint64_t waiting = redcoi_arena_logits_bytes(job->costs, job->parallelism);
+    const uint64_t free_again = elsewhere ? beyond(job->logits_bytes, waiting)
+                                : here    ? job->logits_bytes + head->activation_bytes[0]
+                                          : job->logits_bytes;
     if (!sharded) {
-        return beyond(shared_params(job) * each + values + job->times->arena_whole_bytes[job->set], free_again);
+        const uint64_t bytes =
+            beyond(shared_params(job) * each + values + job->times->arena_whole_bytes[job->set], free_again);
+        const uint64_t apart = job->times->arena_apart_bytes[job->set];
+        return several_under_way(job) && apart > free_again ? larger(bytes, apart) : bytes;
     }
     const uint64_t layers = full ? 2 * job->rank->block_params[job->part] : 0; /* gradients take turns with weights */
     const uint64_t slots = full ? layers * each : job->times->arena_sharded_bytes[job->set];
@@ -236,6 +259,45 @@ uint64_t redcoi_arena_slot_bytes(const redcoi_job *job)
     uint64_t params = products.count > 0 ? 0 : redcoi_padded_shard(job, 1, REDCOI_CHANGED, REDCO_IN_BOTH);
     for (uint32_t i = 0; i < products.count; i++) { params = larger(params, products.params[i]); }
     return larger(params, shared_params(job)) * job->costs->state_bytes.gradient;
+}
+
+uint64_t redcoi_arena_table_bytes(const redcoi_job *job, uint64_t place_bytes)
+{
+    const redco_shape shape = redcoi_shape_of(job->costs, job->parallelism);
+    const bool sharded = redco_mesh_ranks(job->shards.parameters) > 1; /* scattered gradients lie apart */
+    const bool gone = !sharded && !redco_pipeline_splits_backward(job->parallelism->schedule);
+    const uint64_t params = job->own->trained_params, bytes = params * job->costs->state_bytes.gradient;
+    const uint64_t wide = shape.engine.widens && shape.precision != REDCO_FP32 ? params * sizeof(float) : 0;
+    const uint64_t before = sharded ? job->rank->block_params[job->part] * job->costs->state_bytes.gradient : 0;
+    const uint64_t apart = (gone && bytes <= place_bytes ? 0 : bytes) + (gone && wide <= place_bytes ? 0 : wide);
+    return apart > 0 ? apart + before + bucket_bytes(job) : 0;
+}
+
+uint64_t redcoi_arena_late_bytes(const redcoi_job *job)
+{
+    const redco_shape shape = redcoi_shape_of(job->costs, job->parallelism);
+    const uint32_t class_index = (uint32_t)(job->class - job->costs->classes);
+    const redco_rank_layer layer = redco_rank_layer_of(job->costs->model, class_index, &shape);
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < layer.op_count; i++) {
+        const redco_operator op = redco_rank_operator(&layer, i);
+        if (op.kind == REDCO_OPERATOR_GEMM) { elements += op.m * (op.n + op.k); }
+    }
+    return elements * (shape.precision == REDCO_FP32 ? 4 : 2);
+}
+
+uint64_t redcoi_arena_logits_bytes(const redco_costs *costs, const redco_parallelism *parallelism)
+{
+    const redco_shape shape = redcoi_shape_of(costs, parallelism);
+    uint64_t elements = 0;
+    for (uint32_t c = 0; c < costs->class_count; c++) {
+        const redco_rank_layer layer = redco_rank_layer_of(costs->model, c, &shape);
+        for (uint32_t i = 0; costs->classes[c].kind == REDCO_CLASS_HEAD && i < layer.op_count; i++) {
+            const redco_operator op = redco_rank_operator(&layer, i);
+            if (op.kind == REDCO_OPERATOR_GEMM) { elements = larger(elements, op.m * op.n); }
+        }
+    }
+    return elements * (shape.precision == REDCO_FP32 ? 4 : 2);
 }
 
 void redcoi_arena_transients(const redcoi_job *job, redco_layer_cost *cost)

@@ -1,4 +1,5 @@
 /* The step and the memory of a whole configuration, from the costs of its layers. */
+#include "costmodel/closed_form/arena_moments.h"
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/closed_form/nccl_buffers.h"
@@ -148,15 +149,33 @@ static uint32_t layers_alike(const redco_assignment *assignments, uint32_t count
     return layers;
 }
 
+/* The gradient of the embedding's table where this is the stage. @param place_bytes  activations of a micro-batch at
+ * the first position */
+static uint64_t table_bytes(redco_costs *costs, const redco_parallelism *parallelism, const redco_assignment *a,
+                            uint32_t stage, uint64_t place_bytes)
+{
+    if (!costs->workload.engine.planned_memory || costs->classes[a->class_index].kind != REDCO_CLASS_EMBEDDING ||
+        redcoi_memory_stage(costs, parallelism, a->class_index, stage).held == 0) {
+        return 0;
+    }
+    const redcoi_job job = redcoi_job_of(costs, parallelism, a->class_index, 0, &a->config);
+    return redcoi_arena_table_bytes(&job, place_bytes);
+}
+
 /* Memory of a stage of a pipeline into the memory fields of a prediction. */
 static redco_prediction stage_memory(redco_costs *costs, const redco_parallelism *parallelism,
                                      const redco_fixed_cost *fixed, const redco_assignment *assignments, uint32_t count,
                                      uint32_t stage)
 {
     const uint64_t one_bytes = redcoi_rank_find(costs, parallelism)->logits_bytes;
-    const uint64_t logits_bytes = redcoi_stage_logits(parallelism, stage) * one_bytes;
+    const uint64_t kept = redcoi_stage_logits(costs, parallelism, stage);
+    /* Plans of memory keep those of other micro-batches alone, without what the loss works with. */
+    const uint64_t other_bytes =
+        costs->workload.engine.planned_memory ? redcoi_arena_logits_bytes(costs, parallelism) : one_bytes;
+    const uint64_t logits_bytes = kept > 0 ? one_bytes + (kept - 1) * other_bytes : 0;
     redco_prediction p = {.transient_bytes = fixed->fixed_bytes - one_bytes + logits_bytes};
     redco_layer_cost most = {.compute_s = 0.0};
+    uint64_t place_bytes = 0;
     for (uint32_t i = 0; i < count; i++) {
         const redco_assignment *const a = &assignments[i];
         const uint32_t layers = layers_alike(assignments, count, i);
@@ -166,9 +185,29 @@ static redco_prediction stage_memory(redco_costs *costs, const redco_parallelism
         redcoi_layer_memory(costs, parallelism, a->class_index, &a->config, held, logits_bytes > 0 ? one_bytes : 0,
                             &cost);
         add_layers(&p, &most, &cost, held.held > 0 ? layers : 0);
+        const bool block = redco_class_is_block(costs->classes[a->class_index].kind);
+        const uint64_t first = block ? redcoi_class_at_position(costs, parallelism, a->class_index, 0) : held.held;
+        if (held.kept > 0) { place_bytes += redco_share_up(cost.activation_bytes * layers, first, held.kept); }
+    }
+    p.transient_bytes += redcoi_stage_buffer_bytes(costs, parallelism, stage);
+    p.activation_bytes += (uint64_t)redcoi_stage_decoder_bytes(costs, parallelism, stage);
+    /* Where the decoder is on other stages the gradient of its embedding comes first, and waits for the encoder's. */
+    const bool waits = redcoi_stage_decoder_bytes(costs, parallelism, stage) < 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t bytes = table_bytes(costs, parallelism, &assignments[i], stage, waits ? 0 : place_bytes);
+        uint64_t *const most_bytes = &most.transient_bytes[REDCO_TRANSIENT_GRADIENT];
+        if (waits) { *most_bytes += bytes; }
+        if (bytes > *most_bytes) { *most_bytes = bytes; }
     }
     sum_memory(&p, &most, fixed);
     return p;
+}
+
+redco_prediction redco_cost_stage_memory(redco_costs *costs, const redco_parallelism *parallelism,
+                                         const redco_assignment *assignments, uint32_t count, uint32_t stage)
+{
+    const redco_fixed_cost fixed = redco_cost_fixed_memory(costs, parallelism);
+    return stage_memory(costs, parallelism, &fixed, assignments, count, stage);
 }
 
 /* A pipeline needs what its fullest stage does: the first, which keeps the most activations, the last, which has the

@@ -218,6 +218,9 @@ redco_layer_cost redco_cost_layer_step(redco_costs *costs, const redco_paralleli
 /** redco_prediction.total_bytes of redco_cost_step(), alone. */
 uint64_t redco_cost_bytes(redco_costs *costs, const redco_parallelism *parallelism, const redco_assignment *assignments,
                           uint32_t count);
+/** The memory fields of redco_cost_step() of one stage of a pipeline: that has those of the fullest. */
+redco_prediction redco_cost_stage_memory(redco_costs *costs, const redco_parallelism *parallelism,
+                                         const redco_assignment *assignments, uint32_t count, uint32_t stage);
 /** Eager PyTorch: where the update of the states needs more than backward did, memory is what it is then. */
 void redco_cost_update_moment(const redco_costs *costs, redco_prediction *prediction);
 /** Sums @p count assignments that together hold every layer exactly once. */

@@ -74,6 +74,7 @@ typedef struct redcoi_times {
     uint64_t recompute_bytes[REDCO_RECOMPUTE_SETS];
     /** Beyond these, of a head beyond the logits: redcoi_arena_peak of engines that plan their memory. */
     uint64_t arena_whole_bytes[REDCO_RECOMPUTE_SETS], arena_sharded_bytes[REDCO_RECOMPUTE_SETS];
+    uint64_t arena_apart_bytes[REDCO_RECOMPUTE_SETS];
 } redcoi_times;
 
 /** The part of a parallelism that the times of its layers depend on. */
@@ -266,7 +267,12 @@ redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, doubl
 redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                  uint32_t stage);
 /** Logits of so many micro-batches that a stage holds at once. */
-uint64_t redcoi_stage_logits(const redco_parallelism *parallelism, uint32_t stage);
+uint64_t redcoi_stage_logits(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t stage);
+/** Values on their way between stages, of engines that plan their memory. */
+uint64_t redcoi_stage_buffer_bytes(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t stage);
+/** The same engines: activations kept for a decoder count with the embedding, but are on the stage where the
+ *  decoder begins. */
+int64_t redcoi_stage_decoder_bytes(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t stage);
 /** The memory fields of a layer's cost, for a stage that holds logits of that size at another time. */
 void redcoi_layer_memory(redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                          const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
@@ -457,6 +463,9 @@ double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_grou
 
 /** Blocks at a position of the pipeline (stages.h). */
 uint32_t redcoi_position_blocks(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t position);
+/** Layers of a class of blocks there. */
+uint32_t redcoi_class_at_position(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                                  uint32_t position);
 /** Blocks of all chunks of a stage. */
 uint64_t redcoi_stage_sum(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t stage);
 /** Blocks of the fullest stage. */

@@ -108,9 +108,20 @@ static uint64_t with_late(const redcoi_job *job, uint64_t kept_bytes)
     return last > kept_bytes ? last : kept_bytes;
 }
 
+/* The same of an engine that plans its memory: what the second half of backward reads, which lies where the first has
+ * given activations back, as far as they reach. */
+static uint64_t with_planned_late(const redcoi_job *job, uint64_t kept_bytes)
+{
+    const uint64_t late = redcoi_arena_late_bytes(job), own = job->times->activation_bytes[job->set];
+    if (!redco_class_is_block(job->class->kind)) { return kept_bytes; }
+    const uint64_t bytes = job->recompute == REDCO_RECOMPUTE_FULL ? late : late > own ? late - own : 0;
+    return kept_bytes + redco_share_up(bytes, job->stage.late, job->stage.of);
+}
+
 uint64_t redcoi_activation_bytes(const redcoi_job *job)
 {
     const uint64_t kept = redco_share_up(job->times->activation_bytes[job->set], job->stage.kept, job->stage.of);
+    if (job->stage.late > 0 && job->costs->workload.engine.planned_memory) { return with_planned_late(job, kept); }
     return job->stage.late > 0 && job->recompute == REDCO_RECOMPUTE_FULL ? with_late(job, kept) : kept;
 }
 

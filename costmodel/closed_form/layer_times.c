@@ -376,6 +376,7 @@ static void fill_arena(const redco_costs *costs, redco_class_kind kind, const re
     for (uint32_t i = 0; i < costs->recompute.count; i++) {
         times->arena_whole_bytes[i] = peaks[i].whole;
         times->arena_sharded_bytes[i] = peaks[i].sharded;
+        times->arena_apart_bytes[i] = peaks[i].apart;
     }
     if (costs->workload.engine.planned_memory && kind == REDCO_CLASS_HEAD) { rank->logits_bytes = peaks[0].values; }
 }

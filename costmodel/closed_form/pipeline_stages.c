@@ -1,5 +1,6 @@
 /* The share of a step that each class of layers has where stages take turns, what a stage keeps, and transfers. */
 #include "costmodel/closed_form/closed_form_internal.h"
+#include "costmodel/closed_form/memory_saved.h"
 
 #include <math.h>
 
@@ -48,6 +49,14 @@ static uint32_t edge_chunk(const redco_pipeline *s, uint32_t stage, bool head)
     uint32_t chunk = 0;
     while (chunk < s->chunks && redco_pipeline_position(s->kind, s->stages, stage, chunk) != wanted) { chunk++; }
     return chunk;
+}
+
+/* Micro-batches of a chunk whose activations take memory at the fullest moment: an engine that plans its memory has
+ * places for each chunk's. */
+static uint64_t kept_of(const redco_costs *costs, const redco_pipeline *s, uint32_t stage, uint32_t chunk)
+{
+    return costs->workload.engine.planned_memory ? redco_pipeline_under_way(s, stage, chunk)
+                                                 : redco_pipeline_kept(s, stage, chunk);
 }
 
 /* Activations that a stage keeps of its blocks at its fullest moment, a micro-batch and a layer each. */
@@ -142,7 +151,7 @@ redcoi_stage redcoi_stage_of(const redco_costs *costs, const redco_parallelism *
     const uint32_t position = head ? redco_pipeline_positions(s.kind, s.stages, s.chunks) - 1 : 0;
     uint32_t chunk = 0;
     const uint32_t stage = redco_pipeline_stage_at(&s, position, 0, &chunk);
-    return (redcoi_stage){0.0, 0.0, 1.0, 1.0, 1, 1, redco_pipeline_kept(&s, stage, chunk), 0};
+    return (redcoi_stage){0.0, 0.0, 1.0, 1.0, 1, 1, kept_of(costs, &s, stage, chunk), 0};
 }
 
 /* Embedding and head stand on one stage each, and what is done once a step takes as long as the stage with the most
@@ -174,11 +183,47 @@ void redcoi_stages_once(const redco_costs *costs, const redcoi_rank *rank, const
     }
 }
 
+uint32_t redcoi_class_at_position(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                                  uint32_t position)
+{
+    const redco_layer_run *runs = NULL;
+    const size_t count = redco_model_order(costs->model, &runs);
+    uint32_t first = 0, at = 0, layers = 0;
+    for (uint32_t i = 0; i < position; i++) { first += redcoi_position_blocks(costs, parallelism, i); }
+    const uint32_t end = first + redcoi_position_blocks(costs, parallelism, position);
+    for (size_t r = 0; r < count; r++) {
+        if (!redco_class_is_block(costs->classes[runs[r].class_index].kind)) { continue; }
+        const uint32_t from = at > first ? at : first, until = at + runs[r].layers < end ? at + runs[r].layers : end;
+        if (runs[r].class_index == class_index && until > from) { layers += until - from; }
+        at += runs[r].layers;
+    }
+    return layers;
+}
+
+/* Layers of a class of blocks on a stage, one by one: classes need not be spread evenly. */
+static redcoi_stage listed_stage(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
+                                 uint32_t stage)
+{
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
+    redcoi_stage listed = {.of = costs->classes[class_index].layers};
+    for (uint32_t chunk = 0; chunk < s.chunks; chunk++) {
+        const uint32_t position = redco_pipeline_position(s.kind, s.stages, stage, chunk);
+        const uint64_t layers = redcoi_class_at_position(costs, parallelism, class_index, position);
+        listed.held += layers;
+        listed.kept += layers * kept_of(costs, &s, stage, chunk);
+    }
+    listed.late = redco_share_up(listed.held * redco_pipeline_late(&s, stage), 1, s.chunks > 0 ? s.chunks : 1);
+    return listed;
+}
+
 redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t class_index,
                                  uint32_t stage)
 {
     const redco_pipeline s = redco_parallelism_pipeline(parallelism);
     const redco_class_kind kind = costs->classes[class_index].kind;
+    if (redco_class_is_block(kind) && costs->workload.engine.planned_memory) {
+        return listed_stage(costs, parallelism, class_index, stage);
+    }
     if (redco_class_is_block(kind)) {
         const uint64_t blocks = redcoi_stage_sum(costs, parallelism, stage);
         return (redcoi_stage){.held = blocks,
@@ -188,19 +233,94 @@ redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_paralleli
     }
     const uint32_t chunk = edge_chunk(&s, stage, kind == REDCO_CLASS_HEAD);
     const bool here = chunk < s.chunks;
-    return (redcoi_stage){.held = here ? 1 : 0, .of = 1, .kept = here ? redco_pipeline_kept(&s, stage, chunk) : 0};
+    return (redcoi_stage){.held = here ? 1 : 0, .of = 1, .kept = here ? kept_of(costs, &s, stage, chunk) : 0};
 }
 
-uint64_t redcoi_stage_logits(const redco_parallelism *parallelism, uint32_t stage)
+uint64_t redcoi_stage_logits(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t stage)
 {
     const redco_pipeline s = redco_parallelism_pipeline(parallelism);
     const uint32_t chunk = edge_chunk(&s, stage, true);
     const uint32_t rest = s.group > 0 ? s.micro_batches % s.group : 0;
     if (chunk >= s.chunks) { return 0; }
-    if (s.kind != REDCO_PIPELINE_INTERLEAVED || rest == 0) { return redco_pipeline_kept(&s, stage, chunk); }
+    if (costs->workload.engine.planned_memory || s.kind != REDCO_PIPELINE_INTERLEAVED || rest == 0) {
+        return kept_of(costs, &s, stage, chunk);
+    }
     /* A last group of fewer is through all chunks while gradients of the one before are made. */
     const uint64_t ahead = (uint64_t)(s.chunks - 1) * (s.group - rest) + 1;
     return ahead < rest ? ahead : rest;
+}
+
+/* Activations between layers, a micro-batch. */
+static uint64_t hidden_bytes(const redco_costs *costs, const redco_parallelism *parallelism)
+{
+    const uint64_t rows = (uint64_t)parallelism->micro_batch * costs->workload.seq_len;
+    return redco_share_up(rows * costs->dims->hidden, (uint64_t)costs->compute.element_bytes,
+                          parallelism->sequence_parallel ? parallelism->tp : 1);
+}
+
+/* An encoder's output and the norm behind it, and the bias of the decoder's scores. */
+static uint64_t decoder_bytes(const redco_costs *costs, const redco_parallelism *parallelism)
+{
+    const redco_shape shape = redcoi_shape_of(costs, parallelism);
+    return 2 * hidden_bytes(costs, parallelism) + redco_relative_bias_bytes(costs->dims, &shape);
+}
+
+static uint32_t blocks_before(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t position)
+{
+    uint32_t blocks = 0;
+    for (uint32_t i = 0; i < position; i++) { blocks += redcoi_position_blocks(costs, parallelism, i); }
+    return blocks;
+}
+
+/* Forward into a position, and so much backward out of it: of an encoder-decoder also the decoder's embedding on its
+ * way, or the encoder's output; inside of a stack the bias of its scores. */
+static uint64_t crossing_bytes(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t position)
+{
+    const redco_shape shape = redcoi_shape_of(costs, parallelism);
+    const uint32_t encoder = costs->dims->encoder_layers;
+    const uint64_t one = hidden_bytes(costs, parallelism);
+    if (encoder == 0) { return one; }
+    const bool inside = blocks_before(costs, parallelism, position) != encoder;
+    return 2 * one + (inside ? redco_relative_bias_bytes(costs->dims, &shape) : 0);
+}
+
+/* Places for what comes and goes: one more of what comes forward than micro-batches are under way, whose own inputs
+ * count with the layers; of gradients that come one more than are read; two for what leaves. */
+uint64_t redcoi_stage_buffer_bytes(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t stage)
+{
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
+    const uint32_t last = redco_pipeline_positions(s.kind, s.stages, s.chunks) - 1;
+    const uint64_t m = s.micro_batches, two = m < 2 ? m : 2, late = redco_pipeline_late(&s, stage) / s.chunks + 1;
+    const uint64_t comes = late < two ? two : late < m ? late : m;
+    uint64_t bytes = 0;
+    if (!costs->workload.engine.planned_memory) { return 0; }
+    for (uint32_t chunk = 0; chunk < s.chunks; chunk++) {
+        const uint32_t position = redco_pipeline_position(s.kind, s.stages, stage, chunk);
+        const uint64_t kept = kept_of(costs, &s, stage, chunk);
+        if (position > 0) {
+            bytes += (kept + (kept < m ? 1 : 0) + two) * crossing_bytes(costs, parallelism, position) -
+                     kept * hidden_bytes(costs, parallelism);
+        }
+        if (position < last) { bytes += (two + comes) * crossing_bytes(costs, parallelism, position + 1); }
+    }
+    return bytes;
+}
+
+int64_t redcoi_stage_decoder_bytes(const redco_costs *costs, const redco_parallelism *parallelism, uint32_t stage)
+{
+    const redco_pipeline s = redco_parallelism_pipeline(parallelism);
+    const uint32_t encoder = costs->dims->encoder_layers;
+    int64_t bytes = 0;
+    if (encoder == 0 || !costs->workload.engine.planned_memory) { return 0; }
+    for (uint32_t chunk = 0; chunk < s.chunks; chunk++) {
+        const uint32_t position = redco_pipeline_position(s.kind, s.stages, stage, chunk);
+        const uint32_t first = blocks_before(costs, parallelism, position),
+                       end = first + redcoi_position_blocks(costs, parallelism, position);
+        const int64_t all = (int64_t)(kept_of(costs, &s, stage, chunk) * decoder_bytes(costs, parallelism));
+        if (position == 0) { bytes -= all; }
+        if (first <= encoder && encoder < end) { bytes += all; }
+    }
+    return bytes;
 }
 
 redco_group redcoi_stage_pair(const redco_costs *costs, const redco_parallelism *parallelism)

@@ -71,6 +71,22 @@ static uint64_t find_offset(packer *k, const piece *p, uint32_t placed, bool low
     return best == UINT64_MAX ? top : best;
 }
 
+/* Adds piece @p n, which has its offset, to the @p placed ones. */
+static void insert(packer *k, uint32_t n, uint32_t placed)
+{
+    uint32_t low = 0, high = placed;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (k->pieces[k->placed[middle]].offset <= k->pieces[n].offset) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    memmove(&k->placed[low + 1], &k->placed[low], (placed - low) * sizeof *k->placed);
+    k->placed[low] = n;
+}
+
 /* Places all in order. @return the size of the arena */
 static uint64_t pack(packer *k, bool lowest)
 {
@@ -78,17 +94,7 @@ static uint64_t pack(packer *k, bool lowest)
     for (uint32_t n = 0; n < k->count; n++) {
         piece *const p = &k->pieces[n];
         p->offset = find_offset(k, p, n, lowest);
-        uint32_t low = 0, high = n;
-        while (low < high) {
-            const uint32_t middle = low + (high - low) / 2;
-            if (k->pieces[k->placed[middle]].offset <= p->offset) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        memmove(&k->placed[low + 1], &k->placed[low], (n - low) * sizeof *k->placed);
-        k->placed[low] = n;
+        insert(k, n, n);
         if (p->offset + p->size_bytes > bytes) { bytes = p->offset + p->size_bytes; }
     }
     return bytes;
@@ -243,6 +249,43 @@ redco_status redco_arena_plan(const redco_interval *intervals, uint32_t count, u
     arena.bytes = k.count > 0 ? place_all(&k, arena.live_bytes, offsets_out) : 0;
     *arena_out = arena;
 out:
+    free(k.pieces);
+    free(k.placed);
+    return st;
+}
+
+redco_status redco_arena_fill(const redco_arena_room *room, const redco_interval *intervals, uint32_t count,
+                              uint64_t alignment_bytes, uint64_t *offsets_out, redco_error *err)
+{
+    const size_t all = (size_t)room->fixed_count + count + 1;
+    packer k = {.pieces = calloc(all, sizeof *k.pieces), .placed = calloc(all, sizeof *k.placed)};
+    redco_status st = check(intervals, count, alignment_bytes, err);
+    if (st == REDCO_OK && (k.pieces == NULL || k.placed == NULL)) {
+        st = redco_fail(err, REDCO_ENOMEM, "arena", "no memory to place %u pieces", count);
+    }
+    for (uint32_t i = 0; i < room->fixed_count && st == REDCO_OK; i++) {
+        const redco_interval *const p = &room->fixed[i];
+        k.pieces[k.count] = (piece){.size_bytes = round_up(p->size_bytes, alignment_bytes),
+                                    .offset = room->offsets[i],
+                                    .first = p->first,
+                                    .last = p->last};
+        insert(&k, k.count, k.count);
+        k.count++;
+    }
+    uint32_t placed = k.count;
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        const uint64_t bytes = round_up(intervals[i].size_bytes, alignment_bytes);
+        k.pieces[k.count++] = (piece){
+            .size_bytes = bytes, .weight = bytes, .first = intervals[i].first, .last = intervals[i].last, .index = i};
+    }
+    if (st == REDCO_OK) { qsort(k.pieces + placed, count, sizeof *k.pieces, by_weight); }
+    for (uint32_t n = k.count - count; n < k.count && st == REDCO_OK; n++) {
+        piece *const p = &k.pieces[n];
+        p->offset = find_offset(&k, p, placed, false);
+        const bool fits = p->size_bytes <= room->bytes && p->offset <= room->bytes - p->size_bytes;
+        offsets_out[p->index] = fits ? p->offset : REDCO_ARENA_NO_ROOM;
+        if (fits) { insert(&k, n, placed++); }
+    }
     free(k.pieces);
     free(k.placed);
     return st;

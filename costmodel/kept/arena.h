@@ -35,6 +35,23 @@ redco_status redco_arena_plan(const redco_interval *intervals, uint32_t count, u
 redco_status redco_arena_live(const redco_interval *intervals, uint32_t count, uint64_t alignment_bytes,
                               redco_arena *arena_out, redco_error *err);
 
+/** Memory in which some pieces lie already. */
+typedef struct redco_arena_room {
+    uint64_t bytes;
+    const redco_interval *fixed;
+    const uint64_t *offsets; /**< one for each fixed piece */
+    uint32_t fixed_count;
+} redco_arena_room;
+
+/** In place of an offset. */
+#define REDCO_ARENA_NO_ROOM UINT64_MAX
+
+/** Places in a room what it has gaps for while the fixed pieces are not needed: largest first, each in the smallest
+ * gap.
+ *  @param offsets_out  count entries: in the room, or REDCO_ARENA_NO_ROOM */
+redco_status redco_arena_fill(const redco_arena_room *room, const redco_interval *intervals, uint32_t count,
+                              uint64_t alignment_bytes, uint64_t *offsets_out, redco_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -107,6 +107,9 @@ uint32_t redco_pipeline_table(const redco_pipeline *schedule, uint32_t stage, re
 uint64_t redco_pipeline_in_flight(const redco_pipeline *schedule, uint32_t stage);
 /** @return how many of them belong to one of its chunks */
 uint64_t redco_pipeline_kept(const redco_pipeline *schedule, uint32_t stage, uint32_t chunk);
+/** Micro-batches of a chunk that are under way at once, at most: from the beginning of forward to the end of backward.
+ *  Those of several chunks may have their most at different moments. */
+uint64_t redco_pipeline_under_way(const redco_pipeline *schedule, uint32_t stage, uint32_t chunk);
 /** Model chunks times micro-batches whose gradients of weights are still to come when those of inputs are made, at
  * most; 0 where backward is whole. */
 uint64_t redco_pipeline_late(const redco_pipeline *pipeline, uint32_t stage);

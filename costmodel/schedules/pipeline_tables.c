@@ -1,6 +1,8 @@
 /* The tables: one function a schedule. */
 #include "costmodel/schedules/pipeline.h"
 
+#include <stddef.h>
+
 /* A table while it is written. */
 struct rows {
     const redco_pipeline *schedule;
@@ -34,24 +36,55 @@ static void begin_group(const redco_pipeline *s, struct walk *walk, uint32_t fir
     *walk = (struct walk){.first = first, .size = left < group ? left : group};
 }
 
-static void add_next(struct rows *rows, bool forward, struct walk *walk)
+/* @return the chunk of the pass. @param micro_batch_out  NULL: not wanted */
+static uint32_t walk_on(const redco_pipeline *s, bool forward, struct walk *walk, uint32_t *micro_batch_out)
 {
-    const redco_pipeline *const s = rows->schedule;
-    add(rows, forward ? REDCO_TURN_FORWARD : REDCO_TURN_BACKWARD, forward ? walk->turn : s->chunks - 1 - walk->turn,
-        walk->first + walk->within);
-    if (++walk->within < walk->size) { return; }
+    const uint32_t chunk = forward ? walk->turn : s->chunks - 1 - walk->turn;
+    if (micro_batch_out != NULL) { *micro_batch_out = walk->first + walk->within; }
+    if (++walk->within < walk->size) { return chunk; }
     walk->within = 0;
     if (++walk->turn == s->chunks) { begin_group(s, walk, walk->first + walk->size); }
+    return chunk;
+}
+
+static void add_next(struct rows *rows, bool forward, struct walk *walk)
+{
+    uint32_t micro_batch = 0;
+    const uint32_t chunk = walk_on(rows->schedule, forward, walk, &micro_batch);
+    add(rows, forward ? REDCO_TURN_FORWARD : REDCO_TURN_BACKWARD, chunk, micro_batch);
+}
+
+/* Forward passes before the first backward one, less one. */
+static uint32_t warm_up(const redco_pipeline *s, uint32_t stage)
+{
+    const uint32_t total = s->micro_batches * s->chunks, behind = s->stages - 1 - stage;
+    const uint32_t group = s->group > 0 ? s->group : s->stages;
+    const uint32_t warm = s->chunks == 1 ? behind : 2 * behind + (s->chunks - 1) * group;
+    return warm < total ? warm : total;
+}
+
+uint64_t redco_pipeline_under_way(const redco_pipeline *schedule, uint32_t stage, uint32_t chunk)
+{
+    const redco_pipeline *const s = schedule;
+    const uint32_t total = s->micro_batches * s->chunks, warm = warm_up(s, stage);
+    struct walk forward, backward;
+    uint64_t now = 0, most = 0;
+    if (s->kind != REDCO_PIPELINE_INTERLEAVED) { return redco_pipeline_kept(s, stage, chunk); }
+    begin_group(s, &forward, 0);
+    begin_group(s, &backward, 0);
+    for (uint32_t i = 0; i < total + warm; i++) {
+        if (i < total) { now += walk_on(s, true, &forward, NULL) == chunk; }
+        if (now > most) { most = now; }
+        if (i >= warm) { now -= walk_on(s, false, &backward, NULL) == chunk; }
+    }
+    return most;
 }
 
 static void one_forward_one_backward(struct rows *rows, uint32_t stage)
 {
     const redco_pipeline *const s = rows->schedule;
-    const uint32_t total = s->micro_batches * s->chunks, behind = s->stages - 1 - stage;
-    const uint32_t group = s->group > 0 ? s->group : s->stages;
-    uint32_t warm = s->chunks == 1 ? behind : 2 * behind + (s->chunks - 1) * group;
+    const uint32_t total = s->micro_batches * s->chunks, warm = warm_up(s, stage);
     struct walk forward, backward;
-    if (warm > total) { warm = total; }
     begin_group(s, &forward, 0);
     begin_group(s, &backward, 0);
     for (uint32_t i = 0; i < warm; i++) { add_next(rows, true, &forward); }

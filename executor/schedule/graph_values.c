@@ -25,12 +25,14 @@ static uint64_t aligned(uint64_t bytes)
     return (bytes + unit - 1) / unit * unit;
 }
 
-static unsigned char *gradient_at(const redco_schedule *s, uint32_t tensor)
+static redcoi_address gradient_at(const redco_schedule *s, uint32_t tensor)
 {
     const redco_layout *const layout = redco_states_layout(s->options.states);
     const redcoi_slot *const slot = &s->memory.slots[s->memory.gradient_slot[redco_layout_module_of(layout, tensor)]];
     const uint64_t element_bytes = redco_dtype_bytes(redco_states_dtype(s->options.states));
-    return s->memory.block + slot->at + redco_layout_tensor_at(layout, tensor) * element_bytes;
+    redcoi_address at = redcoi_slot_at(s, slot);
+    at.first += redco_layout_tensor_at(layout, tensor) * element_bytes;
+    return at;
 }
 
 /* Gradients are written in their slots, taken at the first write; all other values are in the arena. The loss is read
@@ -157,6 +159,12 @@ static redcoi_address fed_at(const redco_schedule *s, redco_value value)
     return at;
 }
 
+static redcoi_address in_arena(const redco_schedule *s, uint32_t interval)
+{
+    const redcoi_ring *const ring = s->memory.ring_of[interval];
+    return (redcoi_address){(ring != NULL ? ring->memory : s->memory.block) + s->memory.offsets[interval], ring};
+}
+
 /* The address of a value for an operator of a compute task. */
 static redcoi_address data_of(const redco_schedule *s, const redcoi_compute_task *compute_task, redco_value value)
 {
@@ -165,13 +173,8 @@ static redcoi_address data_of(const redco_schedule *s, const redcoi_compute_task
     case REDCO_PLACE_INPUT:
         if (s->bind.tensor_of[place.index] == REDCO_STEP_NONE) { return fed_at(s, place.index); }
         return (redcoi_address){weights_at(s, compute_task, s->bind.tensor_of[place.index]), NULL};
-    case REDCO_PLACE_OUTSIDE: return (redcoi_address){gradient_at(s, place.index), NULL};
-    case REDCO_PLACE_ARENA:
-        if (s->memory.ring_of[place.index] != NULL) {
-            const redcoi_ring *const ring = s->memory.ring_of[place.index];
-            return (redcoi_address){ring->memory + s->memory.offsets[place.index], ring};
-        }
-        return (redcoi_address){s->memory.block + s->memory.offsets[place.index], NULL};
+    case REDCO_PLACE_OUTSIDE: return gradient_at(s, place.index);
+    case REDCO_PLACE_ARENA: return in_arena(s, place.index);
     case REDCO_PLACE_NONE: break;
     }
     return (redcoi_address){NULL, NULL};
@@ -192,7 +195,7 @@ static redco_status allocate_launches(redco_schedule *s, redco_error *err)
     memory->launches = calloc((size_t)count + 1, sizeof *memory->launches);
     memory->tensors = calloc(tensors + 1, sizeof *memory->tensors);
     memory->names = calloc((size_t)count + 1, sizeof *memory->names);
-    memory->moving = calloc(tensors + 1, sizeof *memory->moving);
+    memory->moving = calloc(tensors + count + 1, sizeof *memory->moving);
     memory->moves = calloc((size_t)count + 1, sizeof *memory->moves);
     if (memory->moving == NULL || memory->moves == NULL) { return redcoi_schedule_memory_short(err); }
     return memory->launches == NULL || memory->tensors == NULL || memory->names == NULL
@@ -252,9 +255,11 @@ static void place_launch(redco_schedule *s, uint32_t at, redco_tensor *tensors)
         s->memory.moving[moves->first + moves->count++] =
             (redcoi_moving){(uint32_t)(tensors - s->memory.tensors) + k, address};
     }
-    if (workspace != REDCO_NO_INTERVAL) {
-        s->memory.launches[at].workspace = s->memory.block + s->memory.offsets[workspace];
-    }
+    if (workspace == REDCO_NO_INTERVAL) { return; }
+    const redcoi_address room = in_arena(s, workspace);
+    s->memory.launches[at].workspace = room.first;
+    if (room.ring == NULL || room.ring->count < 2) { return; }
+    s->memory.moving[moves->first + moves->count++] = (redcoi_moving){REDCO_STEP_NONE, room};
 }
 
 /* Copies gradients that could not be written to their slots. */
@@ -275,7 +280,7 @@ static redco_status list_copies(redco_schedule *s, redco_error *err)
                 continue;
             }
             memory->copies[memory->copy_count++] =
-                (redcoi_copy_of){p, data_of(s, compute_task, gradient).first, gradient_at(s, t),
+                (redcoi_copy_of){p, data_of(s, compute_task, gradient), gradient_at(s, t),
                                  redco_type_bytes(redco_value_type(graph, gradient))};
             compute_task->copies.count++;
         }

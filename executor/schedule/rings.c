@@ -26,9 +26,7 @@ uint32_t redcoi_leaving_list(const redco_schedule *s, redco_value *values_out)
     return count;
 }
 
-/* Kinds of passes of a micro-batch on this stage: of each of its chunks forward, backward and, where backward is cut in
- * two, that for weights. */
-enum { FORWARD, BACKWARD, WEIGHT, PASSES };
+enum { FORWARD, BACKWARD, WEIGHT, PASSES = REDCOI_PASSES };
 
 uint32_t redcoi_pass_count(const redco_schedule *s)
 {
@@ -86,7 +84,7 @@ static redco_status list_turns(redco_schedule *s, redco_error *err)
     return REDCO_OK;
 }
 
-static uint32_t pass_of_step(const redco_schedule *s, uint32_t step)
+uint32_t redcoi_pass_of_step(const redco_schedule *s, uint32_t step)
 {
     const redco_lifetimes *const l = &s->memory.lifetimes;
     return redcoi_pass_of(s, s->bind.compute_task_of[l->order[step < l->step_count ? step : l->step_count - 1]]);
@@ -101,19 +99,22 @@ static redcoi_ring *kept_ring(redco_schedule *s, uint32_t from, uint32_t to)
     return ring;
 }
 
-/* Values from one pass to another lie behind one another: all are there at once. */
-static void lay_kept(redco_schedule *s)
+void redcoi_rings_lay(redco_schedule *s, bool forward)
 {
     redcoi_memory *const m = &s->memory;
     const redco_lifetimes *const l = &m->lifetimes;
+    const bool late = redco_pipeline_splits_backward(s->options.links->pipeline.kind);
     if (m->inputs.count == 1 && s->options.links->pipeline.chunks == 1) {
         return;
     } /* one micro-batch after the other */
     for (uint32_t i = 0; i < l->interval_count; i++) {
-        const uint32_t from = pass_of_step(s, l->intervals[i].first), to = pass_of_step(s, l->intervals[i].last);
-        if (from == to) { continue; }
+        const uint32_t from = redcoi_pass_of_step(s, l->intervals[i].first);
+        uint32_t to = redcoi_pass_of_step(s, l->intervals[i].last);
+        if (from == to || m->ring_of[i] != NULL || (forward && from % PASSES != FORWARD)) { continue; }
+        if (late && to % PASSES == BACKWARD && from + BACKWARD == to) { to += WEIGHT - BACKWARD; }
         redcoi_ring *const ring = kept_ring(s, from, to);
         m->ring_of[i] = ring;
+        m->elsewhere[i] = true;
         m->offsets[i] = ring->bytes;
         ring->bytes += aligned(l->intervals[i].size_bytes);
     }
@@ -123,7 +124,7 @@ static void lay_kept(redco_schedule *s)
 static uint32_t last_pass(const redco_schedule *s, redco_value value, uint32_t own)
 {
     if (value == REDCO_NO_VALUE || s->memory.lifetimes.place[value].kind == REDCO_PLACE_NONE) { return own; }
-    const uint32_t last = pass_of_step(s, s->memory.lifetimes.last_step[s->bind.root_of[value]]);
+    const uint32_t last = redcoi_pass_of_step(s, s->memory.lifetimes.last_step[s->bind.root_of[value]]);
     return s->memory.lifetimes.last_step[s->bind.root_of[value]] == 0 ? own : last;
 }
 
@@ -175,8 +176,7 @@ redco_status redcoi_rings_plan(redco_schedule *s, redco_error *err)
     if (m->kept == NULL) { return redcoi_schedule_memory_short(err); }
     const bool late = redco_pipeline_splits_backward(s->options.links->pipeline.kind);
     m->inputs.count = under_way(s, FORWARD, late ? WEIGHT : BACKWARD); /* the first chunk's are there the longest */
-    lay_kept(s);
-    for (uint32_t i = 0; i < m->lifetimes.interval_count; i++) { m->elsewhere[i] = m->ring_of[i] != NULL; }
+    redcoi_rings_lay(s, true);
     return lay_crossings(s, 0) && lay_crossings(s, 1) ? REDCO_OK : redcoi_schedule_memory_short(err);
 }
 
@@ -207,6 +207,11 @@ unsigned char *redcoi_address_at(redcoi_address address, uint32_t micro_batch)
 {
     return address.ring == NULL ? address.first
                                 : address.first + micro_batch % address.ring->count * address.ring->bytes;
+}
+
+redcoi_address redcoi_slot_at(const redco_schedule *s, const redcoi_slot *slot)
+{
+    return (redcoi_address){(slot->ring != NULL ? slot->ring->memory : s->memory.block) + slot->at, slot->ring};
 }
 
 const redcoi_ring *redcoi_crossing_ring(const redco_schedule *s, bool comes, uint32_t d, uint32_t position)

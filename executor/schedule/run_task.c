@@ -40,7 +40,12 @@ static void move_operands(const redco_schedule *s, uint32_t at, uint32_t micro_b
     const redcoi_range_of moves = s->memory.moves != NULL ? s->memory.moves[at] : (redcoi_range_of){0, 0};
     for (uint32_t i = 0; i < moves.count; i++) {
         const redcoi_moving *const m = &s->memory.moving[moves.first + i];
-        s->memory.tensors[m->tensor].data = redcoi_address_at(m->at, micro_batch);
+        unsigned char *const data = redcoi_address_at(m->at, micro_batch);
+        if (m->tensor == REDCO_STEP_NONE) {
+            s->memory.launches[at].workspace = data;
+        } else {
+            s->memory.tensors[m->tensor].data = data;
+        }
     }
 }
 
@@ -74,8 +79,9 @@ static redco_status take(redcoi_thread *thread, const redcoi_task *task, redco_e
     redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < compute_task->takes.count && st == REDCO_OK; i++) {
         const uint32_t module = s->bind.takes[compute_task->takes.first + i];
+        const redcoi_slot *const slot = &s->memory.slots[s->memory.gradient_slot[module]];
         st = redco_states_take(s->options.states, thread->worker, module, micro_batch_of(s, task),
-                               s->memory.block + s->memory.slots[s->memory.gradient_slot[module]].at, err);
+                               redcoi_address_at(redcoi_slot_at(s, slot), task->micro_batch), err);
     }
     return st;
 }
@@ -105,7 +111,9 @@ static redco_status compute(redcoi_thread *thread, uint32_t index, redco_error *
     if (emulate) { return st; }
     for (uint32_t i = 0; i < compute_task->copies.count && st == REDCO_OK; i++) {
         const redcoi_copy_of *const copy = &s->memory.copies[compute_task->copies.first + i];
-        st = thread->backend->calls->copy(thread->backend, thread->stream, copy->to, copy->from, copy->bytes, err);
+        st = thread->backend->calls->copy(thread->backend, thread->stream,
+                                          redcoi_address_at(copy->to, task->micro_batch),
+                                          redcoi_address_at(copy->from, task->micro_batch), copy->bytes, err);
     }
     if (st == REDCO_OK && task->what == s->loss_compute_task) { st = redcoi_send_loss(thread, task->micro_batch, err); }
     return st == REDCO_OK ? take(thread, task, err) : st;

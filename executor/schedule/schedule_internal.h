@@ -99,9 +99,9 @@ typedef struct redcoi_address {
     const redcoi_ring *ring; /**< NULL: the same for all */
 } redcoi_address;
 
-/** An operand of a launch that lies in a ring. */
+/** An operand of a launch that lies in a ring, or its workspace. */
 typedef struct redcoi_moving {
-    uint32_t tensor; /**< in memory->tensors */
+    uint32_t tensor; /**< in memory->tensors; REDCO_STEP_NONE: the workspace */
     redcoi_address at;
 } redcoi_moving;
 
@@ -120,6 +120,8 @@ typedef struct redcoi_slot {
     uint32_t producer; /**< gradient: first compute task that writes it */
     uint32_t born, dies; /**< places: 2 (compute task + 1), odd ones between compute tasks */
     uint64_t bytes, at;
+    const struct redcoi_ring
+        *ring;        /**< gradient taken at once: it lies in the micro-batch's place; NULL: in the block */
     uint32_t scatter; /**< gradient: its number among the scatters of a micro-batch */
     /** The scatter that must be through before it is written: of the same micro-batch or of the one before. */
     uint32_t after, after_before;
@@ -127,8 +129,7 @@ typedef struct redcoi_slot {
 
 typedef struct redcoi_copy_of {
     uint32_t compute_task;
-    const void *from;
-    void *to;
+    redcoi_address from, to;
     uint64_t bytes;
 } redcoi_copy_of;
 
@@ -273,6 +274,7 @@ redco_status redcoi_values_plan(redco_schedule *s, redco_error *err);
 redco_status redcoi_rings_plan(redco_schedule *s, redco_error *err);
 uint64_t redcoi_rings_place(redco_schedule *s, unsigned char *from, uint64_t *stays_out);
 unsigned char *redcoi_address_at(redcoi_address address, uint32_t micro_batch);
+redcoi_address redcoi_slot_at(const redco_schedule *s, const redcoi_slot *slot);
 bool redcoi_received_at(const redco_schedule *s, redco_value value, redcoi_address *at_out);
 redco_status redcoi_handovers_list(redco_schedule *s,
                                    redcoi_address (*address_of)(const redco_schedule *s, redco_value value),
@@ -280,9 +282,19 @@ redco_status redcoi_handovers_list(redco_schedule *s,
 void redcoi_rings_free(redcoi_memory *memory);
 /** Values that leave the stage, in both directions. @param values_out  2 REDCOI_LEAVING_MAX. @return their number */
 uint32_t redcoi_leaving_list(const redco_schedule *s, redco_value *values_out);
-/** Passes of a micro-batch on this stage, and that of a compute task. */
+/** Values from one pass to another lie behind one another: all are there at once. Where backward is cut in two, what it
+ *  reads of forward's stays to its end, and what its first half makes for the second lies where that was.
+ *  @param forward  only what forward makes */
+void redcoi_rings_lay(redco_schedule *s, bool forward);
+/** Places in rings' gaps (ring_gaps.c); then rings for what is left. @param slots  intervals of the slots */
+redco_status redcoi_rings_fill(redco_schedule *s, const redco_interval *slots, redco_error *err);
+/** Kinds of passes of a micro-batch on this stage: of each of its chunks forward, backward and, where backward is cut
+ * in two, that for weights. */
+enum { REDCOI_PASSES = 3 };
+/** Their number, and that of a compute task or of a step of the lifetimes. */
 uint32_t redcoi_pass_count(const redco_schedule *s);
 uint32_t redcoi_pass_of(const redco_schedule *s, uint32_t compute_task);
+uint32_t redcoi_pass_of_step(const redco_schedule *s, uint32_t step);
 /** The pass forward (0) or backward (1) of a position. */
 uint32_t redcoi_pass_at(const redco_schedule *s, uint32_t direction, uint32_t position);
 const redcoi_ring *redcoi_crossing_ring(const redco_schedule *s, bool comes, uint32_t direction, uint32_t position);

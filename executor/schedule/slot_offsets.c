@@ -66,6 +66,7 @@ static void find_waits(redco_schedule *s, const redco_interval *intervals)
     for (uint32_t k = 0; k < memory->slot_count; k++) {
         redcoi_slot *const slot = &memory->slots[k];
         slot->after = slot->after_before = REDCO_STEP_NONE;
+        if (slot->ring != NULL) { continue; }
         find_scatters(memory, intervals, slot->at, slot->bytes, intervals[k].first, &slot->after, &slot->after_before);
         if (!slot->gradient) { continue; }
         redcoi_compute_task *const compute_task = &s->bind.compute_tasks[slot->producer];
@@ -85,40 +86,61 @@ static void find_waits(redco_schedule *s, const redco_interval *intervals)
     }
 }
 
+/* Slots and values that lie in no ring. @return their number */
+static uint32_t list_placed(const redco_schedule *s, redco_interval *intervals, uint32_t *who)
+{
+    const redcoi_memory *const memory = &s->memory;
+    const redco_lifetimes *const l = &memory->lifetimes;
+    const uint32_t values = s->options.emulate ? 0 : l->interval_count, slots = memory->slot_count;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < slots; k++) {
+        if (memory->slots[k].ring != NULL) { continue; }
+        intervals[slots + count] = intervals[k];
+        who[count++] = k;
+    }
+    for (uint32_t i = 0; i < values; i++) {
+        if (memory->elsewhere[i]) { continue; }
+        redco_interval *const interval = &intervals[slots + count];
+        *interval = l->intervals[i];
+        if (interval->last >= l->step_count) { interval->last = l->step_count - 1; } /* it stays to the end */
+        who[count++] = slots + i;
+    }
+    return count;
+}
+
+/* Intervals of the slots, then of what is placed. */
 redco_status redcoi_places_plan(redco_schedule *s, redco_error *err)
 {
     redcoi_memory *const memory = &s->memory;
     const redco_lifetimes *const l = &memory->lifetimes;
-    const uint32_t values = s->options.emulate ? 0 : l->interval_count, slots = memory->slot_count;
-    redco_interval *const intervals = calloc((size_t)slots + values + 1, sizeof *intervals);
-    uint64_t *const offsets = calloc((size_t)slots + values + 1, sizeof *offsets);
-    uint32_t *const first = first_steps(s);
-    uint32_t placed = 0; /* values in the arena; others have a ring */
+    const uint32_t slots = memory->slot_count;
+    const size_t all = (size_t)slots + l->interval_count + 1;
+    redco_interval *const intervals = calloc(all + slots, sizeof *intervals);
+    uint64_t *const offsets = calloc(all, sizeof *offsets);
+    uint32_t *const first = first_steps(s), *const who = calloc(all, sizeof *who);
     redco_status st = REDCO_OK;
-    if (intervals == NULL || offsets == NULL || first == NULL || memory->offsets == NULL || l->step_count == 0) {
+    if (intervals == NULL || offsets == NULL || first == NULL || who == NULL || memory->offsets == NULL ||
+        l->step_count == 0) {
         st = redcoi_schedule_memory_short(err);
         goto out;
     }
     for (uint32_t k = 0; k < slots; k++) { intervals[k] = slot_interval(s, &memory->slots[k], first); }
-    for (uint32_t i = 0; i < values; i++) {
-        if (memory->elsewhere[i]) { continue; }
-        redco_interval *const interval = &intervals[slots + placed++];
-        *interval = l->intervals[i];
-        if (interval->last >= l->step_count) { interval->last = l->step_count - 1; } /* it stays to the end */
-    }
-    st = redco_arena_plan(intervals, slots + placed, REDCO_ALIGNMENT_BYTES, offsets, &memory->arena, err);
+    if (!s->options.emulate && (st = redcoi_rings_fill(s, intervals, err)) != REDCO_OK) { goto out; }
+    const uint32_t placed = list_placed(s, intervals, who);
+    st = redco_arena_plan(intervals + slots, placed, REDCO_ALIGNMENT_BYTES, offsets, &memory->arena, err);
     if (st != REDCO_OK) { goto out; }
-    for (uint32_t k = 0; k < slots; k++) {
-        memory->slots[k].at = offsets[k];
-        if (intervals[k].first <= memory->arena.live_step && memory->arena.live_step <= intervals[k].last) {
-            memory->size.slot_bytes += memory->slots[k].bytes;
+    for (uint32_t i = 0; i < placed; i++) {
+        if (who[i] >= slots) {
+            memory->offsets[who[i] - slots] = offsets[i];
+            continue;
+        }
+        const redco_interval *const slot = &intervals[who[i]];
+        memory->slots[who[i]].at = offsets[i];
+        if (slot->first <= memory->arena.live_step && memory->arena.live_step <= slot->last) {
+            memory->size.slot_bytes += slot->size_bytes;
         }
     }
-    placed = 0;
-    for (uint32_t i = 0; i < values; i++) {
-        if (!memory->elsewhere[i]) { memory->offsets[i] = offsets[slots + placed++]; }
-    }
-    if (values > 0) {
+    if (!s->options.emulate && l->interval_count > 0) {
         redco_arena_held(s->options.graph, l, memory->arena.live_step, memory->elsewhere, memory->size.held_bytes);
     }
     find_waits(s, intervals);
@@ -126,5 +148,6 @@ out:
     free(intervals);
     free(offsets);
     free(first);
+    free(who);
     return st;
 }

@@ -344,34 +344,3 @@ void redco_trainer_hold_reserve(redco_trainer *t, uint64_t bytes)
 {
     redco_schedule_hold_reserve(t->schedule, bytes);
 }
-
-redco_trainer_memory redco_trainer_memory_of(const redco_trainer *t)
-{
-    const redco_states_size states = redco_states_sizes(t->states);
-    const redco_schedule_size schedule = redco_schedule_sizes(t->schedule);
-    redco_trainer_memory m = {.parameter_bytes = states.parameter_bytes,
-                              .gradient_bytes = states.gradient_bytes,
-                              .optimizer_bytes = states.optimizer_bytes,
-                              .activation_bytes = schedule.held_bytes[REDCO_ARENA_ACTIVATIONS],
-                              .logits_bytes = schedule.held_bytes[REDCO_ARENA_LOGITS],
-                              .recomputed_bytes = schedule.held_bytes[REDCO_ARENA_RECOMPUTED],
-                              .slot_bytes = schedule.slot_bytes,
-                              .bucket_bytes = states.bucket_bytes};
-    m.working_bytes = schedule.arena_bytes + schedule.input_bytes - m.activation_bytes - m.logits_bytes -
-                      m.recomputed_bytes - m.slot_bytes + schedule.worker_bytes + redco_states_worker_bytes(t->worker) +
-                      states.work_bytes;
-    m.total_bytes = m.parameter_bytes + m.gradient_bytes + m.optimizer_bytes + m.activation_bytes + m.logits_bytes +
-                    m.recomputed_bytes + m.working_bytes + m.slot_bytes + m.bucket_bytes;
-    uint64_t live_bytes = 0, peak_bytes = 0;
-    for (uint32_t i = 0; i < t->device_count; i++) {
-        t->devices[i]->calls->memory_use(t->devices[i], &live_bytes, &peak_bytes);
-        m.allocated_bytes += peak_bytes;
-        m.live_bytes += live_bytes;
-    }
-    t->backend->calls->memory_use(t->backend, &live_bytes,
-                                  &peak_bytes); /* it was fullest when there was no arena yet */
-    m.allocated_bytes += live_bytes;
-    m.live_bytes += live_bytes;
-    if (peak_bytes > m.allocated_bytes) { m.allocated_bytes = peak_bytes; }
-    return m;
-}

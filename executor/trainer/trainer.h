@@ -145,6 +145,10 @@ typedef struct redco_trainer_memory {
     uint64_t live_bytes;      /**< part of it that they have not got back */
 } redco_trainer_memory;
 redco_trainer_memory redco_trainer_memory_of(const redco_trainer *trainer);
+/** The same of each stage's fullest rank, told to all ranks, which all call it. No replay.
+ *  @param stages_out  as many as the plan has stages */
+redco_status redco_trainer_stage_memory(const redco_trainer *trainer, redco_trainer_memory *stages_out,
+                                        redco_error *err);
 
 /** The same training on one rank, without schedule, layouts or shards: what plans of the same model, batch and options
  *  are compared with, however they cut the batch. */

@@ -182,7 +182,7 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
 
 redco_status redco_options_executable(const redco_search_options *options, const redco_inputs *inputs, redco_error *err)
 {
-    const redco_executor executor = redco_gpu_is_host(&inputs->machine.gpu) ? REDCO_EXECUTOR_HOST : REDCO_EXECUTOR_CUDA;
+    const redco_executor executor = redco_inputs_executor(inputs);
     redco_refusals refusals = {.count = 0};
     redco_parallelism given = options->given;
     if (!options->workload.engine.planned_memory) { return REDCO_OK; }

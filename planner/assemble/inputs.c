@@ -376,10 +376,16 @@ static uint32_t dimensions_lacked(const redco_engine_file *file, const redco_sea
                                                                                                         : 0U);
 }
 
-/* Dimensions that redco-exec does not run on what the machine has: processors, or GPUs. */
+redco_executor redco_inputs_executor(const redco_inputs *inputs)
+{
+    return redco_gpu_is_host(&inputs->machine.gpu) || inputs->calibration.processors ? REDCO_EXECUTOR_HOST
+                                                                                     : REDCO_EXECUTOR_CUDA;
+}
+
+/* Dimensions that redco-exec does not run there. */
 static uint32_t dimensions_not_run(const redco_inputs *inputs)
 {
-    const redco_executor executor = redco_gpu_is_host(&inputs->machine.gpu) ? REDCO_EXECUTOR_HOST : REDCO_EXECUTOR_CUDA;
+    const redco_executor executor = redco_inputs_executor(inputs);
     const redco_engine engine = {.optimizer = REDCO_OPTIMIZER_ADAMW}; /* its traits are no dimensions */
     uint32_t bits = 0;
     for (const redco_dimension *d = redco_dimensions; d->key != NULL; d++) {

@@ -83,6 +83,10 @@ void redco_inputs_rescale(redco_inputs *inputs, const redco_rescale *rescale);
 const char *redco_inputs_beyond_mfu(const redco_inputs *inputs, const redco_workload *workload, double mfu,
                                     char *buffer, size_t size);
 
+/** @return where redco-exec would run the plan: on GPUs, unless the machine's are processors, or the calibration is of
+ *  steps on processors */
+redco_executor redco_inputs_executor(const redco_inputs *inputs);
+
 /** Puts the engine into @p options: its traits at their precision, what it overlaps and in which schemes, unless given,
  *  and, where engine_limits is set, what it can run. Precision and recomputation of options->workload stay.
  */

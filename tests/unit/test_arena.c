@@ -180,6 +180,23 @@ static void test_workspaces(void **state)
     assert_int_equal(arena.bytes, arena.live_bytes);
 }
 
+/* A room of 1,024 bytes. By hand: a gap of 256 bytes at 256 until step 4, one of 512 at 0 from step 5 on, 256 at the
+ * end always; the largest piece goes first, and what lies nowhere is told. */
+static void test_rooms(void **state)
+{
+    (void)state;
+    static const redco_interval fixed[] = {{256, 0, 4}, {256, 5, 9}, {256, 0, 9}};
+    static const uint64_t at[] = {0, 512, 512}, wanted[] = {256, 0, REDCO_ARENA_NO_ROOM, 768, REDCO_ARENA_NO_ROOM};
+    static const redco_interval pieces[] = {{200, 1, 4}, {512, 5, 7}, {512, 4, 5}, {256, 0, 9}, {1, 6, 7}};
+    const redco_arena_room room = {1024, fixed, at, 3};
+    uint64_t offsets[5];
+    assert_int_equal(redco_arena_fill(&room, pieces, 5, 256, offsets, NULL), REDCO_OK);
+    assert_memory_equal(offsets, wanted, sizeof wanted);
+    assert_int_equal(redco_arena_fill(&(redco_arena_room){0, NULL, NULL, 0}, pieces, 5, 256, offsets, NULL), REDCO_OK);
+    for (int i = 0; i < 5; i++) { assert_true(offsets[i] == REDCO_ARENA_NO_ROOM); }
+    assert_int_equal(redco_arena_fill(&room, &(redco_interval){8, 3, 2}, 1, 256, offsets, NULL), REDCO_EVALUE);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -198,8 +215,8 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_cut),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small),  cmocka_unit_test(test_cut),
                                        cmocka_unit_test(test_nested), cmocka_unit_test(test_workspaces),
-                                       cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_rooms),  cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests_name("arena", tests, NULL, NULL);
 }

@@ -99,6 +99,20 @@ static void complete(const redco_pipeline *s, uint32_t stage)
     }
 }
 
+/* The most micro-batches of a chunk between the beginning of forward and the end of backward, in the table. */
+static uint64_t most_under_way(uint32_t stage, uint32_t chunk)
+{
+    uint64_t now = 0, most = 0;
+    for (uint32_t i = 0; i < loop.count[stage]; i++) {
+        const redco_turn *const t = &loop.turns[stage][i];
+        if (t->chunk != chunk) { continue; }
+        now += t->kind == REDCO_TURN_FORWARD;
+        most = now > most ? now : most;
+        now -= t->kind == REDCO_TURN_BACKWARD || t->kind == REDCO_TURN_WEIGHT;
+    }
+    return most;
+}
+
 static void open_loop(const redco_pipeline *s)
 {
     loop.s = s;
@@ -195,6 +209,9 @@ static void published(redco_pipeline s, struct times chunk, double idle, uint64_
     for (uint32_t i = 0; i < s.stages; i++) {
         assert_near(r.idle[i], idle, 1e-9 * r.span);
         assert_int_equal(r.peak[i], redco_pipeline_in_flight(&s, i));
+        for (uint32_t c = 0; c < s.chunks; c++) {
+            assert_int_equal(redco_pipeline_under_way(&s, i, c), most_under_way(i, c));
+        }
         most = r.peak[i] > most ? r.peak[i] : most;
     }
     assert_int_equal(most, peak);

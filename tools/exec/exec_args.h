@@ -79,6 +79,7 @@ struct exec_args {
     redco_plan_case prices;
     redco_fixed_cost fixed;
     redco_step *schedule;
+    redco_prediction *stages; /* memory of each stage, where the plan has some; NULL */
     struct exec_start start;
     const char *listen;
     bool follows;                   /* a launcher started this rank, and it is not the first: that one warns */

@@ -48,6 +48,16 @@ double exec_median_step_s(const struct exec_run *run)
     return median_of(run, time_of);
 }
 
+static void print_stages(const struct exec_run *run)
+{
+    (void)printf("memory of stages, MB:");
+    for (uint32_t i = 0; i < run->plan->parallelism.pp; i++) {
+        (void)printf("%s %.2f (predicted %.2f)", i > 0 ? " ·" : "", 1e-6 * (double)run->stages[i].total_bytes,
+                     1e-6 * (double)run->predicted_stages[i].total_bytes);
+    }
+    (void)printf("\n");
+}
+
 void exec_print_head(const struct exec_run *run)
 {
     const redco_plan *const plan = run->plan;
@@ -76,6 +86,7 @@ void exec_print_head(const struct exec_run *run)
         mb * (double)memory->recomputed_bytes, mb * (double)memory->working_bytes, mb * (double)memory->slot_bytes,
         mb * (double)memory->bucket_bytes, mb * (double)memory->total_bytes, plan->gpu_name,
         mb * (double)p->total_bytes);
+    if (run->stages != NULL) { print_stages(run); }
 }
 
 void exec_print_resumed(const char *path, uint64_t step, uint64_t steps)
@@ -215,6 +226,25 @@ static json_t *memory_json(const redco_trainer_memory *m)
                      (json_int_t)m->slot_bytes, "buckets", (json_int_t)m->bucket_bytes);
 }
 
+/* Each stage's fullest rank. */
+static json_t *stages_json(const struct exec_run *run)
+{
+    json_t *const stages = json_array();
+    for (uint32_t i = 0; i < run->plan->parallelism.pp; i++) {
+        const redco_prediction *const p = &run->predicted_stages[i];
+        json_t *const held =
+            json_pack("{s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)p->parameter_bytes, "gradients",
+                      (json_int_t)p->gradient_bytes, "optimizer", (json_int_t)p->optimizer_bytes, "activations",
+                      (json_int_t)p->activation_bytes, "transient", (json_int_t)(p->transient_bytes + p->nccl_bytes));
+        json_t *const measured = json_pack("{s:I, s:o}", "peak_memory_bytes", (json_int_t)run->stages[i].total_bytes,
+                                           "memory_bytes", memory_json(&run->stages[i]));
+        json_t *const predicted =
+            json_pack("{s:I, s:o}", "peak_memory_bytes", (json_int_t)p->total_bytes, "memory_bytes", held);
+        (void)json_array_append_new(stages, json_pack("{s:o, s:o}", "measured", measured, "predicted", predicted));
+    }
+    return stages;
+}
+
 static json_t *known_json(double value)
 {
     return value > 0.0 ? json_real(value) : json_null();
@@ -315,6 +345,7 @@ json_t *exec_json(const struct exec_run *run)
     (void)json_object_set_new(json, "epoch_examples",
                               run->epoch_examples > 0 ? json_integer((json_int_t)run->epoch_examples) : json_null());
     (void)json_object_set_new(json, "log", run->log != NULL ? cli_json_text(run->log) : json_null());
+    if (run->stages != NULL) { (void)json_object_set_new(json, "stages", stages_json(run)); }
     if (run->replay) { (void)json_object_set_new(json, "replay_rank", json_integer((json_int_t)run->rank)); }
     return json;
 }

@@ -2,6 +2,7 @@
 #ifndef REDCO_TOOLS_EXEC_REPORT_H
 #define REDCO_TOOLS_EXEC_REPORT_H
 
+#include "costmodel/closed_form/closed_form.h"
 #include "executor/trainer/predict.h"
 #include "executor/trainer/trainer.h"
 
@@ -48,6 +49,8 @@ struct exec_run {
     const redco_trainer_step *steps;
     uint64_t count, first;                          /**< steps run; steps done before, by runs that this one resumed */
     redco_trainer_memory memory;                    /**< rank 0's */
+    redco_trainer_memory *stages;                   /**< each stage's fullest rank's; NULL: there are none. Owned */
+    const redco_prediction *predicted_stages;       /**< likewise, of memory alone */
     uint64_t reserve_bytes;                         /**< that a GPU's driver and libraries hold beside; 0: not known */
     uint64_t launches;                              /**< in the last step: calls that give a GPU work; 0: no GPU */
     uint32_t graphs;                                /**< that are launched instead of operators */
