@@ -59,8 +59,8 @@ static redco_prediction predicted_of(const redco_costs *costs, const redco_simul
     p.compute_s = p.forward_s + p.backward_s + p.recompute_s;
     p.optimizer_s = busy_s[REDCO_WORK_OPTIMIZER] + busy_s[REDCO_WORK_NORM];
     p.layer_exposed_s = busy_s[REDCO_WORK_LAUNCH] + simulation->account.contention_s + waiting_s[REDCO_WORK_TENSOR] +
-                        waiting_s[REDCO_WORK_CONTEXT] + waiting_s[REDCO_WORK_GATHER] + waiting_s[REDCO_WORK_SCATTER] +
-                        waiting_s[REDCO_WORK_SHARD];
+                        waiting_s[REDCO_WORK_CONTEXT] + waiting_s[REDCO_WORK_EXCHANGE] + waiting_s[REDCO_WORK_GATHER] +
+                        waiting_s[REDCO_WORK_SCATTER] + waiting_s[REDCO_WORK_SHARD];
     p.grad_reduce_exposed_s = waiting_s[REDCO_WORK_REDUCE] + waiting_s[REDCO_WORK_NORM_REDUCE];
     p.param_sync_exposed_s = waiting_s[REDCO_WORK_UPDATE];
     p.exposed_comm_s = p.layer_exposed_s + p.grad_reduce_exposed_s + p.param_sync_exposed_s;

@@ -271,9 +271,10 @@ uint64_t redco_step_micro_batches(const redco_step *step)
 
 const char *redco_step_suffix_name(redco_step_suffix suffix)
 {
-    static const char *const names[] = {"",           "input",         "weight",     "gather",  "scatter",
-                                        "reduce",     "tp_gather",     "tp_scatter", "cp_ring", "cp_gather",
-                                        "cp_scatter", "cp_all_to_all", "",           "",        ""};
+    static const char *const names[] = {
+        "",           "input",   "weight",    "gather",     "scatter",       "reduce",   "tp_gather",
+        "tp_scatter", "cp_ring", "cp_gather", "cp_scatter", "cp_all_to_all", "dispatch", "combine",
+        "",           "",        ""};
     return names[suffix];
 }
 
@@ -308,15 +309,16 @@ const char *redco_step_layer_name(const redco_step *step, uint32_t layer, char *
 const char *redco_stream_name(redco_stream stream)
 {
     static const char *const names[] = {"compute",   "tensor parallel", "parameters", "secondary parameters",
-                                        "gradients", "update",          "pipeline"};
+                                        "gradients", "update",          "pipeline",   "expert exchange"};
     return names[stream];
 }
 
 const char *redco_work_name(redco_work work)
 {
     static const char *const names[] = {
-        "forward", "recompute", "backward", "grad_norm",  "optimizer",   "launch", "overhead", "tensor_parallel",
-        "context", "gather",    "scatter",  "grad_shard", "grad_reduce", "update", "pipeline", "grad_norm_reduce"};
+        "forward",    "recompute",       "backward", "grad_norm",       "optimizer",       "launch",
+        "overhead",   "tensor_parallel", "context",  "expert_exchange", "gather",          "scatter",
+        "grad_shard", "grad_reduce",     "update",   "pipeline",        "grad_norm_reduce"};
     return names[work];
 }
 

@@ -45,6 +45,7 @@ typedef enum redco_stream {
     REDCO_STREAM_GRADIENTS,  /**< reductions of gradients */
     REDCO_STREAM_UPDATE,     /**< updated parameters */
     REDCO_STREAM_PIPELINE,   /**< to the neighbouring stages */
+    REDCO_STREAM_EXCHANGE,   /**< rows to the ranks of their experts and back */
     REDCO_STREAM_COUNT
 } redco_stream;
 
@@ -58,6 +59,7 @@ typedef enum redco_work {
     REDCO_WORK_OVERHEAD, /**< likewise, once a step */
     REDCO_WORK_TENSOR,   /**< from here on communication */
     REDCO_WORK_CONTEXT,
+    REDCO_WORK_EXCHANGE,
     REDCO_WORK_GATHER,
     REDCO_WORK_SCATTER,
     REDCO_WORK_SHARD,  /**< gradients that are sharded further than parameters, every micro-batch but the last */
@@ -85,6 +87,8 @@ typedef enum redco_step_suffix {
     REDCO_SUFFIX_CP_GATHER,
     REDCO_SUFFIX_CP_SCATTER,
     REDCO_SUFFIX_CP_ALL_TO_ALL,
+    REDCO_SUFFIX_DISPATCH,
+    REDCO_SUFFIX_COMBINE,
     REDCO_SUFFIX_SERIAL, /**< "." and the serial number */
     REDCO_SUFFIX_SEND,   /**< pass "/stage." rank "/send" */
     REDCO_SUFFIX_RECEIVE /**< pass "/stage." rank "/receive": redco_step_of_rank() */

@@ -47,7 +47,8 @@ static void add_number(redco_step *step, redcoi_numbers *numbers, uint32_t numbe
 
 static bool takes_waits(const redco_step_op *op)
 {
-    return op->stream == REDCO_STREAM_COMPUTE || op->stream == REDCO_STREAM_TENSOR;
+    return op->stream == REDCO_STREAM_COMPUTE || op->stream == REDCO_STREAM_TENSOR ||
+           op->stream == REDCO_STREAM_EXCHANGE;
 }
 
 /* Where backward of a layer waits for its scatters of the micro-batch before. */

@@ -48,14 +48,14 @@ static void launch(const struct place *at, double seconds)
     redcoi_launch(at->b, at->unit, at->b->label_launch, at->pass, at->index, at->micro_batch, seconds);
 }
 
-/* Tensor- or context-parallel traffic that computation waits for. */
+/* Tensor- or context-parallel traffic, or an exchange of rows, that computation waits for. */
 static void wait_around(const struct place *at, const redcoi_part_op *part, double seconds, redco_work work,
                         redco_step_suffix suffix)
 {
     if (!(seconds > 0.0)) { return; }
     redco_step_op op = op_at(at, part, work, suffix);
     op.seconds = seconds;
-    op.stream = REDCO_STREAM_TENSOR;
+    op.stream = work == REDCO_WORK_EXCHANGE ? REDCO_STREAM_EXCHANGE : REDCO_STREAM_TENSOR;
     op.link = work == REDCO_WORK_CONTEXT ? at->parts->cp_link : (uint8_t)REDCO_LINK_NVLINK;
     redcoi_wait(at->unit, redcoi_behind_waits(at->b, at->unit, op));
 }
@@ -70,14 +70,29 @@ static void wait_context(const struct place *at, const redcoi_part_op *part, dou
                 scatter ? REDCO_SUFFIX_CP_SCATTER : suffixes[at->b->parallelism->cp_type]);
 }
 
+/* Experts that ranks share out wait for rows, and hand their sums back (add_exchange() in layer_times.c). */
+static bool exchanges(const struct place *at, const redcoi_part_op *part)
+{
+    return redco_parallelism_ep(at->b->parallelism) > 1 &&
+           (part->role == REDCO_OP_ROLE_EXPERT_IN || part->role == REDCO_OP_ROLE_EXPERT_OUT);
+}
+
 static void wait_before(const struct place *at, const redcoi_part_op *part, double seconds)
 {
+    if (exchanges(at, part)) {
+        wait_around(at, part, seconds, REDCO_WORK_EXCHANGE, REDCO_SUFFIX_DISPATCH);
+        return;
+    }
     wait_around(at, part, seconds, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_GATHER);
 }
 
 static void wait_after(const struct place *at, const redcoi_part_op *part, double seconds)
 {
     const bool split = at->b->parallelism->sequence_parallel;
+    if (exchanges(at, part)) {
+        wait_around(at, part, seconds, REDCO_WORK_EXCHANGE, REDCO_SUFFIX_COMBINE);
+        return;
+    }
     wait_around(at, part, seconds, REDCO_WORK_TENSOR, split ? REDCO_SUFFIX_TP_SCATTER : REDCO_SUFFIX_REDUCE);
 }
 

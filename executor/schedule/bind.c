@@ -41,7 +41,7 @@ static int compare_names(const void *a, const void *b)
 bool redcoi_is_compute_task(const redco_step_op *op)
 {
     return op->work == REDCO_WORK_FORWARD || op->work == REDCO_WORK_RECOMPUTE || op->work == REDCO_WORK_BACKWARD ||
-           op->work == REDCO_WORK_TENSOR;
+           op->work == REDCO_WORK_TENSOR || op->work == REDCO_WORK_EXCHANGE;
 }
 
 static redco_status list_compute_tasks(struct binder *b, redco_error *err)
@@ -299,7 +299,7 @@ static redco_status check_compute_tasks(const struct binder *b, redco_error *err
         const uint8_t work = ops[op].work;
         char name[REDCOI_OP_NAME_BYTES];
         if (b->bind->compute_tasks[p].ops.count > 0 || b->excused[p] || work == REDCO_WORK_TENSOR ||
-            work == REDCO_WORK_RECOMPUTE || b->s->options.loose) {
+            work == REDCO_WORK_EXCHANGE || work == REDCO_WORK_RECOMPUTE || b->s->options.loose) {
             continue;
         }
         return redco_fail(err, REDCO_EVALUE, redco_step_name(step, op, name, sizeof name),

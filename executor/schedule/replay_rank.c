@@ -69,7 +69,8 @@ redco_status redcoi_replay_expect(redcoi_thread *thread, uint32_t index, redco_e
     const redcoi_task *const task = &s->tasks[index];
     uint32_t count = 0;
     const redco_step_op *const op = &redco_step_ops(s->step, &count)[index];
-    const bool computes = task->action == REDCOI_COMPUTE && op->work != REDCO_WORK_TENSOR;
+    const bool computes =
+        task->action == REDCOI_COMPUTE && op->work != REDCO_WORK_TENSOR && op->work != REDCO_WORK_EXCHANGE;
     redco_replay_expect(s->options.device_comm, thread->stream, computes ? 0.0 : op->seconds, s->replayed[index]);
     const bool nothing = task->action == REDCOI_COMPUTE && !computes && s->replayed[index] == 0;
     return nothing || task->action == REDCOI_NORM_REDUCE ? occupy(thread, op->seconds, err) : REDCO_OK;

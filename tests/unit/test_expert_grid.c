@@ -243,10 +243,39 @@ static void gathered_experts_are_given_back(void **state)
     assert_int_equal(peak[0], peak[1]);
 }
 
+/* Rows of experts have a stream and an account of their own: with tp 1 nothing else is waited for beside a layer, and
+ * the exposed share of what the closed form calls its traffic is all of it. */
+static void exchanges_have_an_account_of_their_own(void **state)
+{
+    (void)state;
+    for (uint32_t ep = 1; ep <= 4; ep *= 4) {
+        struct fixture b;
+        redco_assignment all[8];
+        const redco_layer_class *classes = NULL;
+        redco_simulation simulation;
+        redco_error err = {.status = REDCO_OK};
+        open_mixture(&b, "deepseek-v3", a800_machine(1));
+        redco_parallelism s = plain_setting(&b, 1);
+        s.ep = ep;
+        const uint32_t count = (uint32_t)redco_model_classes(b.model, &classes);
+        for (uint32_t i = 0; i < count; i++) {
+            all[i] = (redco_assignment){i, classes[i].layers, {{one, one, one}, REDCO_RECOMPUTE_NONE}};
+        }
+        check_ok(redco_simulate(b.costs, &s, all, count, NULL, &simulation, &err), &err);
+        const redco_prediction p = redco_cost_step(b.costs, &s, all, count);
+        const double rows_s = redco_cost_fixed(b.costs, &s).scale * b.calibration.tp_exposed_ratio * p.tp_s;
+        assert_true(ep == 1 ? rows_s <= 0.0 : rows_s > 0.0);
+        check_near(simulation.account.waiting_s[REDCO_WORK_EXCHANGE], rows_s, 1e-9 * p.step_s);
+        assert_true(simulation.account.waiting_s[REDCO_WORK_TENSOR] <= 0.0);
+        fixture_close(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts_are_sharded_over_their_replicas),
+        cmocka_unit_test(exchanges_have_an_account_of_their_own),
         cmocka_unit_test(experts_with_more_replicas_are_whole),
         cmocka_unit_test(rows_go_there_and_back),
         cmocka_unit_test(whole_experts_have_rows_of_their_own),

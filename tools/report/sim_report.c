@@ -11,9 +11,9 @@ enum { SHORT = 64 };
 static const redco_work computation[] = {REDCO_WORK_FORWARD, REDCO_WORK_RECOMPUTE, REDCO_WORK_BACKWARD,
                                          REDCO_WORK_NORM,    REDCO_WORK_OPTIMIZER, REDCO_WORK_LAUNCH,
                                          REDCO_WORK_OVERHEAD};
-static const redco_work communication[] = {REDCO_WORK_TENSOR,  REDCO_WORK_CONTEXT,  REDCO_WORK_GATHER,
-                                           REDCO_WORK_SCATTER, REDCO_WORK_SHARD,    REDCO_WORK_REDUCE,
-                                           REDCO_WORK_UPDATE,  REDCO_WORK_PIPELINE, REDCO_WORK_NORM_REDUCE};
+static const redco_work communication[] = {
+    REDCO_WORK_TENSOR, REDCO_WORK_CONTEXT, REDCO_WORK_EXCHANGE, REDCO_WORK_GATHER,   REDCO_WORK_SCATTER,
+    REDCO_WORK_SHARD,  REDCO_WORK_REDUCE,  REDCO_WORK_UPDATE,   REDCO_WORK_PIPELINE, REDCO_WORK_NORM_REDUCE};
 enum {
     COMPUTATIONS = sizeof computation / sizeof computation[0],
     COMMUNICATIONS = sizeof communication / sizeof communication[0]
@@ -35,6 +35,7 @@ static const char *words_of(redco_work work)
     case REDCO_WORK_OVERHEAD: return "overhead";
     case REDCO_WORK_TENSOR: return "tensor parallel";
     case REDCO_WORK_CONTEXT: return "context parallel";
+    case REDCO_WORK_EXCHANGE: return "expert exchange";
     case REDCO_WORK_GATHER: return "parameter gathers";
     case REDCO_WORK_SCATTER: return "gradient scatters";
     case REDCO_WORK_SHARD: return "gradient shards";
