@@ -47,6 +47,7 @@ static const struct role {
     [REDCO_OP_ROLE_DEQUANTISE] = {"dequantise", 0},
     [REDCO_OP_ROLE_CASTS] = {"casts", 0},
     [REDCO_OP_ROLE_FINAL_NORM] = {"final_norm", 0},
+    [REDCO_OP_ROLE_PROJECT_OUT] = {"project_out", 0},
     [REDCO_OP_ROLE_HEAD] = {"head", 0},
     [REDCO_OP_ROLE_LOSS] = {"loss", 0},
     [REDCO_OP_ROLE_ACCUMULATE] = {"accumulate", 0},

@@ -50,7 +50,8 @@ typedef enum redco_op_role {
     REDCO_OP_ROLE_DEQUANTISE, /**< frozen matrices of 4 bits to the width of their product */
     REDCO_OP_ROLE_CASTS,      /**< conversions to and from 8-bit formats */
     REDCO_OP_ROLE_FINAL_NORM,
-    REDCO_OP_ROLE_HEAD, /**< product with the vocabulary */
+    REDCO_OP_ROLE_PROJECT_OUT, /**< to the width of a table that is narrower than the model */
+    REDCO_OP_ROLE_HEAD,        /**< product with the vocabulary */
     REDCO_OP_ROLE_LOSS,
     REDCO_OP_ROLE_ACCUMULATE, /**< in a step: a micro-batch's gradients onto those before it */
     REDCO_OP_ROLE_GRAD_NORM,

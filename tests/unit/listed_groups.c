@@ -140,7 +140,12 @@ uint32_t listed_groups(const redco_model *model, uint32_t class_index, redco_lay
     case REDCO_CLASS_CROSS: add_block(&list, model, class_index, true, true); break;
     case REDCO_CLASS_HEAD:
         if (!dims->no_final_norm) { add_norm(&list, REDCO_OP_ROLE_FINAL_NORM, AXIS(HIDDEN), 0); }
-        add_part(add_product(&list, REDCO_OP_ROLE_HEAD, AXIS(HIDDEN)), 1, AXIS(VOCAB));
+        if (owns(model, class_index, REDCO_USE_PROJECT_OUT)) {
+            add_part(add_product(&list, REDCO_OP_ROLE_PROJECT_OUT, AXIS(HIDDEN)), 1, AXIS(TABLE_WIDTH));
+            add_part(add_product(&list, REDCO_OP_ROLE_HEAD, AXIS(TABLE_WIDTH)), 1, AXIS(VOCAB));
+        } else {
+            add_part(add_product(&list, REDCO_OP_ROLE_HEAD, AXIS(HIDDEN)), 1, AXIS(VOCAB));
+        }
         add_part(add(&list, REDCO_OP_ROLE_LOSS, REDCO_GROUP_LOSS), 1, TOKENS | AXIS(VOCAB));
         break;
     }
