@@ -42,7 +42,8 @@ bool redco_stages_divide(redco_pipeline_kind kind, uint32_t blocks, uint64_t pos
 
 bool redco_split_is_equal(redco_pipeline_kind kind, const uint32_t *split, uint32_t positions, uint32_t blocks)
 {
-    if (!redco_stages_divide(kind, blocks, positions)) { return false; }
+    const bool some_empty = positions > blocks && !redco_stage_edges_count(blocks, positions); /* such are named */
+    if (some_empty || !redco_stages_divide(kind, blocks, positions)) { return false; }
     for (uint32_t i = 0; i < positions; i++) {
         if (split[i] != redco_stage_blocks(blocks, positions, i)) { return false; }
     }

@@ -441,7 +441,8 @@ static redco_status add_schedules(struct lister *list, redco_parallelism paralle
     const bool stages = parallelism.pp > 1;
     const bool chunked = o->given.schedule == REDCO_PIPELINE_1F1B || o->given.schedule == REDCO_PIPELINE_INTERLEAVED;
     const bool all = o->given.chunks == REDCO_DEGREE_AUTO && stages && chunked;
-    const uint32_t given = stages && o->given.chunks > 0 && !all && chunked ? o->given.chunks : 1;
+    const bool said = stages && o->given.chunks > 0 && !all && chunked;
+    const uint32_t given = said ? o->given.chunks : 1;
     const uint32_t most = list->space->blocks < MEASURED_CHUNKS ? list->space->blocks : MEASURED_CHUNKS;
     redco_error *const why = all ? NULL : &list->first;
     redco_status st = REDCO_OK;
@@ -459,7 +460,7 @@ static redco_status add_schedules(struct lister *list, redco_parallelism paralle
     for (int kind = 0; kind < REDCO_PIPELINE_COUNT && st == REDCO_OK && free_order; kind++) {
         parallelism.schedule = (redco_pipeline_kind)kind;
         parallelism.chunks = redco_pipeline_chunks(parallelism.schedule, 1);
-        if ((o->allows.schedules >> kind & 1) == 0 || (given > 1 && given != parallelism.chunks)) { continue; }
+        if ((o->allows.schedules >> kind & 1) == 0 || (said && given != parallelism.chunks)) { continue; }
         st = add_schedule(list, parallelism, NULL, any_out);
     }
     return st;
