@@ -271,7 +271,7 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *pa
     redco_prediction p = {
         .model_flops_per_token = fixed.model_flops_per_token,
         .capacity_bytes = fixed.capacity_bytes,
-        .uncertain_bytes = redco_share_up(fixed.capacity_bytes, redco_engine_peak_error(&costs->workload.engine), 100),
+        .uncertain_bytes = fixed.capacity_bytes * redco_engine_peak_error(&costs->workload.engine) / 100,
         .transient_bytes = fixed.fixed_bytes};
     redco_layer_cost sums = {.compute_s = 0.0};
     for (uint32_t i = 0; i < count; i++) {
