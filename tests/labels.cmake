@@ -27,7 +27,6 @@ set(redco_deep
     ^parity-deferred$       # 12 s: the same on queues that run later
     ^gpu-acceptance$        # 20 s: the script; the tools and tests that it starts are tested on their own
     ^netns$                 # 30 s: waits for what it has killed
-    ^attack$                # 10 s: files that others made; each kind has a quick test of its own
     ^exec-mpi$              # 20 s: waits for ranks that hang; exec-checkpoint has them without mpirun
     ^house.recipes$         # 30 s: builds a copy of the tree
     ^house.slurm$           # 16 s: starts a real Slurm; export-sbatch has the script's lines
