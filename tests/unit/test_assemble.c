@@ -253,7 +253,7 @@ static void unknown_names_are_refused(void **state)
                 {{.cluster = "nothing"}, 8, "redco knows"},
                 {{.cluster = REDCO_TEST_DATA "/plans/truncated.json"}, 8, "not valid JSON"},
                 {{.calibration = "nothing"}, 8, "redco knows"},
-                {{0}, 12, "do not fill nodes"},
+                {{0}, 13, "do not fill nodes"},
                 {{0}, 0, "no fixed size"}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

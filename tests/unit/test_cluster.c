@@ -172,8 +172,8 @@ static void impossible_counts_name_the_nearest(void **state)
 {
     static const struct count_row rows[] = {
         {"a800-hdr", 0, "is missing: \"a800-hdr\" has no fixed size"},
-        {"a800-hdr", 1020, "1020 GPUs do not fill nodes of 8 GPUs; 1016 or 1024 would"},
-        {"a800-hdr", 9, "9 GPUs do not fill nodes of 8 GPUs; 8 or 16 would"},
+        {"a800-hdr", 1018, "1018 GPUs do not fill nodes of 8 GPUs; 1016 or 1020 would"},
+        {"a800-hdr", 9, "9 GPUs do not fill nodes of 8 GPUs; 8 or 10 would"},
         {"p3dn", 3, "neither whole nodes of 8 GPUs nor a part that divides one; 2 or 4 would be right"},
         {"p3dn", 7, "4 or 8 would be right"},
         {"a800-hdr", 8000001, "8000001 GPUs are more than the 1000000 nodes"},
@@ -205,6 +205,23 @@ static void any_part_of_a_switched_node(void **state)
         assert_int_equal(machine.gpus_per_node, gpus);
         assert_int_equal(machine.node_gpus_physical, 8);
         assert_int_equal(machine.link_group_gpus, gpus);
+        redco_cluster_free(cluster);
+    }
+}
+
+/* So do as many of each of several nodes, the fewest nodes of which half are used and more. */
+static void the_same_part_of_several_nodes(void **state)
+{
+    static const struct {
+        uint64_t gpus;
+        uint32_t nodes, each;
+    } rows[] = {{12, 2, 6}, {14, 2, 7}, {20, 4, 5}, {28, 4, 7}, {36, 6, 6}, {40, 5, 8}, {1020, 170, 6}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        redco_cluster *const cluster = must_read("a800-hdr", NULL, NULL, NULL);
+        const redco_machine machine = must_machine(cluster, rows[i].gpus);
+        assert_int_equal(machine.nodes, rows[i].nodes);
+        assert_int_equal(machine.gpus_per_node, rows[i].each);
         redco_cluster_free(cluster);
     }
 }
@@ -581,6 +598,7 @@ int main(void)
         cmocka_unit_test(presets_flatten_to_machines),
         cmocka_unit_test(impossible_counts_name_the_nearest),
         cmocka_unit_test(any_part_of_a_switched_node),
+        cmocka_unit_test(the_same_part_of_several_nodes),
         cmocka_unit_test(node_and_topology_combine),
         cmocka_unit_test(listed_hosts_are_free_and_others_drained),
         cmocka_unit_test(hosts_without_topology_fill_leaves),

@@ -230,7 +230,7 @@ static void what_is_no_cluster_is_told(void **state)
         uint32_t gpus, per_node;
         const char *place, *text;
     } rows[] = {
-        {"A100-SXM4-80GB", 12, 8, "n_gpus", "12 GPUs do not fill nodes of 8 GPUs; 8 or 16 would"},
+        {"A100-SXM4-80GB", 11, 8, "n_gpus", "11 GPUs do not fill nodes of 8 GPUs; 10 or 12 would"},
         {"GB200-per-GPU", 20, 5, "gpus_per_node", "5 do not divide a rack of 72 GPUs"},
         {"A100-SXM4-80GB", 8, 0, "gpus_per_node", "is 0"},
         {"Z9000", 8, 8, "Z9000", "is neither a file nor a GPU that redco knows"},

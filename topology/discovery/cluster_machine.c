@@ -117,16 +117,32 @@ static uint64_t shape_gpus(struct shape shape)
     return (uint64_t)shape.nodes * shape.gpus_per_node;
 }
 
-/* The fewest nodes that share gpus equally in whole hosts. False: there is no such shape. */
+/* As many GPUs of each of several hosts, half of one and more: 20 are 5 of each of 4. */
+static bool find_parts(const struct offer *offer, uint64_t gpus, struct shape *shape_out)
+{
+    const uint32_t per_host = offer->gpus_per_host;
+    if (!offer->any_part || offer->hosts > 1) { return false; }
+    for (uint32_t part = per_host - 1; part > 0 && 2 * part >= per_host; part--) {
+        if (gpus % part != 0 || gpus / part > offer->nodes[1]) { continue; }
+        *shape_out = (struct shape){(uint32_t)(gpus / part), 1, part};
+        return true;
+    }
+    return false;
+}
+
+/* The fewest nodes that share gpus equally in whole hosts, else in parts. False: there is no such shape. */
 static bool find_shape(const struct offer *offer, uint64_t gpus, struct shape *shape_out)
 {
-    if (gpus < offer->gpus_per_host) { /* part of one host */
-        if (gpus == 0 || (!offer->any_part && offer->gpus_per_host % gpus != 0)) { return false; }
+    const uint64_t per_host = offer->gpus_per_host > 0 ? offer->gpus_per_host : 1;
+    if (gpus == 0) { return false; }
+    if (gpus < per_host) { /* part of one host */
+        if (!offer->any_part && per_host % gpus != 0) { return false; }
         *shape_out = (struct shape){1, 1, (uint32_t)gpus};
         return true;
     }
-    const uint64_t hosts = gpus / offer->gpus_per_host;
-    if (gpus % offer->gpus_per_host != 0 || hosts > (uint64_t)REDCOI_MAX_NODES * offer->hosts) { return false; }
+    const uint64_t hosts = gpus / per_host;
+    if (gpus % per_host != 0) { return find_parts(offer, gpus, shape_out); }
+    if (hosts > (uint64_t)REDCOI_MAX_NODES * offer->hosts) { return false; }
     for (uint32_t h = offer->hosts; h >= 1; h--) {
         if (hosts % h == 0 && hosts / h <= offer->nodes[h]) {
             *shape_out = (struct shape){(uint32_t)(hosts / h), h, h * offer->gpus_per_host};
@@ -139,17 +155,9 @@ static bool find_shape(const struct offer *offer, uint64_t gpus, struct shape *s
 /* The nearest possible number of GPUs in one direction, 0 if there is none. */
 static uint64_t nearest(const struct offer *offer, uint64_t gpus, uint64_t most, bool up)
 {
-    const uint64_t per_host = offer->gpus_per_host;
     struct shape shape;
-    if (up ? gpus < per_host : gpus <= per_host) { /* divisors of a host */
-        for (uint64_t n = up ? gpus + 1 : gpus - 1; n >= 1 && n <= per_host; n = up ? n + 1 : n - 1) {
-            if (find_shape(offer, n, &shape)) { return n; }
-        }
-        return 0;
-    }
-    uint64_t hosts = up ? gpus / per_host + 1 : (gpus - 1) / per_host;
-    for (; hosts >= 1 && hosts * per_host <= most; hosts = up ? hosts + 1 : hosts - 1) {
-        if (find_shape(offer, hosts * per_host, &shape)) { return hosts * per_host; }
+    for (uint64_t n = up ? gpus + 1 : gpus - 1; n >= 1 && n <= most; n = up ? n + 1 : n - 1) {
+        if (find_shape(offer, n, &shape)) { return n; }
     }
     return 0;
 }
@@ -193,7 +201,7 @@ static redco_status fail_shape(const redco_cluster *cluster, const struct offer 
         (void)snprintf(counts, sizeof counts, "%llu", (unsigned long long)(below > 0 ? below : above));
     }
     (void)snprintf(unit, sizeof unit, "%s of %u", offer->hosts > 1 ? "hosts" : "nodes", offer->gpus_per_host);
-    if (gpus > offer->gpus_per_host && gpus % offer->gpus_per_host == 0) {
+    if (offer->gpus_per_host > 0 && gpus > offer->gpus_per_host && gpus % offer->gpus_per_host == 0) {
         return redco_fail(err, REDCO_EVALUE, "gpus",
                           "%llu GPUs (%llu hosts) cannot be spread so that all nodes (NVLink domains of %u hosts) hold "
                           "the same number of hosts; %s can",
