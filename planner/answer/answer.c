@@ -102,10 +102,14 @@ static bool is_beyond(const redco_inputs *inputs, redco_answer *answer)
 static redco_status lead_with_inside(const redco_inputs *inputs, redco_answer *answer, redco_error *err)
 {
     const redco_search_result *const inside = answer->inside;
-    if (inside == NULL || inside->ranked_count == 0 ||
-        !redco_answer_beaten(&answer->options, &inside->ranked[0], answer->result)) {
+    if (inside == NULL || inside->ranked_count == 0) { return REDCO_OK; }
+    /* Where nothing that was measured divides the batch, the search takes what its question leaves out. */
+    if (redco_search_leaves_out(&inputs->machine, &answer->options, &inside->ranked[0].parallelism) != NULL) {
+        redco_search_result_free(answer->inside);
+        answer->inside = NULL;
         return REDCO_OK;
     }
+    if (!redco_answer_beaten(&answer->options, &inside->ranked[0], answer->result)) { return REDCO_OK; }
     const redco_status st = redco_answer_adopt(&answer->options, &inside->ranked[0], answer->result, err);
     if (st != REDCO_OK || is_beyond(inputs, answer)) { return st; }
     redco_search_result_free(answer->inside);
