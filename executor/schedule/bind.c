@@ -202,7 +202,8 @@ static uint32_t comes_at(const struct binder *b, redco_value input)
     return 0;
 }
 
-/* @return whether another operator reads what this one makes, or a view of it: not of gradients of parameters */
+/* @return whether another operator reads what this one makes, or a view or a sum over ranks of it: not of gradients of
+ * parameters */
 static bool is_read(const struct binder *b, const redco_op *op)
 {
     bool read = false;
@@ -217,7 +218,8 @@ static void find_readers(struct binder *b)
     for (uint32_t i = redcoi_leaving_list(b->s, leaving); i-- > 0;) { b->reader[leaving[i]] = 1; }
     for (uint32_t i = redco_graph_op_count(graph); i-- > 0;) {
         const redco_op *const op = redco_graph_op(graph, i);
-        const bool reads = b->bind->live[i] && (!redco_op_is_view(op->kind) || is_read(b, op));
+        const bool passes_on = redco_op_is_view(op->kind) || op->kind == REDCO_OP_ALL_REDUCE;
+        const bool reads = b->bind->live[i] && (!passes_on || is_read(b, op));
         for (uint32_t k = 0; reads && k < op->input_count; k++) { b->reader[op->inputs[k]] = 1; }
     }
 }
