@@ -167,8 +167,12 @@ static redco_status list_groups(redcoi_space *space, redcoi_configuration *confi
     const bool second_scheme = !redco_search_states(o, REDCO_OF_SCHEME) &&
                                configuration->parallelism.scheme == REDCO_INTRA_TENSOR &&
                                has_scheme(o, REDCO_INTER_TENSOR);
+    /* redco-exec cannot shard gradients whose weights' part comes in a pass of its own (planner/executable). */
+    const bool whole = o->workload.engine.planned_memory && !redco_search_states(o, REDCO_OF_SCHEDULE) &&
+                       redco_pipeline_splits_backward(configuration->parallelism.schedule);
     for (size_t i = 0; i < space->last.count; i++) {
         const redco_shards *s = &space->last.triples[i];
+        if (whole && redco_mesh_ranks(s->gradients) > 1) { continue; }
         if (o->given.secondary.gpus > 0 && !is_copy(o->given.secondary, s->parameters)) { continue; }
         copyable = true;
         if (second_scheme && redco_mesh_equal(s->parameters, s->optimizer)) { continue; }
