@@ -135,7 +135,7 @@ static void open_plan(const char *folder, const struct plan_case *c, struct open
                    "sed 's/\"\\(n_layer\\|num_hidden_layers\\)\": [0-9]*/\"\\1\": 4/' '%s/models/medium/%s.json' "
                    ">'%s/model.json' && "
                    "'%s' --quiet --cluster '%s/exec/many.json' --calibration host --model '%s/model.json' "
-                   "--seq 256 --micro-batch 1 --precision fp32 %s -o '%s' >/dev/null",
+                   "--seq 256 --micro-batch 1 --precision fp32 --pp 1 %s -o '%s' >/dev/null",
                    REDCO_TEST_DATA, c->model, folder, REDCO_PLAN_TOOL, REDCO_TEST_DATA, folder, c->options, path);
     if (system(command) != 0) { fail_msg("failed: %s", command); } /* NOLINT(cert-env33-c): the tool under test */
     must(redco_plan_read(path, &o->plan, &err), &err);
