@@ -268,11 +268,11 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_parallelism *pa
 {
     const redco_fixed_cost fixed = redco_cost_fixed(costs, parallelism);
     const uint32_t overlap = costs->workload.overlap;
-    redco_prediction p = {
-        .model_flops_per_token = fixed.model_flops_per_token,
-        .capacity_bytes = fixed.capacity_bytes,
-        .uncertain_bytes = fixed.capacity_bytes * redco_engine_peak_error(&costs->workload.engine) / 100,
-        .transient_bytes = fixed.fixed_bytes};
+    redco_prediction p = {.model_flops_per_token = fixed.model_flops_per_token,
+                          .capacity_bytes = fixed.capacity_bytes,
+                          .uncertain_bytes =
+                              fixed.capacity_bytes * redco_engine_peak_error(&costs->workload.engine) / 100,
+                          .transient_bytes = fixed.fixed_bytes};
     redco_layer_cost sums = {.compute_s = 0.0};
     for (uint32_t i = 0; i < count; i++) {
         const redco_assignment *const a = &assignments[i];

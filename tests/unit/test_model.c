@@ -366,7 +366,8 @@ static const struct bad_row bad[] = {
      "qwen3, "
      "phi3, internlm2, gemma, gemma2, gemma3_text, olmo, olmo2, olmo3, granite, smollm3, seed_oss, glm, glm4, exaone, "
      "exaone4, "
-     "internlm3, baichuan, minicpm, qwen, starcoder2, falcon, cohere, cohere2, phi, stablelm, nemotron, gpt2, gpt_bigcode, gptj, "
+     "internlm3, baichuan, minicpm, qwen, starcoder2, falcon, cohere, cohere2, phi, stablelm, nemotron, gpt2, "
+     "gpt_bigcode, gptj, "
      "gpt_neox, opt, bloom, mpt, t5, mt5, bart, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2, "
      "glm4_moe, dots1, gpt_oss, llama4_text, olmoe, minimax_m2, dbrx, phimoe, granitemoe, grok-1, generic"},
     {"{\"model_type\":\"generic\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":4,\"vocab_size\":"

@@ -253,12 +253,13 @@ static void what_is_not_built_is_refused(void **state)
            "\"longrope\" is not a scaling that the executor has: default, linear, llama3, yarn, dynamic");
     expect(refusal("gpt2", NULL, NULL, 17), "c.json", "sequences of 17 tokens; its table has 16 positions");
     expect(refusal("gpt2", NULL, NULL, 0), "c.json", "a micro-batch of 2 sequences of 0 tokens is empty");
-    expect(
-        refusal("llama", "model_type", "\"generic\"", 12), "c.json",
-        "is of type \"generic\", which the executor does not build; it builds llama, mistral, qwen2, qwen3, phi3, "
-        "internlm2, gemma, gemma2, gemma3_text, olmo, olmo2, olmo3, granite, smollm3, seed_oss, glm, glm4, exaone, exaone4, "
-        "internlm3, baichuan, minicpm, qwen, starcoder2, falcon, cohere, cohere2, phi, stablelm, nemotron, gpt2, gpt_bigcode, gptj, "
-        "gpt_neox, opt, bloom, mpt, t5, mt5, bart");
+    expect(refusal("llama", "model_type", "\"generic\"", 12), "c.json",
+           "is of type \"generic\", which the executor does not build; it builds llama, mistral, qwen2, qwen3, phi3, "
+           "internlm2, gemma, gemma2, gemma3_text, olmo, olmo2, olmo3, granite, smollm3, seed_oss, glm, glm4, exaone, "
+           "exaone4, "
+           "internlm3, baichuan, minicpm, qwen, starcoder2, falcon, cohere, cohere2, phi, stablelm, nemotron, gpt2, "
+           "gpt_bigcode, gptj, "
+           "gpt_neox, opt, bloom, mpt, t5, mt5, bart");
     expect(refusal("mpt", "attn_config", "{\"clip_qkv\":8.0}", 12), "c.json:/attn_config/clip_qkv",
            "is set; the executor builds MPT without it");
     expect(refusal("mpt", "attn_config", "{\"alibi\":false}", 12), "c.json:/attn_config",

@@ -1,6 +1,6 @@
 /** @file node.h  One kind of node: GPUs with NUMA node and PCIe switch, the link matrix, NICs. Readers: this machine
- * and hwloc XML (from_hwloc.c), NCCL topology XML (from_nccl.c), tables of nvidia-smi, rocm-smi and amd-smi (from_matrix.c),
- * node JSON (node_json.c). */
+ * and hwloc XML (from_hwloc.c), NCCL topology XML (from_nccl.c), tables of nvidia-smi, rocm-smi and amd-smi
+ * (from_matrix.c), node JSON (node_json.c). */
 #ifndef REDCO_NODE_H
 #define REDCO_NODE_H
 
