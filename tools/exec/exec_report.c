@@ -232,10 +232,11 @@ static json_t *stages_json(const struct exec_run *run)
     json_t *const stages = json_array();
     for (uint32_t i = 0; i < run->plan->parallelism.pp; i++) {
         const redco_prediction *const p = &run->predicted_stages[i];
+        const uint64_t transient_bytes = p->transient_bytes + p->nccl_bytes;
         json_t *const held =
             json_pack("{s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)p->parameter_bytes, "gradients",
                       (json_int_t)p->gradient_bytes, "optimizer", (json_int_t)p->optimizer_bytes, "activations",
-                      (json_int_t)p->activation_bytes, "transient", (json_int_t)(p->transient_bytes + p->nccl_bytes));
+                      (json_int_t)p->activation_bytes, "transient", (json_int_t)transient_bytes);
         json_t *const measured = json_pack("{s:I, s:o}", "peak_memory_bytes", (json_int_t)run->stages[i].total_bytes,
                                            "memory_bytes", memory_json(&run->stages[i]));
         json_t *const predicted =
