@@ -608,6 +608,7 @@ extern const redcoi_key redcoi_latent_keys[REDCOI_SIZES]; /**< LLaMA's less its 
 extern const redcoi_module redcoi_llama_embedding[], redcoi_llama_head[];
 extern const redcoi_module redcoi_predictions[]; /**< multi-token prediction */
 extern const redcoi_layer_modules redcoi_llama_layers[REDCOI_CLASS_KINDS];
+extern const redcoi_layer_modules redcoi_gpt_layers[REDCOI_CLASS_KINDS];
 extern const redcoi_layer_modules redcoi_gemma2_layers[REDCOI_CLASS_KINDS]; /**< norms before and behind each part */
 extern const redcoi_layer_modules redcoi_olmo2_layers[REDCOI_CLASS_KINDS];  /**< norms behind each part */
 void redcoi_gemma2_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s);

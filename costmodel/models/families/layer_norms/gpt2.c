@@ -24,7 +24,7 @@ static const redcoi_module block[] = {
 static const redcoi_module head[] = {
     {REDCO_USE_FINAL_NORM, "transformer.ln_f", 0}, {REDCO_USE_HEAD, "lm_head", 0}, {0}};
 
-static const redcoi_layer_modules layers[REDCOI_CLASS_KINDS] = {
+const redcoi_layer_modules redcoi_gpt_layers[REDCOI_CLASS_KINDS] = {
     [REDCO_CLASS_EMBEDDING] = {"transformer.", embedding},
     [REDCO_CLASS_BLOCK] = {"transformer.h.{}.", block},
     [REDCO_CLASS_HEAD] = {"", head},
@@ -54,7 +54,7 @@ const redcoi_family redcoi_family_gpt2 = {
                  [REDCOI_SIZE_HEADS] = 12,
                  [REDCOI_SIZE_POSITIONS] = 1024},
     .dropout_key = "resid_pdrop",
-    .layers = layers,
+    .layers = redcoi_gpt_layers,
     .biases = REDCOI_ALL_BIASES,
     .qkv = REDCOI_QKV_BY_KIND,
     .conv1d = true,

@@ -2,25 +2,6 @@
  * values. Source: modeling_gpt_bigcode.py and configuration_gpt_bigcode.py of HuggingFace transformers 4.48. */
 #include "costmodel/models/family.h"
 
-static const redcoi_module embedding[] = {{REDCO_USE_TABLE, "wte", 0}, {REDCO_USE_POSITIONS, "wpe", 0}, {0}};
-static const redcoi_module block[] = {
-    {REDCO_USE_ATTENTION_NORM, "ln_1", 0},
-    {REDCO_USE_QKV, "attn.c_attn", 0},
-    {REDCO_USE_OUTPUT, "attn.c_proj", 0},
-    {REDCO_USE_FFN_NORM, "ln_2", 0},
-    {REDCO_USE_UP, "mlp.c_fc", 0},
-    {REDCO_USE_DOWN, "mlp.c_proj", 0},
-    {0},
-};
-static const redcoi_module head[] = {
-    {REDCO_USE_FINAL_NORM, "transformer.ln_f", 0}, {REDCO_USE_HEAD, "lm_head", 0}, {0}};
-
-static const redcoi_layer_modules layers[REDCOI_CLASS_KINDS] = {
-    [REDCO_CLASS_EMBEDDING] = {"transformer.", embedding},
-    [REDCO_CLASS_BLOCK] = {"transformer.h.{}.", block},
-    [REDCO_CLASS_HEAD] = {"", head},
-};
-
 static void read_heads(redcoi_build *build)
 {
     if (redcoi_config_bool(build, "multi_query", true)) { build->model->dims.kv_heads = 1; }
@@ -42,7 +23,7 @@ const redcoi_family redcoi_family_gpt_bigcode = {
                  [REDCOI_SIZE_HEADS] = 12,
                  [REDCOI_SIZE_POSITIONS] = 1024},
     .dropout_key = "resid_pdrop",
-    .layers = layers,
+    .layers = redcoi_gpt_layers,
     .biases = REDCOI_ALL_BIASES,
     .qkv = REDCOI_QKV_BY_GROUP,
     .epsilon = {"layer_norm_epsilon", 1e-5},
