@@ -37,9 +37,10 @@ json_t *redco_plan_predicted_json(const redco_inputs *inputs, const redco_candid
 /** Rebuilds model, cluster, calibration and costs from what @p plan embeds, predicts again and compares every number.
  *  @param name      of the plan, for errors, which name JSON pointer, stated and recomputed value
  *  @param profiles  the files whose digest the plan states; NULL with 0
+ *  @param refined_ratio_out  the search's own estimate is so far from today's; 0: it is the same
  *  @return REDCO_OK when nothing contradicts */
 redco_status redco_plan_verify(const redco_plan *plan, const char *name, const char *const *profiles,
-                               uint32_t profile_count, redco_error *err);
+                               uint32_t profile_count, double *refined_ratio_out, redco_error *err);
 
 /** Prices a plan's tensor-parallel layouts: redco_tp_attach(), which needs GLPK. */
 typedef redco_status (*redco_attach)(redco_costs *costs, const redco_model *model, redco_tp_placement placement,

@@ -142,18 +142,21 @@ static redco_status compare_predicted(const redco_plan *plan, const char *name, 
 }
 
 /* The search's own estimate is refined from version to version, while a plan is held to its prediction: it may differ
- * by this share of the step, or of the bytes. */
-static const double refined_ratio = 0.1;
+ * by this share of the step, or of the bytes, and the difference is told. */
+static const double most_refined_ratio = 0.1;
 
 static redco_status compare_refined(const char *name, const char *pointer, double stated, double computed, double whole,
-                                    redco_error *err)
+                                    double *refined_ratio, redco_error *err)
 {
-    if (fabs(stated - computed) <= refined_ratio * whole) { return REDCO_OK; }
-    return compare_number(name, pointer, stated, computed, err);
+    const double apart = fabs(stated - computed);
+    if (apart <= allowed_ratio * fmax(fabs(stated), fabs(computed))) { return REDCO_OK; }
+    if (!(apart <= most_refined_ratio * whole)) { return compare_number(name, pointer, stated, computed, err); }
+    *refined_ratio = fmax(*refined_ratio, apart / whole);
+    return REDCO_OK;
 }
 
 static redco_status compare_closed_form(const redco_plan *plan, const char *name, const redco_prediction *closed,
-                                        redco_error *err)
+                                        double *refined_ratio, redco_error *err)
 {
     const redco_plan_closed_form computed = redcoi_closed_form(closed), *const stated = &plan->closed_form;
     const double step_s = computed.step_s;
@@ -172,14 +175,15 @@ static redco_status compare_closed_form(const redco_plan *plan, const char *name
     };
     redco_status st = REDCO_OK;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && st == REDCO_OK; i++) {
-        st = compare_refined(name, numbers[i].pointer, numbers[i].stated, numbers[i].computed, numbers[i].whole, err);
+        st = compare_refined(name, numbers[i].pointer, numbers[i].stated, numbers[i].computed, numbers[i].whole,
+                             refined_ratio, err);
     }
     return st;
 }
 
 /* Plans of before the closed form was kept predict by it. */
 static redco_status check_prediction(const redco_plan *plan, const char *name, const redco_plan_case *reopened,
-                                     redco_error *err)
+                                     double *refined_ratio, redco_error *err)
 {
     const bool older = !(plan->closed_form.step_s > 0.0);
     redco_price price;
@@ -189,7 +193,7 @@ static redco_status check_prediction(const redco_plan *plan, const char *name, c
     const redco_plan_predicted computed =
         redcoi_predicted(older ? &price.closed_form : &price.predicted, &reopened->inputs.calibration);
     st = compare_predicted(plan, name, &computed, err);
-    return st != REDCO_OK || older ? st : compare_closed_form(plan, name, &price.closed_form, err);
+    return st != REDCO_OK || older ? st : compare_closed_form(plan, name, &price.closed_form, refined_ratio, err);
 }
 
 static redco_status check_rules(const redco_plan *plan, const char *name, const redco_plan *computed, redco_error *err)
@@ -314,15 +318,16 @@ static redco_status check_execution(const redco_plan *plan, const char *name, co
 }
 
 redco_status redco_plan_verify(const redco_plan *plan, const char *name, const char *const *profiles,
-                               uint32_t profile_count, redco_error *err)
+                               uint32_t profile_count, double *refined_ratio_out, redco_error *err)
 {
     redco_plan_case reopened = {.attach = redco_tp_attach};
+    *refined_ratio_out = 0.0;
     redco_status st = REDCO_OK;
     if ((st = redcoi_reopen_inputs(plan, name, profiles, profile_count, &reopened.inputs, err)) == REDCO_OK &&
         (st = check_identity(plan, name, &reopened.inputs, err)) == REDCO_OK &&
         (st = check_strategy(plan, name, err)) == REDCO_OK &&
         (st = redcoi_reopen_costs(plan, name, &reopened, err)) == REDCO_OK &&
-        (st = check_prediction(plan, name, &reopened, err)) == REDCO_OK) {
+        (st = check_prediction(plan, name, &reopened, refined_ratio_out, err)) == REDCO_OK) {
         st = check_filled(plan, name, &reopened.inputs, err);
     }
     if (st == REDCO_OK) { st = check_execution(plan, name, reopened.inputs.model, err); }

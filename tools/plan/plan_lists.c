@@ -337,10 +337,11 @@ int answer_check(const struct plan_args *args)
     redco_error err = {0};
     const struct cli *cli = &args->cli;
     int rc = CLI_DONE;
+    double refined_ratio = 0.0;
     redco_status st = redco_plan_read(args->check, &plan, &err);
     if (st == REDCO_OK) {
         st = redco_plan_verify(plan, args->check, args->question.names.profiles, args->question.names.profile_count,
-                               &err);
+                               &refined_ratio, &err);
         if (st == REDCO_EVALUE) { note_version(plan, &err); }
     }
     if (st != REDCO_OK) {
@@ -348,18 +349,23 @@ int answer_check(const struct plan_args *args)
         return cli_fail(cli, &err);
     }
     if (cli->json) {
-        json_t *json =
-            json_pack("{s:s,s:o,s:s,s:I,s:f}", "check", "ok", "plan", cli_json_text(args->check), "strategy",
-                      plan->strategy, "gpus", (json_int_t)redco_plan_gpus(plan), "step_s", plan->predicted.step_s);
+        json_t *json = json_pack("{s:s,s:o,s:s,s:I,s:f,s:f}", "check", "ok", "plan", cli_json_text(args->check),
+                                 "strategy", plan->strategy, "gpus", (json_int_t)redco_plan_gpus(plan), "step_s",
+                                 plan->predicted.step_s, "refined_ratio", refined_ratio);
         rc = cli_print_json(cli, json);
         json_decref(json);
     } else if (!cli->quiet) {
         redco_text_write(stdout, args->check);
         (void)printf(": OK: %s on %llu GPUs of %s, %.4g s a step, %.1f of %.1f GB; every number follows from what it "
-                     "embeds\n",
+                     "embeds",
                      plan->model_name, (unsigned long long)redco_plan_gpus(plan), plan->cluster_name,
                      plan->predicted.step_s, (double)plan->predicted.total_bytes / 1e9,
                      (double)plan->predicted.capacity_bytes / 1e9);
+        if (refined_ratio > 0.0) {
+            (void)printf(" but the search's own estimate, which was refined since: up to %.2g %% apart",
+                         100.0 * refined_ratio);
+        }
+        (void)printf("\n");
     }
     redco_plan_free(plan);
     return rc == CLI_DONE ? cli_finish(cli, CLI_DONE) : rc;
