@@ -90,8 +90,8 @@ static redco_status read_states(const redco_json_value *file, uint32_t *bits_out
 
 static redco_status read_dimensions(const redco_json_value *file, uint32_t *bits_out, redco_error *err)
 {
-    struct bit known[REDCO_DIMENSIONS + 1] = {{NULL, 0}};
-    size_t count = 0;
+    struct bit known[REDCO_DIMENSIONS + 2] = {{"rounds", REDCO_HAS_ROUNDS}};
+    size_t count = 1;
     for (const redco_dimension *d = redco_dimensions; d->key != NULL; d++) {
         if (d->word != NULL) { known[count++] = (struct bit){d->word, d->bit}; }
     }

@@ -21,7 +21,9 @@ enum {
     REDCO_HAS_DP = 32,      /**< every engine has it: a file without others is not one without limits */
     REDCO_HAS_GROUPS = 64,  /**< interleaved stages take micro-batches in groups of more than stages */
     REDCO_HAS_STAGES = 128, /**< stages may hold any numbers of layers */
-    REDCO_HAS_EP = 256
+    REDCO_HAS_EP = 256,
+    REDCO_HAS_ROUNDS = 512 /**< interleaved stages may take more micro-batches in a row than stages, if all rounds are
+                                equal and as many as can be (torch.distributed.pipelining); no dimension of its own */
 };
 
 typedef enum redco_dimension_kind {

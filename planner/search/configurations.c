@@ -414,6 +414,13 @@ static redco_status add_schedule(struct lister *list, redco_parallelism parallel
     return st == REDCO_OK ? add_balanced(list, parallelism, equal) : st;
 }
 
+/* @return whether an engine without groups of its own takes the smallest that there are */
+static bool is_usual_group(const redco_search_options *o, const redco_pipeline *least)
+{
+    const bool rounds = (o->allows.dimensions & REDCO_HAS_ROUNDS) != 0 && least->micro_batches % least->group == 0;
+    return least->group == least->stages || rounds;
+}
+
 /* Chunks of one number, in the smallest groups, and in such as hide transfers. */
 static redco_status add_groups(struct lister *list, redco_parallelism parallelism, redco_error *why, bool *any_out)
 {
@@ -422,7 +429,16 @@ static redco_status add_groups(struct lister *list, redco_parallelism parallelis
         o->allows.dimensions == 0 || (o->allows.dimensions & REDCO_HAS_GROUPS) != 0 || o->given.group != 0;
     const redco_pipeline least = redco_parallelism_pipeline(&parallelism);
     if (least.kind != REDCO_PIPELINE_INTERLEAVED) { return add_schedule(list, parallelism, why, any_out); }
-    if (why == NULL && !groups && least.group > parallelism.pp) { return REDCO_OK; }
+    const bool given = why != NULL && !redco_degree_is_free(o->given.pp) && o->given.micro_batch != 0;
+    if (!groups && !given &&
+        !is_usual_group(o, &least)) { /* a layout that is given is priced, whatever the engine has */
+        if (why != NULL) {
+            (void)redco_fail(why, REDCO_EVALUE, "pp-chunks",
+                             "%s interleaves %u micro-batches over %u stages in no groups", o->workload.engine.name,
+                             least.micro_batches, least.stages);
+        }
+        return REDCO_OK;
+    }
     const uint32_t before = list->space->configuration_count;
     const redco_status st = add_schedule(list, parallelism, why, any_out);
     if (st != REDCO_OK || !groups || o->given.group != 0 || list->space->configuration_count == before) { return st; }

@@ -491,6 +491,40 @@ static void chunks_that_gain_nothing_are_left_out(void **state)
     assert_int_equal(remove(path), 0);
 }
 
+/* torch.distributed.pipelining makes max(1, m / p) rounds of m micro-batches on p stages, rounded down, and takes no m
+ * that these do not divide; an engine without groups takes multiples of p. On 4 stages of 2 chunks: */
+static void engines_interleave_in_groups_that_they_have(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t micro_batches;
+        bool plain, rounds;
+    } cases[] = {{4, true, true},   {6, false, true},  {7, false, true},   {8, true, true},
+                 {9, false, false}, {10, false, true}, {11, false, false}, {15, false, true}};
+    static const uint32_t has = REDCO_HAS_TP | REDCO_HAS_PP | REDCO_HAS_CHUNKS;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int rounds = 0; rounds < 2; rounds++) {
+            struct setup s = open_setup("llama-7b", "dgx-h100", 8, UINT64_C(2) * cases[i].micro_batches);
+            redco_search_result *result = NULL;
+            s.options.given = (redco_parallelism){.tp = 1, .pp = 4, .cp = 1, .chunks = 2};
+            s.options.allows.dimensions = has | (rounds == 1 ? REDCO_HAS_ROUNDS : 0);
+            s.options.top = REDCO_RANKED_MAX;
+            s.options.recompute = REDCO_RECOMPUTE_FULL;
+            const redco_status st =
+                redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &result, NULL);
+            bool listed = false;
+            for (uint32_t k = 0; st == REDCO_OK && k < result->ranked_count; k++) {
+                listed = listed || result->ranked[k].parallelism.micro_batches == cases[i].micro_batches;
+            }
+            if (listed != (rounds == 1 ? cases[i].rounds : cases[i].plain)) {
+                fail_msg("%u micro-batches, rounds %d: %s", cases[i].micro_batches, rounds, listed ? "taken" : "not");
+            }
+            redco_search_result_free(result);
+            close_setup(&s);
+        }
+    }
+}
+
 /* Measured degrees against every parallelism given one by one within what rows hold: 4096 tokens a rank beside context
  * parallelism, 2048 where a batch has fewer sequences than there are GPUs, groups of at most two nodes below 8192, 64
  * stages. What is dominated is listed here, too. */
@@ -671,6 +705,7 @@ int main(void)
         cmocka_unit_test(wide_domains_are_used_where_they_pay),
         cmocka_unit_test(a_batch_finds_the_layouts_that_divide_it),
         cmocka_unit_test(chunks_that_gain_nothing_are_left_out),
+        cmocka_unit_test(engines_interleave_in_groups_that_they_have),
         cmocka_unit_test(measured_degrees_are_the_best_within_rows),
         cmocka_unit_test(free_schedules_are_the_best_of_those_given),
         cmocka_unit_test(the_ffn_is_recomputed_everywhere_or_nowhere),
