@@ -12,18 +12,6 @@ static bool fits(const redco_search_result *result)
     return result->ranked_count > 0;
 }
 
-/* Asks again. @param found_out  NULL where machine or model rule that out: the sequence does not divide, say */
-static redco_status ask_again(const redco_inputs *inputs, const redco_search_options *options,
-                              redco_search_result **found_out, redco_error *err)
-{
-    redco_error why = {0};
-    redco_search_options asked = *options;
-    *found_out = NULL;
-    const redco_status st = redco_search_answer(inputs, &asked, found_out, &why);
-    if (st == REDCO_OK || st == REDCO_EVALUE) { return REDCO_OK; }
-    return redco_fail(err, st, why.place, "%s", why.text);
-}
-
 static double step_under(redco_costs *costs, const redco_inputs *inputs, const redco_candidate *best,
                          redco_tp_placement placement)
 {
@@ -90,48 +78,6 @@ static redco_status explain(const redco_question *question, const redco_inputs *
     return st;
 }
 
-static bool is_beyond(const redco_inputs *inputs, redco_answer *answer)
-{
-    const redco_parallelism *const best = &answer->result->ranked[0].parallelism;
-    const redco_reach reach = redco_reach_of(&inputs->machine, answer->options.workload.seq_len, best);
-    (void)redco_evidence_beyond(answer->evidence, best, &reach, answer->beyond, sizeof answer->beyond);
-    return answer->beyond[0] != '\0';
-}
-
-/* A smaller space is looked at more closely: the best of it is the answer where it is faster. */
-static redco_status lead_with_inside(const redco_inputs *inputs, redco_answer *answer, redco_error *err)
-{
-    const redco_search_result *const inside = answer->inside;
-    if (inside == NULL || inside->ranked_count == 0) { return REDCO_OK; }
-    /* Where nothing that was measured divides the batch, the search takes what its question leaves out. */
-    if (redco_search_leaves_out(&inputs->machine, &answer->options, &inside->ranked[0].parallelism) != NULL) {
-        redco_search_result_free(answer->inside);
-        answer->inside = NULL;
-        return REDCO_OK;
-    }
-    if (!redco_answer_beaten(&answer->options, &inside->ranked[0], answer->result)) { return REDCO_OK; }
-    const redco_status st = redco_answer_adopt(&answer->options, &inside->ranked[0], answer->result, err);
-    if (st != REDCO_OK || is_beyond(inputs, answer)) { return st; }
-    redco_search_result_free(answer->inside);
-    answer->inside = NULL;
-    return REDCO_OK;
-}
-
-/* Tells whether measured runs stand behind the answer, and else the best for which they do. */
-static redco_status weigh(const redco_inputs *inputs, redco_answer *answer, redco_error *err)
-{
-    redco_search_options inside = answer->options;
-    if (inside.objective == REDCO_OBJECTIVE_COMM) { return REDCO_OK; } /* no measurement stands for T_comm */
-    redco_status st = redco_evidence_read(inputs->calibration.name, &answer->evidence, err);
-    if (st != REDCO_OK || answer->evidence == NULL || !is_beyond(inputs, answer)) { return st; }
-    inside.pass.within = &answer->evidence->hull;
-    inside.verify = false;
-    inside.pass.brief = true;
-    inside.top = 1;
-    st = ask_again(inputs, &inside, &answer->inside, err);
-    return st == REDCO_OK ? lead_with_inside(inputs, answer, err) : st;
-}
-
 /* A question that a remedy is tried for. */
 struct asked {
     const redco_question *question;
@@ -173,13 +119,12 @@ redco_status redco_answer_find(const redco_question *question, const redco_input
     *answer_out = (redco_answer){.inputs = inputs, .options = options};
     options.pass.would_fit = would_fit;
     options.pass.would_fit_context = &asked;
-    options.pass.roomier_ratio = redco_help_ratio; /* whatever is wanted: the plan does not depend on what is shown */
     redco_status st = redco_search_answer(inputs, &options, &answer_out->result, err);
     answer_out->options.workload = options.workload;
     answer_out->rules_taken = options.tp_placement != question->options.tp_placement;
     answer_out->options.tp_placement = options.tp_placement;
     if (st != REDCO_OK || !fits(answer_out->result)) { return st; }
-    st = weigh(inputs, answer_out, err);
+    st = redco_weigh(inputs, &answer_out->options, answer_out->result, &answer_out->weighed, err);
     if (st == REDCO_OK && (wants & REDCO_ANSWER_NEIGHBOURS) != 0) {
         st = redco_neighbours(question, inputs, &answer_out->options, answer_out->result, answer_out->neighbours,
                               &answer_out->neighbour_count, err);
@@ -196,8 +141,7 @@ void redco_answer_free(redco_answer *answer)
     redco_plan_free(answer->plan);
     redco_assembler_free(answer->assembler);
     redco_search_result_free(answer->free_result);
-    redco_search_result_free(answer->inside);
-    redco_evidence_free(answer->evidence);
+    redco_weighed_free(&answer->weighed);
     redco_search_result_free(answer->result);
 }
 
@@ -220,12 +164,13 @@ redco_status redco_answer_plan(const redco_answer *answer, uint32_t index, redco
     const redco_status st = redco_plan_assemble(answer->assembler, answer->result, candidate,
                                                 redco_question_name(&answer->options), &plan, err);
     if (st != REDCO_OK) { return st; }
-    if (answer->evidence != NULL) {
-        plan->evidence = redco_evidence_describe(answer->evidence, answer->inputs, answer->options.workload.seq_len,
-                                                 &candidate->parallelism);
+    if (answer->weighed.evidence != NULL) {
+        plan->evidence = redco_evidence_describe(answer->weighed.evidence, answer->inputs,
+                                                 answer->options.workload.seq_len, &candidate->parallelism);
     }
-    if (index == 0 && plan->evidence != NULL && answer->inside != NULL && answer->inside->ranked_count > 0) {
-        (void)json_object_set_new(plan->evidence, "inside", inside_json(&answer->inside->ranked[0]));
+    if (index == 0 && plan->evidence != NULL && answer->weighed.inside != NULL &&
+        answer->weighed.inside->ranked_count > 0) {
+        (void)json_object_set_new(plan->evidence, "inside", inside_json(&answer->weighed.inside->ranked[0]));
     }
     *plan_out = plan;
     return REDCO_OK;

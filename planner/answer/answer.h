@@ -3,9 +3,9 @@
 #ifndef REDCO_ANSWER_H
 #define REDCO_ANSWER_H
 
-#include "planner/answer/evidence.h"
 #include "planner/answer/explain.h"
 #include "planner/answer/question.h"
+#include "planner/answer/weigh.h"
 #include "planner/assemble/assemble.h"
 #include "planner/tensor_parallel/tp_placement.h"
 #include "traces/trace.h"
@@ -36,12 +36,10 @@ typedef struct redco_answer {
     redco_search_result *free_result;    /**< with nothing fixed; NULL when nothing was, or no degree divides then */
     char free_engine[REDCO_ENGINE_NAME]; /**< its engine, where another than this one's */
     const char *free_leaves_out;         /**< why that search leaves the best out: static; NULL: it does not */
-    redco_evidence *evidence;            /**< the calibration's; NULL: no runs of it ship */
-    char beyond[REDCO_EVIDENCE_TEXT];    /**< where the best lies outside of what was measured; "" = inside */
-    redco_search_result *inside; /**< for an answer beyond, the best inside; NULL or ranked_count 0: there is none */
-    redco_assembler *assembler;  /**< made by redco_answer_plan() */
-    redco_plan *plan;            /**< the best one's plan */
-    bool rules_taken;            /**< the rules' plan is faster than the one of GLPK's layouts */
+    redco_weighed weighed;
+    redco_assembler *assembler; /**< made by redco_answer_plan() */
+    redco_plan *plan;           /**< the best one's plan */
+    bool rules_taken;           /**< the rules' plan is faster than the one of GLPK's layouts */
     redco_layout_gain layouts;
     bool helped; /**< help is filled */
     redco_help help[REDCO_HELP_COUNT];

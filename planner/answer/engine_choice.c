@@ -89,7 +89,6 @@ static redco_status ask_engine(const redco_question *question, const redco_input
     if (limit_s > 0.0 && o->objective == REDCO_OBJECTIVE_STEP_TIME && o->strategy != REDCO_STRATEGY_AMSP) {
         o->pass.limit_s = limit_s;
     }
-    if (!question->is_variant && !question->is_row && !offer->limited) { o->pass.roomier_ratio = redco_help_ratio; }
     const redco_search_options asked = *o;
     st = redco_search_answer(&inputs, o, &found, &why);
     if (st != REDCO_OK) {

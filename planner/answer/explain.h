@@ -32,7 +32,7 @@ typedef struct redco_help {
     double gain_ratio; /**< step before / step after - 1, simulated */
 } redco_help;
 
-/** That 10 %; as redco_search_options.roomier_ratio it spares redco_would_help() a search. */
+/** That 10 %; every answer but a brief one or one with a limit was sought with so much more memory, too. */
 extern const double redco_help_ratio;
 
 /** @param found  its first answer is explained, priced */

@@ -1,6 +1,7 @@
 #include "planner/answer/priced.h"
 
 #include "costmodel/evaluation/request.h"
+#include "planner/answer/explain.h"
 #include "planner/answer/pricing.h"
 #include "planner/search/gaps.h"
 #include "planner/search/search_space.h"
@@ -397,6 +398,7 @@ static redco_search_options listing(const redcoi_pricing *p)
     if (p->asked > 1) { o.top = p->asked < REDCOI_BEST_FEW ? REDCOI_BEST_FEW : p->asked; }
     if (p->simulates) {
         redcoi_shortlist_ask(&o);
+        o.pass.roomier_ratio = o.pass.brief || o.pass.limit_s > 0.0 ? 0.0 : redco_help_ratio;
     } else if (!minimises_steps(&o)) {
         o.pass.others = COMM_OTHERS;
     }
@@ -435,7 +437,7 @@ static redco_status search_priced(const redco_inputs *inputs, const redco_search
     if (st != REDCO_OK || p.result->ranked_count == 0) { goto out; }
     cut(p.result, wanted);
     set_proof(&p);
-    if (p.simulates && searched.pass.others > 0 && options->pass.roomier_ratio > 0.0) {
+    if (p.simulates && searched.pass.others > 0 && searched.pass.roomier_ratio > 0.0) {
         st = redcoi_shortlist_roomier(&p, err);
     }
     if (st == REDCO_OK && options->verify && p.simulates && !options->layerwise && wanted == 1) {

@@ -23,7 +23,8 @@ redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidat
  *  - what is likely to be faster than the answer at hand, and to fit by what was learnt of layouts like it, is
  * simulated in the order of the recurrence of its schedule (redco_cost_paced()), then what may be by more than 1.5 %,
  * where there are operators for all of that. One that cannot be laid out is left out;
- *  - with options->roomier_ratio the fastest layout with so much more memory is simulated, too (roomier_s);
+ *  - the fastest layout with 10 % more memory is simulated, too (roomier_s): it may be too large by the closed form
+ *    alone, and lead. A brief search, or one with a limit, leaves that out;
  *  - the fastest by the simulator leads unless the search's own is within 0.1 % of it (by_simulation says which). Of
  *    several answers asked for the others follow in the order of their simulated steps (equal ones, to 1e-9, keep their
  *    order);

@@ -32,7 +32,6 @@ typedef struct redco_question {
     bool engine_chosen;                            /**< redco_question_settle() filled names.engine in */
     bool try_engines;                              /**< --engine auto: redco_question_settle() */
     bool is_variant;                               /**< another question says what is to be said of engines */
-    bool is_row;                                   /**< one of many, of which nothing is said that would help */
 } redco_question;
 
 /** 1024 sequences a step in bf16 on the default model and cluster; everything else is optimised. Sequences have 4096

@@ -1,6 +1,7 @@
 #include "planner/answer/several.h"
 
 #include "planner/answer/priced.h"
+#include "planner/answer/weigh.h"
 #include "planner/search/strategy.h"
 
 #include <stdio.h>
@@ -80,26 +81,35 @@ static void weigh_mfu(redco_answer_row *row, const redco_inputs *inputs)
     }
 }
 
-/* Tells whether measured runs stand behind the row's best, in its plan, too. */
-static redco_status weigh(redco_answer_row *row, const redco_inputs *inputs, redco_error *err)
+/* Tells of the row and of its plan, if any, whether measured runs stand behind them. */
+static void describe(redco_answer_row *row, const redco_inputs *inputs, const redco_weighed *weighed)
 {
-    const uint32_t seq_len = row->options.workload.seq_len;
-    redco_evidence *evidence = NULL;
-    if (row->options.objective == REDCO_OBJECTIVE_COMM) { return REDCO_OK; } /* no measurement stands for T_comm */
-    const redco_status st = redco_evidence_read(inputs->calibration.name, &evidence, err);
-    if (st != REDCO_OK) { return st; }
-    if (evidence == NULL) {
-        weigh_mfu(row, inputs);
-        return REDCO_OK;
-    }
-    const redco_reach reach = redco_reach_of(&inputs->machine, seq_len, &row->best->parallelism);
-    (void)redco_evidence_beyond(evidence, &row->best->parallelism, &reach, row->beyond, sizeof row->beyond);
+    (void)snprintf(row->beyond, sizeof row->beyond, "%s", weighed->beyond);
+    if (row->options.objective == REDCO_OBJECTIVE_COMM) { return; }
     weigh_mfu(row, inputs);
-    if (row->plan != NULL) {
-        row->plan->evidence = redco_evidence_describe(evidence, inputs, seq_len, &row->best->parallelism);
+    if (row->plan != NULL && weighed->evidence != NULL) {
+        row->plan->evidence =
+            redco_evidence_describe(weighed->evidence, inputs, row->options.workload.seq_len, &row->best->parallelism);
     }
-    redco_evidence_free(evidence);
-    return REDCO_OK;
+}
+
+/* Weighs the best of what was found and makes its plan.
+ * @param assembler  NULL: no plan; else one to use, or to make */
+static redco_status complete(redco_answer_row *row, const redco_inputs *inputs, const char *strategy,
+                             redco_assembler **assembler, redco_error *err)
+{
+    redco_weighed weighed;
+    redco_status st = redco_weigh(inputs, &row->options, row->result, &weighed, err);
+    row->best = &row->result->ranked[0];
+    if (assembler != NULL && *assembler == NULL && st == REDCO_OK) {
+        st = redco_assembler_create(inputs, &row->options, REDCO_VERSION, assembler, err);
+    }
+    if (assembler != NULL && st == REDCO_OK) {
+        st = redco_plan_assemble(*assembler, row->result, row->best, strategy, &row->plan, err);
+    }
+    if (st == REDCO_OK) { describe(row, inputs, &weighed); }
+    redco_weighed_free(&weighed);
+    return st;
 }
 
 /* Searches. @param strategy   of the plan
@@ -119,18 +129,11 @@ static redco_status answer_row(redco_answer_list *list, redco_answer_row *row, c
     list->all_bad = false;
     if (row->result->ranked_count == 0) { return REDCO_OK; }
     list->any_fits = true;
-    row->best = &row->result->ranked[0];
     const bool same = row->options.workload.engine.partial_recompute == asked.workload.engine.partial_recompute &&
                       row->options.tp_placement == asked.tp_placement;
-    redco_assembler **const used = same ? assembler : &own;
-    if (assembler != NULL && *used == NULL) {
-        st = redco_assembler_create(inputs, &row->options, REDCO_VERSION, used, err);
-    }
-    if (assembler != NULL && st == REDCO_OK) {
-        st = redco_plan_assemble(*used, row->result, row->best, strategy, &row->plan, err);
-    }
+    st = complete(row, inputs, strategy, assembler == NULL ? NULL : same ? assembler : &own, err);
     redco_assembler_free(own);
-    return st == REDCO_OK ? weigh(row, inputs, err) : st;
+    return st;
 }
 
 /* Hands the list over, or frees it. */
@@ -161,7 +164,6 @@ static redco_status lead_with_best(redco_answer_list *list, const redco_inputs *
         st = redco_answer_adopt(&first->options, row->best, first->result, err);
         first->options.workload = row->options.workload;         /* recomputation may be of half layers, */
         first->options.tp_placement = row->options.tp_placement; /* and the rules better than GLPK's layouts */
-        first->best = st == REDCO_OK ? &first->result->ranked[0] : NULL;
         moved = true;
     }
     if (st != REDCO_OK || !moved) { return st; }
@@ -171,12 +173,8 @@ static redco_status lead_with_best(redco_answer_list *list, const redco_inputs *
     if (assembler != NULL) {
         redco_assembler_free(*assembler);
         *assembler = NULL;
-        st = redco_assembler_create(inputs, &first->options, REDCO_VERSION, assembler, err);
-        if (st == REDCO_OK) {
-            st = redco_plan_assemble(*assembler, first->result, first->best, first->name, &first->plan, err);
-        }
     }
-    return st == REDCO_OK ? weigh(first, inputs, err) : st;
+    return complete(first, inputs, first->name, assembler, err);
 }
 
 redco_status redco_answer_strategies(const redco_question *question, const redco_inputs *inputs, bool plans,
@@ -205,7 +203,6 @@ static redco_status answer_inputs(redco_answer_list *list, redco_answer_row *row
     redco_error why = {0};
     row->inputs = inputs;
     row->gpus = gpus_of(inputs);
-    question->is_row = true;
     redco_status st = redco_question_settle(question, inputs, &why);
     if (st == REDCO_EVALUE) {
         row->bad = why;

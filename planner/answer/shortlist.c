@@ -149,7 +149,7 @@ redco_status redcoi_shortlist_add(redcoi_pricing *p, const redco_candidate *cand
 /* A layout that is too large may be no more than the memory that the caller thinks of. */
 static void note_roomier(redcoi_pricing *p, const redco_candidate *c)
 {
-    const double room = (1.0 + p->options->pass.roomier_ratio) * (double)c->prediction.capacity_bytes;
+    const double room = (1.0 + redco_help_ratio) * (double)c->prediction.capacity_bytes;
     if ((double)c->prediction.total_bytes <= room) { p->roomier_s = fmin(p->roomier_s, c->prediction.step_s); }
 }
 

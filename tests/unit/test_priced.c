@@ -463,7 +463,7 @@ static void a_kept_answer_is_handed_over_once(void **state)
     assert_int_equal(redco_search_answer(&q.inputs, &asked, &found, NULL), REDCO_OK);
     assert_int_equal(found->ranked_count, 1);
     redco_known_answer_keep(&q.inputs, &q.options, &asked, found, redco_search_result_free);
-    other.pass.roomier_ratio = 0.1;
+    other.pass.margin_bytes = 1;
     assert_false(redco_known_answer_take(&q.inputs, &other, &taken));
     other = q.options;
     other.workload.seq_len = 2048;

@@ -46,9 +46,9 @@ static void print_nearest(const redco_answer *answer, const redco_inputs *inputs
     const redco_parallelism *const best = &answer->result->ranked[0].parallelism;
     const redco_reach reach = reach_of(inputs, &answer->options, best);
     size_t nearest[REDCO_EVIDENCE_NEAREST];
-    const size_t count = redco_evidence_nearest(answer->evidence, gpus_of(inputs), best, &reach, nearest);
+    const size_t count = redco_evidence_nearest(answer->weighed.evidence, gpus_of(inputs), best, &reach, nearest);
     for (size_t i = 0; i < count; i++) {
-        const redco_evidence_run *const run = &answer->evidence->runs[nearest[i]];
+        const redco_evidence_run *const run = &answer->weighed.evidence->runs[nearest[i]];
         (void)printf("%-*s%s, %s: %u GPUs, tp %u, pp %u×%u, cp %u, %llu tokens a rank and micro-batch\n", LABEL,
                      i == 0 ? "nearest" : "", run->source, run->model, run->gpus, run->tp, run->pp, run->chunks,
                      run->cp, (unsigned long long)run->reach.tokens);
@@ -67,10 +67,10 @@ static void print_mfu(const redco_answer *answer, const redco_inputs *inputs)
 void report_evidence(const redco_answer *answer, const redco_inputs *inputs, bool explain)
 {
     print_mfu(answer, inputs);
-    if (answer->evidence == NULL) { return; }
-    if (answer->beyond[0] != '\0') {
-        (void)printf("%-*sextrapolated: %s\n", LABEL, "evidence", answer->beyond);
-        print_inside(&answer->options, &answer->result->ranked[0], answer->inside);
+    if (answer->weighed.evidence == NULL) { return; }
+    if (answer->weighed.beyond[0] != '\0') {
+        (void)printf("%-*sextrapolated: %s\n", LABEL, "evidence", answer->weighed.beyond);
+        print_inside(&answer->options, &answer->result->ranked[0], answer->weighed.inside);
     }
     if (explain) { print_nearest(answer, inputs); }
 }
