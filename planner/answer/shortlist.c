@@ -12,8 +12,8 @@
 
 enum {
     TRIES = 4, /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
-    LIMITED_TRIED = 6, /* layouts of a mixture simulated for one that is within a limit: what is expected of these may
-                          be well above the simulator (gaps.h) */
+    LIMITED_TRIED = 6, /* layouts simulated for one that is within a limit: what is expected of these may be above the
+                          simulator (gaps.h) */
     ROOMIER_TRIED = 6, /* layouts simulated that need more memory than there is, */
     ROOMIER_OPERATORS = 1 << 20 /* while they have no more operators, nor one of them alone */
 };
@@ -275,10 +275,7 @@ static uint32_t next_of(redcoi_pricing *p, uint32_t count)
         const uint32_t next = next_likely(p, last_s, near_ratio);
         if (next < p->waiting_count) { return next; }
     }
-    if (isfinite(limit_s) && count < LIMITED_TRIED && redco_costs_experts(p->costs) > 0 &&
-        !(last_wanted_s(p) <= limit_s)) {
-        return next_below(p, limit_s);
-    }
+    if (isfinite(limit_s) && count < LIMITED_TRIED && !(last_wanted_s(p) <= limit_s)) { return next_below(p, limit_s); }
     return p->asked > 1 || isfinite(limit_s) ? p->waiting_count : next_doubtful(p, count, last_s * (1.0 - aim_ratio));
 }
 

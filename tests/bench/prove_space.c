@@ -1,9 +1,9 @@
-/* prove_space [DENSE [MIXTURES [SEED]]]: so many small random questions over tensor, sequence, context, pipeline and
- * expert parallelism, model chunks, micro-batches, recomputation and meshes, each answered by redco_search_priced() and
- * by simulating every layout of its space. Prints what was counted; exits 1 where an answer is beaten by more than it
- * says, where closed form or recurrence are further above the simulator than gaps.h says, memory than
- * redco_memory_ratio, where a lower bound is above it, or a search with a limit misses by more than
- * redco_limited_ratio. */
+/* prove_space [DENSE [MIXTURES [SEED [QUESTION]]]]: so many small random questions over tensor, sequence, context,
+ * pipeline and expert parallelism, model chunks, micro-batches, recomputation and meshes, each answered by
+ * redco_search_priced() and by simulating every layout of its space. Prints what was counted; exits 1 where an answer
+ * is beaten by more than it says, where closed form or recurrence are further above the simulator than gaps.h says,
+ * memory than redco_memory_ratio, where a lower bound is above it, or a search with a limit misses by more than
+ * redco_limited_ratio. QUESTION: only the one that has this number. */
 #include "planner/answer/priced.h"
 #include "planner/answer/question.h"
 #include "planner/assemble/inputs.h"
@@ -26,7 +26,7 @@ static uint32_t pick(uint32_t most)
 }
 
 struct counts {
-    uint32_t wanted, asked, proved, infeasible, large, refused;
+    uint32_t wanted, only, asked, proved, infeasible, large, refused;
     uint32_t binds, odd, staged, unequal, moved, beaten;
     uint64_t simulated, layouts;
     double worst, within[2], sums[2], least, memory[2], limited;
@@ -125,6 +125,12 @@ static void count_answer(struct counts *n, const redco_search_result *r, bool od
     n->layouts += r->counts.simulated - r->verify_simulated;
     n->worst = fmax(n->worst, 1.0 - r->verify_simulated_s / p->step_s);
     for (uint32_t kind = 0; kind < REDCO_GAP_KINDS; kind++) {
+        const redco_gap gap = redco_gap_of(kind), seen = r->seen[kind];
+        if (seen.closed_ratio > gap.closed_ratio || seen.paced_ratio > gap.paced_ratio) {
+            (void)printf("gap: question %u: kind %u: closed form %.2f of %.0f %%, recurrence %.2f of %.0f %%\n",
+                         n->asked, kind, 100.0 * seen.closed_ratio, 100.0 * gap.closed_ratio, 100.0 * seen.paced_ratio,
+                         100.0 * gap.paced_ratio);
+        }
         n->seen[kind].closed_ratio = fmax(n->seen[kind].closed_ratio, r->seen[kind].closed_ratio);
         n->seen[kind].paced_ratio = fmax(n->seen[kind].paced_ratio, r->seen[kind].paced_ratio);
     }
@@ -163,17 +169,19 @@ static bool ask(struct counts *n, const char *model, uint32_t tries, bool mixtur
     const redco_input_names names = {.model = model, .cluster = clusters[pick(4)], .engine = engines[pick(5)]};
     const bool odd = (nodes & (nodes - 1)) != 0;
     redco_search_options options = random_options(nodes, 8, tries, mixture);
+    const bool has_all = pick(4) == 0;
     redco_inputs inputs;
     redco_search_result *result = NULL;
     redco_error err = {.status = REDCO_OK};
     n->asked++;
+    if (n->only != 0 && n->asked != n->only) { return true; }
     if (redco_inputs_read(&names, (uint64_t)nodes * 8, &inputs, &err) != REDCO_OK) {
         (void)fprintf(stderr, "prove_space: %s: %s\n", err.place, err.text);
         return false;
     }
     inputs.engine_limits = names.engine != NULL; /* the whole space, unless an engine is named */
     redco_inputs_use_engine(&inputs, &options);
-    if (pick(4) == 0) { /* an engine that has all */
+    if (has_all) { /* an engine that has all */
         options.allows.unequal_stages = true;
         options.allows.schedules =
             1U << REDCO_PIPELINE_ZB_H1 | 1U << REDCO_PIPELINE_DUALPIPE_V | 1U << REDCO_PIPELINE_DUALPIPE;
@@ -196,7 +204,12 @@ static bool ask(struct counts *n, const char *model, uint32_t tries, bool mixtur
                          100.0 * result->within_ratio);
         }
         count_answer(n, result, odd);
-        n->limited = fmax(n->limited, missed_by(&inputs, &options, result->ranked[0].prediction.step_s));
+        const double missed = missed_by(&inputs, &options, result->ranked[0].prediction.step_s);
+        if (missed > redco_limited_ratio) {
+            (void)printf("limit: question %u: %.6f s, with a limit %.2f %% slower\n", n->asked,
+                         result->ranked[0].prediction.step_s, 100.0 * missed);
+        }
+        n->limited = fmax(n->limited, missed);
         n->unequal += has_unequal_stages(&inputs, &options) ? 1 : 0;
     }
     redco_search_result_free(result);
@@ -208,7 +221,8 @@ static bool ask(struct counts *n, const char *model, uint32_t tries, bool mixtur
 static bool prove(struct counts *n, const char *path, bool mixtures)
 {
     bool works = true;
-    while (works && n->proved < n->wanted && n->asked < 20 * n->wanted) {
+    const uint32_t most = n->only != 0 ? n->only : 20 * n->wanted;
+    while (works && n->proved < n->wanted && n->asked < most) {
         works = (mixtures ? write_mixture(path) : write_model(path)) && ask(n, path, n->asked % 6, mixtures);
     }
     return works;
@@ -261,6 +275,7 @@ int main(int argc, char **argv)
     const uint32_t wanted = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 2000;
     const uint32_t mixtures = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : wanted / 4;
     const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    const uint32_t only = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
     char path[] = "/tmp/prove-space-XXXXXX.json";
     bool near = true, works = true;
     const int handle = mkstemps(path, 5);
@@ -269,7 +284,7 @@ int main(int argc, char **argv)
         return 3;
     }
     for (int mixture = 0; mixture < 2 && works; mixture++) {
-        struct counts n = {.least = -1.0, .wanted = mixture != 0 ? mixtures : wanted};
+        struct counts n = {.least = -1.0, .wanted = mixture != 0 ? mixtures : wanted, .only = only};
         state = seed;
         if (n.wanted == 0) { continue; }
         works = prove(&n, path, mixture != 0);
