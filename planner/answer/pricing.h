@@ -36,6 +36,7 @@ typedef struct redcoi_pricing {
     uint64_t layer_operators[2]; /**< beyond passes of stages, the most of a layout so far: without stages, with; 0:
                                     none was simulated */
     uint64_t likely_operators;   /**< simulated before the first that is only doubtful; 0: none was */
+    uint32_t below_tried;        /**< simulated because they may be within the limit, though not likely */
     double roomier_s;            /**< the fastest that is too large, but not by more than options->roomier_ratio */
 } redcoi_pricing;
 

@@ -243,15 +243,18 @@ static uint32_t next_likely(const redcoi_pricing *p, double last_s, double near_
     return unknown;
 }
 
-/* The first that may be faster than a limit and may fit. @return waiting_count: none */
+/* The first that may be faster than a limit and is likely to fit, else the first that may fit. @return waiting_count:
+ * none */
 static uint32_t next_below(const redcoi_pricing *p, double limit_s)
 {
-    uint32_t next = 0;
-    while (next < p->waiting_count &&
-           (!(p->waiting[next].least_s < limit_s) || chance_to_fit(p, &p->waiting[next].candidate) == UNLIKELY)) {
-        next++;
+    uint32_t unknown = p->waiting_count;
+    for (uint32_t i = 0; i < p->waiting_count; i++) {
+        if (!(p->waiting[i].least_s < limit_s)) { continue; }
+        const odds odds_here = chance_to_fit(p, &p->waiting[i].candidate);
+        if (odds_here == LIKELY) { return i; }
+        if (odds_here == UNKNOWN && unknown == p->waiting_count) { unknown = i; }
     }
-    return next;
+    return unknown;
 }
 
 /* Which layout to simulate next, the likeliest first: the search's own, then what is likely to be faster than the
@@ -275,7 +278,10 @@ static uint32_t next_of(redcoi_pricing *p, uint32_t count)
         const uint32_t next = next_likely(p, last_s, near_ratio);
         if (next < p->waiting_count) { return next; }
     }
-    if (isfinite(limit_s) && count < LIMITED_TRIED && !(last_wanted_s(p) <= limit_s)) { return next_below(p, limit_s); }
+    if (isfinite(limit_s) && p->below_tried < LIMITED_TRIED && !(last_wanted_s(p) <= limit_s)) {
+        p->below_tried++;
+        return next_below(p, limit_s);
+    }
     return p->asked > 1 || isfinite(limit_s) ? p->waiting_count : next_doubtful(p, count, last_s * (1.0 - aim_ratio));
 }
 
