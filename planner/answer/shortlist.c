@@ -285,15 +285,31 @@ static uint32_t next_of(redcoi_pricing *p, uint32_t count)
     return p->asked > 1 || isfinite(limit_s) ? p->waiting_count : next_doubtful(p, count, last_s * (1.0 - aim_ratio));
 }
 
+/* Whether a layout is what a search with a limit asks for but for memory that the closed form does not know of. */
+static bool misses_by_memory(const redcoi_pricing *p, const redco_candidate *c)
+{
+    const double limit_s = p->options->pass.limit_s;
+    return limit_s > 0.0 && !redcoi_fits(c) && c->prediction.step_s <= limit_s &&
+           c->closed_form.total_bytes <= c->closed_form.capacity_bytes;
+}
+
 redco_status redcoi_shortlist_price(redcoi_pricing *p, const redco_search_options *searched, redco_error *err)
 {
     redco_search_options leaner = *searched;
+    redco_candidate missed = {.assignments = NULL}; /* its bytes; no search with a limit has an answer of its own */
+    bool any_missed = false;
     redco_status st = REDCO_OK;
     int tries = 0;
     leaner.pass.others = 0;
+    leaner.pass.others_alone = false;
     if (p->asked < REDCOI_BEST_FEW) { leaner.top = REDCOI_BEST_FEW; }
     for (uint32_t count = 0; st == REDCO_OK; count++) {
-        const uint32_t next = next_of(p, count);
+        uint32_t next = next_of(p, count);
+        if (next >= p->waiting_count && any_missed && !(last_wanted_s(p) <= leaner.pass.limit_s) && tries++ < TRIES) {
+            any_missed = false;
+            if ((st = add_leaner(p, &leaner, &missed, err)) != REDCO_OK) { break; }
+            next = next_of(p, count);
+        }
         if (next >= p->waiting_count) { break; }
         redco_candidate c = p->waiting[next].candidate;
         const bool own = c.assignments == p->own;
@@ -302,6 +318,10 @@ redco_status redcoi_shortlist_price(redcoi_pricing *p, const redco_search_option
         st = redcoi_price_one(p, &c, &priced, err);
         const bool large = priced && !redcoi_fits(&c);
         if (large) { note_roomier(p, &c); }
+        if (priced && misses_by_memory(p, &c)) {
+            missed = c;
+            any_missed = true;
+        }
         if (priced && st == REDCO_OK) {
             st = redcoi_result_append(p->result, &c, err);
         } else {
