@@ -55,6 +55,7 @@ redco_saving_case redco_saving_case_of(const redco_model *model, const redco_sha
     holds |= engine->attention == REDCO_ATTENTION_FUSED ? REDCO_SAVER_IF_FUSED_SCORES : 0;
     holds |= engine->attention == REDCO_ATTENTION_UNFUSED ? REDCO_SAVER_IF_UNFUSED_SCORES : 0;
     holds |= shape->cp > 1 && shape->cp_type == REDCO_CP_ALL_TO_ALL ? REDCO_SAVER_IF_ALL_TO_ALL : 0;
+    holds |= engine->fp8_activation_input ? REDCO_SAVER_IF_FP8_INPUT : 0;
     holds |= engine->made_again ? REDCO_SAVER_IF_MADE_AGAIN : 0;
     redco_rank_axis_sizes(model, shape, sizes_out);
     return (redco_saving_case){.sizes = sizes_out,

@@ -32,6 +32,7 @@ const char *const redco_trait_words[] = {
     [REDCO_TRAIT_OPTIMIZER] = "optimizer",
     [REDCO_TRAIT_MASTER_WEIGHTS] = "master_weights",
     [REDCO_TRAIT_OFFLOAD] = "offload",
+    [REDCO_TRAIT_FP8_ACTIVATION_INPUT] = "fp8_activation_input",
     [REDCO_TRAIT_DISPATCHER] = "dispatcher",
     [REDCO_TRAIT_EP_OVERLAP] = "ep_overlap",
     [REDCO_TRAIT_EXPERT_IMBALANCE] = "expert_imbalance",
@@ -79,6 +80,7 @@ static const char *const *words_of(redco_trait trait)
     case REDCO_TRAIT_LOGITS_GATHERED:
     case REDCO_TRAIT_DROPOUT:
     case REDCO_TRAIT_AUTOCAST:
+    case REDCO_TRAIT_FP8_ACTIVATION_INPUT:
     case REDCO_TRAIT_EP_OVERLAP:
     case REDCO_TRAIT_MNNVL: return flag_words;
     case REDCO_TRAIT_CUDA_GRAPHS: return graph_words;
@@ -109,6 +111,7 @@ static unsigned value_of(const redco_engine *engine, redco_trait trait)
     case REDCO_TRAIT_GRAD_REDUCE_BYTES: return engine->gradient_bytes;
     case REDCO_TRAIT_CUDA_GRAPHS: return engine->cuda_graphs ? REDCO_GRAPHS_ALL : engine->graphs;
     case REDCO_TRAIT_DISPATCHER: return engine->dispatcher;
+    case REDCO_TRAIT_FP8_ACTIVATION_INPUT: return engine->fp8_activation_input;
     case REDCO_TRAIT_EP_OVERLAP: return engine->ep_overlap;
     case REDCO_TRAIT_MNNVL: return !engine->no_mnnvl;
     case REDCO_TRAIT_EXPERT_IMBALANCE: return engine->imbalance_percent;
@@ -153,6 +156,7 @@ static void set_value(redco_engine *engine, redco_trait trait, unsigned value)
         engine->cuda_graphs = value == REDCO_GRAPHS_ALL;
         break;
     case REDCO_TRAIT_DISPATCHER: engine->dispatcher = (redco_dispatcher)value; break;
+    case REDCO_TRAIT_FP8_ACTIVATION_INPUT: engine->fp8_activation_input = value != 0; break;
     case REDCO_TRAIT_EP_OVERLAP: engine->ep_overlap = value != 0; break;
     case REDCO_TRAIT_MNNVL: engine->no_mnnvl = value == 0; break;
     case REDCO_TRAIT_EXPERT_IMBALANCE: engine->imbalance_percent = value; break;
@@ -202,7 +206,7 @@ bool redco_trait_may_lack(redco_trait trait)
            trait == REDCO_TRAIT_FRAGMENTATION_PERCENT || trait == REDCO_TRAIT_CP_BALANCE ||
            trait == REDCO_TRAIT_AUTOCAST || trait == REDCO_TRAIT_DROPOUT || trait == REDCO_TRAIT_HELD_OUTPUTS ||
            trait == REDCO_TRAIT_OPTIMIZER || trait == REDCO_TRAIT_MASTER_WEIGHTS || trait == REDCO_TRAIT_OFFLOAD ||
-           redco_trait_of_experts(trait);
+           trait == REDCO_TRAIT_FP8_ACTIVATION_INPUT || redco_trait_of_experts(trait);
 }
 
 bool redco_trait_of_experts(redco_trait trait)

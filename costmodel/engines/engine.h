@@ -140,6 +140,7 @@ typedef struct redco_engine {
     bool cuda_graphs;         /**< on GPUs: what a step computes is launched as graphs, not operator by operator */
     redco_graph_scope graphs; /**< parts of layers with experts that are; all: cuda_graphs is set */
     redco_dispatcher dispatcher;
+    bool fp8_activation_input;  /**< the input of an FFN's activation is kept for backward in 8 bits */
     bool ep_overlap;            /**< all-to-alls of one micro-batch hide behind the other pass of another */
     bool no_mnnvl;              /**< experts use NVLink inside of hosts only, though a rack joins more */
     uint32_t imbalance_percent; /**< rows of the fullest rank of experts over the mean; 0: natural routing's */
@@ -178,6 +179,7 @@ typedef enum redco_trait {
     REDCO_TRAIT_OPTIMIZER,             /**< likewise: adamw */
     REDCO_TRAIT_MASTER_WEIGHTS,        /**< likewise: fp32 */
     REDCO_TRAIT_OFFLOAD,               /**< likewise: none */
+    REDCO_TRAIT_FP8_ACTIVATION_INPUT,  /**< likewise: false */
     REDCO_TRAIT_DISPATCHER,            /**< likewise all that follows, of mixtures of experts: alltoall */
     REDCO_TRAIT_EP_OVERLAP,            /**< none */
     REDCO_TRAIT_EXPERT_IMBALANCE,      /**< natural routing's */

@@ -144,8 +144,9 @@ static redco_status read_trait(const redco_json_value *file, redco_trait trait, 
                        : trait == REDCO_TRAIT_MASTER_WEIGHTS ? "16-bit training keeps weights in 32 bits, too"
                        : trait == REDCO_TRAIT_OFFLOAD        ? "states stay on the GPU"
                        : trait == REDCO_TRAIT_CP_BALANCE     ? "as every framework with context parallelism has it"
-                       : redco_trait_of_experts(trait)       ? "not known of this engine"
-                                                             : "part of the calibration's reserve");
+                       : trait == REDCO_TRAIT_FP8_ACTIVATION_INPUT ? "16 bits, unless 8 are asked for"
+                       : redco_trait_of_experts(trait)             ? "not known of this engine"
+                                                                   : "part of the calibration's reserve");
         return REDCO_OK;
     }
     redco_status st = open_sourced(file, key, &sourced, out->sources[trait], err);

@@ -17,7 +17,8 @@ const char *const redco_saver_words[] = {"te",    "local",  "eager",    "compile
                                          "remat", "copies", "formulas", "planned",  NULL};
 
 static const char *const condition_words[] = {"plain_norm", "dropout",    "fused_scores", "unfused_scores",
-                                              "all_to_all", "made_again", "autocast",     NULL};
+                                              "all_to_all", "made_again", "autocast",     "fp8_activation_input",
+                                              NULL};
 
 static redco_status find_word(const redco_json_value *value, const char *key, const char *text,
                               const char *const *known, uint32_t *at_out, redco_error *err)

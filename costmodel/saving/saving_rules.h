@@ -38,7 +38,8 @@ enum {
     REDCO_SAVER_IF_UNFUSED_SCORES = 8, /**< likewise, of several kernels */
     REDCO_SAVER_IF_ALL_TO_ALL = 16,    /**< context parallelism exchanges heads */
     REDCO_SAVER_IF_MADE_AGAIN = 32,    /**< backward makes activated gates again */
-    REDCO_SAVER_IF_AUTOCAST = 64       /**< products copy operands from 32 bits, which layers hand on */
+    REDCO_SAVER_IF_AUTOCAST = 64,      /**< products copy operands from 32 bits, which layers hand on */
+    REDCO_SAVER_IF_FP8_INPUT = 128     /**< the input of an activation is kept in 8 bits */
 };
 
 enum { REDCO_SAVING_RULES = 40, REDCO_SAVING_NAME = 40, REDCO_SAVING_SOURCE = 160 };

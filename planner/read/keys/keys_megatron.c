@@ -51,6 +51,7 @@ static const redcoi_trainer_key keys[] = {
     {"grad-reduce-in-bf16", TRAIT, "grad_reduce_bytes", "true=2 false="},
     {"main-grads-dtype", TRAIT, "grad_reduce_bytes", "fp32=4 bf16=2"},
     {"cross-entropy-loss-fusion", TRAIT, "cross_entropy", "true=fused false="},
+    {"activation-func-fp8-input-store", TRAIT, "fp8_activation_input", "true=1 false="},
     {"exp-avg-dtype", TRAIT, "moment_bytes", "fp32= bf16=2 fp16=2"},
     {"hidden-dropout", MODEL, ".dropout", NULL},
     {"attention-dropout", MODEL, ".attention-dropout", NULL},

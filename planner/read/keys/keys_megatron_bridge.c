@@ -35,6 +35,7 @@ static const redcoi_trainer_key keys[] = {
     {"ddp.grad_reduce_in_fp32", TRAIT, "grad_reduce_bytes", "true=4 false=2"},
     {"model.attention_backend", TRAIT, "attention", "AttnBackend.flash= AttnBackend.unfused=unfused AttnBackend.fused= AttnBackend.auto= AttnBackend.local=fused flash= fused= auto= unfused=unfused local=fused"},
     {"optimizer.exp_avg_dtype", TRAIT, "moment_bytes", "torch.float32= torch.bfloat16=2 torch.float16=2"},
+    {"model.activation_func_fp8_input_store", TRAIT, "fp8_activation_input", "true=1 True=1 false= False="},
     {"model.cuda_graph_impl", ENGINE, "launches as measured", NULL},
     {"model.gated_linear_unit", MODEL, ".gated", YES},
     {"model.add_bias_linear", MODEL, ".no-biases", "true= false=yes"},
