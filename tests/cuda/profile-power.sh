@@ -22,7 +22,7 @@ profile() { "$tools/redco-profile" --backend cuda --quick -o profile.json >out 2
 # law MORE COUNTED: every row as the law has it, MORE watts; idle and limit, too. A millijoule of 3 J may be rounded away.
 law() {
     sed -n '/"power": \[/,$p' profile.json | tr -d ' ",\n' | sed 's/operator:/\n/g' | sed 1d >rows
-    [ "$(grep -c . rows)" = 12 ] || bad "$(grep -c . rows) rows, not 12"
+    [ "$(grep -c . rows)" = 12 ] || { echo "$(grep -c . rows) rows, not 12" && return 1; }
     awk -v more="$1" -v counted="$2" '
         function near(x, y) { return x > 0.99 * y && x < 1.01 * y }
         function value(key) { match($0, key ":[-+.0-9eE]+"); return substr($0, RSTART + length(key) + 1, RLENGTH - length(key) - 1) + 0 }
@@ -32,18 +32,27 @@ law() {
           ok = near(value("watts"), watts) && near(value("energy_j"), watts * value("time_s")) && value("clock_hz") == mhz * 1e6 &&
                value("memory_clock_hz") == 3.201e9 && index($0, "counted_by:" counted) && (value("flops") > 0) == (kind != "other")
           if (!ok) { print "not by the law: " $0; wrong = 1 } }
-        END { exit wrong }' rows || bad 'the law of watts'
+        END { exit wrong }' rows || return 1
     awk -v more="$1" -F'[:,]' '/"idle_w"/ { idle = $2 } /"power_limit_w"/ { limit = $2 }
-        END { exit !(idle > 0.99 * (129 + more) && idle < 1.01 * (129 + more) && limit == 700) }' profile.json || bad 'idle and limit'
+        END { exit !(idle > 0.99 * (129 + more) && idle < 1.01 * (129 + more) && limit == 700) }' profile.json || { echo 'idle and limit' && return 1; }
 }
 
-profile counted && law 0 device
+# lawful WHAT MORE COUNTED: a busy machine may stop the program between a counter and its clock, once or twice.
+lawful() {
+    for _ in 1 2 3; do
+        profile "$1"
+        if law "$2" "$3" >said; then return 0; fi
+    done
+    bad "$1: $(cat said)"
+}
+
+lawful counted 0 device
 [ -s err ] && bad 'something is said of a device that tells everything'
 grep -q '^power  *129 W idle, limit 700 W$' out || bad 'idle watts are not printed'
 grep -q '^constants  product_j_per_flop .*, memory_w 20[01][.0-9]*, burst_clock_ratio ' out || bad 'constants are not printed' # 330 - 129
 # NVML numbers all devices, CUDA those that are shown: the second one draws 10 W more.
-MOCK_CUDA_DEVICES=2 CUDA_VISIBLE_DEVICES=1 profile second && law 10 device
-MOCK_NVML_LACKS=energy profile sampled && law 0 samples
+MOCK_CUDA_DEVICES=2 CUDA_VISIBLE_DEVICES=1 lawful second 10 device
+MOCK_NVML_LACKS=energy lawful sampled 0 samples
 
 # none WHY: no watts, and why
 none() {
