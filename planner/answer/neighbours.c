@@ -53,9 +53,12 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
     redco_neighbour *neighbour = &explorer->out[explorer->count++];
     *neighbour = (redco_neighbour){.feasible = false};
     (void)snprintf(neighbour->what, sizeof neighbour->what, "%s", what);
-    redco_status st =
-        redco_question_ask(explorer->question, inputs, (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node,
-                           &asked, &lacking, &result, &why);
+    redco_status st = redco_options_executable(&asked, inputs, &why); /* as it would be refused if it were asked */
+    if (st == REDCO_OK) {
+        st = redco_question_ask(explorer->question, inputs,
+                                (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node, &asked, &lacking,
+                                &result, &why);
+    }
     if (st == REDCO_EVALUE) {
         (void)snprintf(neighbour->reason, sizeof neighbour->reason, "%.150s", why.text);
         return REDCO_OK;
