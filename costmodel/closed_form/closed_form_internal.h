@@ -6,6 +6,7 @@
 
 #include "costmodel/closed_form/closed_form.h"
 #include "costmodel/closed_form/memory_model.h"
+#include "costmodel/collectives/expert_exchange.h"
 #include "costmodel/operators/compute.h"
 
 enum {
@@ -315,6 +316,8 @@ double redcoi_stage_transfer_s(const redco_costs *costs, const redco_parallelism
                                bool *network_out);
 /** Exchanges of experts hide behind another micro-batch: stages need several model chunks for it. */
 bool redcoi_exchanges_hide(const redco_costs *costs, const redco_parallelism *parallelism);
+/** The exchange of a micro-batch's rows in one layer of experts; of one rank where none are shared out. */
+redco_exchange redcoi_exchange_of(const redco_costs *costs, const redco_shape *shape);
 redco_shape redcoi_shape_of(const redco_costs *costs, const redco_parallelism *parallelism);
 redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_parallelism *parallelism);
 

@@ -2,6 +2,8 @@
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "topology/base/share.h"
 
+#include <math.h>
+
 bool redcoi_exchanges_hide(const redco_costs *costs, const redco_parallelism *parallelism)
 {
     if (!costs->workload.engine.ep_overlap) { return false; }
@@ -22,6 +24,22 @@ redco_shape redcoi_shape_of(const redco_costs *costs, const redco_parallelism *p
                          .engine = costs->workload.engine};
     shape.engine.ep_overlap = redcoi_exchanges_hide(costs, parallelism);
     return shape;
+}
+
+redco_exchange redcoi_exchange_of(const redco_costs *costs, const redco_shape *shape)
+{
+    const uint32_t etp = shape->etp > 0 ? shape->etp : shape->tp;
+    return (redco_exchange){.machine = &costs->machine,
+                            .constants = &costs->calibration.experts,
+                            .group = redcoi_cp_group(costs, etp, shape->ep > 1 ? shape->ep : 1),
+                            .dispatcher = shape->engine.dispatcher,
+                            .no_mnnvl = shape->engine.no_mnnvl,
+                            .no_call = shape->engine.cuda_graphs,
+                            .experts = costs->dims->experts,
+                            .choices = costs->dims->choices,
+                            .tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp) / shape->tp,
+                            .row_bytes = (double)costs->dims->hidden * costs->compute.element_bytes,
+                            .load = redco_shape_load(shape)};
 }
 
 uint64_t redcoi_tensor_params(const redco_param *tensor, const redcoi_rank_key *ranks)

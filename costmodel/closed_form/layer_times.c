@@ -2,7 +2,6 @@
 #include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/closed_form/memory_saved.h"
-#include "costmodel/collectives/expert_exchange.h"
 #include "costmodel/operators/launches.h"
 
 #include <math.h>
@@ -164,18 +163,7 @@ static void add_exchange(redco_costs *costs, const redco_shape *shape, const red
     const double exposed = costs->calibration.tp_exposed_ratio;
     if (ep == 1 || !(exposed > 0.0)) { return; }
     const redco_expert_constants *const constants = &costs->calibration.experts;
-    const redco_exchange exchange = {.machine = &costs->machine,
-                                     .constants = constants,
-                                     .group = redcoi_cp_group(costs, etp, ep),
-                                     .dispatcher = shape->engine.dispatcher,
-                                     .no_mnnvl = shape->engine.no_mnnvl,
-                                     .no_call = shape->engine.cuda_graphs,
-                                     .experts = costs->dims->experts,
-                                     .choices = costs->dims->choices,
-                                     .tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp) /
-                                               shape->tp,
-                                     .row_bytes = (double)costs->dims->hidden * costs->compute.element_bytes,
-                                     .load = redco_shape_load(shape)};
+    const redco_exchange exchange = redcoi_exchange_of(costs, shape);
     const double left = shape->engine.ep_overlap ? 1.0 - constants->overlap_hidden_ratio : 1.0;
     const double exchange_s = left * redco_exchange_s(&exchange);
     const double bytes = exchange.load * exchange.tokens * exchange.choices * exchange.row_bytes * etp;

@@ -262,7 +262,11 @@ static uint64_t sum(redco_costs *costs, const redcoi_nccl_communicator *communic
 uint64_t redcoi_nccl_outer_bytes(redco_costs *costs, const redco_parallelism *parallelism)
 {
     redcoi_nccl_communicator all[REDCOI_NCCL_COMMUNICATORS_MAX];
-    return sum(costs, all, redcoi_nccl_outer(costs, parallelism, all));
+    const redco_shape shape = redcoi_shape_of(costs, parallelism);
+    const bool shared = shape.ep > 1 && uses_nccl(costs);
+    const redco_exchange exchange = redcoi_exchange_of(costs, &shape);
+    return sum(costs, all, redcoi_nccl_outer(costs, parallelism, all)) +
+           (shared ? redco_exchange_buffer_bytes(&exchange) : 0);
 }
 
 uint64_t redcoi_nccl_sharded_bytes(const redcoi_job *job)

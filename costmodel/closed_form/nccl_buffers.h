@@ -44,7 +44,8 @@ redcoi_nccl_connections redcoi_nccl_connect(const redco_machine *machine, const 
 /** Bytes of the fullest rank. @param mesh  GPUs per node x nodes */
 uint64_t redcoi_nccl_connected_bytes(redco_mesh mesh, const redcoi_nccl_connections *connections);
 
-/** Bytes of redcoi_nccl_outer() and of redcoi_nccl_sharded(); 0 where there is no GPU. */
+/** Bytes of redcoi_nccl_outer(), with those that the dispatcher of a mixture holds beside NCCL, and of
+ *  redcoi_nccl_sharded(); 0 where there is no GPU. */
 uint64_t redcoi_nccl_outer_bytes(redco_costs *costs, const redco_parallelism *parallelism);
 uint64_t redcoi_nccl_sharded_bytes(const redcoi_job *job);
 

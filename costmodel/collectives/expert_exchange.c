@@ -26,6 +26,46 @@ static struct reach reach_of(const redco_exchange *e)
     return reach;
 }
 
+/* DeepEP 1.2 (deep_ep/buffer.py, get_dispatch_config(); csrc/config.hpp, get_nvl_buffer_size_hint() and
+ * get_rdma_buffer_size_hint()): half as many channels as SMs, of which Megatron Core gives it 20 (moe_deepep_num_sms);
+ * each channel has room for some rows of every GPU of a node, and of every node, with 128 choices and scales each. */
+enum { DEEPEP_CHANNELS = 10, DEEPEP_PEERS = 8, DEEPEP_NODE_ROWS = 128, DEEPEP_ROW_BYTES = 8 + 128 * (8 + 4) + 128 * 4 };
+enum { DEEPEP_WORKSPACE = 32 << 20, DEEPEP_VECTOR = 16 };
+
+static double deepep_rows(double ranks)
+{
+    return ranks <= 8.0 ? 256.0 : ranks <= 64.0 ? 288.0 : ranks <= 96.0 ? 480.0 : ranks <= 128.0 ? 560.0 : 720.0;
+}
+
+static double deepep_bytes(const redco_exchange *e, double ranks)
+{
+    const double row = e->row_bytes + DEEPEP_ROW_BYTES, nodes = fmax(1.0, ranks / DEEPEP_PEERS);
+    const double peers = fmin(ranks, DEEPEP_PEERS);
+    const double links = DEEPEP_CHANNELS * peers * ((2.0 * nodes + 3.0) * 4.0 + deepep_rows(ranks) * row);
+    const double network =
+        DEEPEP_CHANNELS * nodes * 2.0 * ((2.0 * DEEPEP_PEERS + 2.0) * 4.0 + DEEPEP_NODE_ROWS * (row + DEEPEP_VECTOR));
+    return DEEPEP_WORKSPACE + links + (ranks > DEEPEP_PEERS ? network : 0.0);
+}
+
+/* DeepEP's branch hybrid-ep, csrc/hybrid_ep/allocator: a rank has room for all rows of the group, one for dispatch and
+ * combine (use_shared_buffer), with a probability for each expert of the domain and a scale for 128 elements; between
+ * domains for its own rows, and for those from the other domains on their way out, reduced, and back. */
+static double hybridep_bytes(const redco_exchange *e, struct reach reach)
+{
+    const double chances = 4.0 * e->experts / reach.domains, others = reach.domains - 1.0;
+    const double rows = e->tokens * reach.inside * reach.domains;
+    const double inside = rows * (e->row_bytes + chances + e->row_bytes / 64.0);
+    return inside + (others > 0.0 ? e->tokens * (e->row_bytes + 3.0 * others * (e->row_bytes + chances)) : 0.0);
+}
+
+uint64_t redco_exchange_buffer_bytes(const redco_exchange *e)
+{
+    const struct reach reach = reach_of(e);
+    const double ranks = reach.inside * reach.domains;
+    if (ranks <= 1.0 || e->dispatcher == REDCO_DISPATCHER_ALL_TO_ALL) { return 0; }
+    return (uint64_t)(e->dispatcher == REDCO_DISPATCHER_HYBRIDEP ? hybridep_bytes(e, reach) : deepep_bytes(e, ranks));
+}
+
 /* Both kinds of links work at once. Every GPU has its share of its node's NICs, as all of them exchange rows. */
 double redco_exchange_s(const redco_exchange *e)
 {

@@ -26,6 +26,9 @@ typedef struct redco_exchange {
 
 /** One direction, nothing hidden; one rank takes 0 s. */
 double redco_exchange_s(const redco_exchange *exchange);
+/** Bytes that the dispatcher holds on each rank beside NCCL's buffers, of a size that routing does not change: DeepEP's
+ *  channels, HybridEP's room for every row of the group. 0 for all-to-alls and for one rank. */
+uint64_t redco_exchange_buffer_bytes(const redco_exchange *exchange);
 /** Nodes that a token's choices lie on, on average, of uniform routing over @p nodes that have equal numbers of the
  *  experts: N (1 - C(E - E/N, K) / C(E, K)). */
 double redco_exchange_distinct_nodes(uint32_t experts, uint32_t choices, double nodes);

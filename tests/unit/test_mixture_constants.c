@@ -80,6 +80,41 @@ static void exchanges_take_the_slower_of_links_and_nics(void **state)
     near(redco_exchange_s(&e), 0.0, 0.0);
 }
 
+/* 1024 tokens of 4096 bytes over 8 GPUs, and over 4 nodes of 8, of 64 experts. DeepEP: 32 MiB; 10 channels x 8 GPUs x
+ * (5 counts of 4 bytes and 256 rows of 4096 + 2056 bytes), between nodes (11 counts and 288 rows) and 10 x 4 nodes x 2
+ * x (18 counts and 128 rows of 16 bytes more). HybridEP: 1024 x ranks rows, with a number for each expert of a node and
+ * for 128 elements; between nodes 1024 rows, and three times those of 3 nodes. */
+static void dispatchers_hold_buffers(void **state)
+{
+    const redco_expert_constants constants = plain();
+    const redco_machine machine = {.nodes = 4, .gpus_per_node = 8, .node_gpus_physical = 8, .hosts_per_node = 1};
+    const struct {
+        redco_dispatcher dispatcher;
+        redco_mesh mesh;
+        uint64_t bytes;
+    } cases[] = {
+        {REDCO_DISPATCHER_ALL_TO_ALL, {8, 4}, 0},
+        {REDCO_DISPATCHER_DEEPEP, {1, 1}, 0},
+        {REDCO_DISPATCHER_DEEPEP, {8, 1}, 33554432 + 80 * (20 + 256 * 6152)},
+        {REDCO_DISPATCHER_NCCLEP, {8, 1}, 33554432 + 80 * (20 + 256 * 6152)},
+        {REDCO_DISPATCHER_DEEPEP, {8, 4}, 33554432 + 80 * (44 + 288 * 6152) + 80 * (72 + 128 * 6168)},
+        {REDCO_DISPATCHER_HYBRIDEP, {8, 1}, 8192 * (4096 + 4 * 64 + 64)},
+        {REDCO_DISPATCHER_HYBRIDEP, {8, 4}, 32768 * (4096 + 4 * 16 + 64) + 1024 * (4096 + 3 * 3 * (4096 + 4 * 16))}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const redco_exchange e = {.machine = &machine,
+                                  .constants = &constants,
+                                  .group = {.mesh = cases[i].mesh, .stride = 1, .groups_per_node = 1},
+                                  .dispatcher = cases[i].dispatcher,
+                                  .experts = 64,
+                                  .choices = 8,
+                                  .tokens = 1024.0,
+                                  .row_bytes = 4096.0,
+                                  .load = 1.3}; /* buffers are of one size, whatever the routing */
+        assert_int_equal(redco_exchange_buffer_bytes(&e), cases[i].bytes);
+    }
+}
+
 /* A rack of 18 hosts of four: without its links between them three quarters of 16 ranks are behind NICs. */
 static void a_rack_without_its_links_is_hosts(void **state)
 {
@@ -211,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(distinct_nodes_are_those_of_uniform_routing),
         cmocka_unit_test(exchanges_take_the_slower_of_links_and_nics),
+        cmocka_unit_test(dispatchers_hold_buffers),
         cmocka_unit_test(a_rack_without_its_links_is_hosts),
         cmocka_unit_test(launches_are_near_a_trace),
         cmocka_unit_test(hosts_and_releases_have_their_factors),
