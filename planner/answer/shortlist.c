@@ -285,7 +285,8 @@ static uint32_t next_of(redcoi_pricing *p, uint32_t count)
     return p->asked > 1 || isfinite(limit_s) ? p->waiting_count : next_doubtful(p, count, last_s * (1.0 - aim_ratio));
 }
 
-/* @return whether a layout is what a search with a limit asks for but for memory that the closed form does not know of. */
+/* @return whether a layout is what a search with a limit asks for but for memory that the closed form does not know of.
+ */
 static bool misses_by_memory(const redcoi_pricing *p, const redco_candidate *c)
 {
     const double limit_s = p->options->pass.limit_s;
