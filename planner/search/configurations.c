@@ -429,13 +429,13 @@ static redco_status add_groups(struct lister *list, redco_parallelism parallelis
         o->allows.dimensions == 0 || (o->allows.dimensions & REDCO_HAS_GROUPS) != 0 || o->given.group != 0;
     const redco_pipeline least = redco_parallelism_pipeline(&parallelism);
     if (least.kind != REDCO_PIPELINE_INTERLEAVED) { return add_schedule(list, parallelism, why, any_out); }
+    /* A layout that is given is priced, whatever the engine has. */
     const bool given = why != NULL && !redco_degree_is_free(o->given.pp) && o->given.micro_batch != 0;
-    if (!groups && !given &&
-        !is_usual_group(o, &least)) { /* a layout that is given is priced, whatever the engine has */
+    if (!groups && !given && !is_usual_group(o, &least)) {
         if (why != NULL) {
-            (void)redco_fail(why, REDCO_EVALUE, "pp-chunks",
-                             "%s interleaves %u micro-batches over %u stages in no groups", o->workload.engine.name,
-                             least.micro_batches, least.stages);
+            (void)redco_fail(why, REDCO_EVALUE, "chunks",
+                             "%s does not interleave %u micro-batches over %u stages, which do not divide them",
+                             o->workload.engine.name, least.micro_batches, least.stages);
         }
         return REDCO_OK;
     }
