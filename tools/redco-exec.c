@@ -11,6 +11,7 @@
 #include "tools/exec/exec_device.h"
 #include "tools/exec/exec_log.h"
 #include "tools/exec/exec_pipeline.h"
+#include "tools/exec/exec_planned.h"
 #include "tools/exec/exec_predict.h"
 #include "tools/exec/exec_progress.h"
 #include "tools/exec/exec_ranks.h"
@@ -661,7 +662,17 @@ static int run(int argc, char **argv, bool rate_is_given, struct apart *apart, F
                          "is for ranks that REDCO_RANK or srun numbers; others are on no network of redco's");
         return cli_fail(&args.cli, &err);
     }
-    if (redco_plan_read(args.path, &plan, &err) != REDCO_OK) {
+    if (args.ranks > 0) {
+        if (launch.launched) {
+            (void)redco_fail(&err, REDCO_EVALUE, "--ranks",
+                             "starts ranks here; those of a launcher need a PLAN, which "
+                             "redco-plan --run-here -o writes");
+            return exec_cannot_start(&args.cli, &launch.world, &err);
+        }
+        rc = exec_planned(&args, &plan);
+        if (rc != CLI_DONE) { return rc; }
+        args.path = args.model != NULL ? args.model : args.pipeline_path; /* for messages */
+    } else if (redco_plan_read(args.path, &plan, &err) != REDCO_OK) {
         return launch.launched ? exec_cannot_start(&args.cli, &launch.world, &err) : cli_fail(&args.cli, &err);
     }
     if (redco_plan_run_here(plan) && launch.world.rank == 0) {

@@ -8,6 +8,7 @@
 #include "tools/plan/plan_kept.h"
 #include "tools/plan/plan_report.h"
 #include "tools/plan/run_answer.h"
+#include "tools/plan/run_here.h"
 #include "tools/plan/trainer_files.h"
 #include "topology/base/preset.h"
 #include "topology/base/text.h"
@@ -111,7 +112,15 @@ static int run(struct plan_args *args)
     if (args->run.file != NULL) { return run_answer_phases(args); }
     if (args->run.words.tokens_given && run_args_frontier(args)) { return run_answer_frontier(args); }
     if (args->run.cluster_count > 1) { return answer_clusters(args); }
-    if (plan_pipeline_open(args, &err) != REDCO_OK || redco_question_read(&args->question, &inputs, &err) != REDCO_OK) {
+    struct beside beside = {.folder = ""};
+    if (args->run_here) {
+        const int rc = run_here_measure(args, &beside);
+        if (rc != CLI_DONE) { return rc; }
+    }
+    const redco_status read =
+        plan_pipeline_open(args, &err) != REDCO_OK ? err.status : redco_question_read(&args->question, &inputs, &err);
+    run_here_close(args, &beside);
+    if (read != REDCO_OK) {
         trainer_files_place(args, &err);
         return cli_fail(&args->cli, &err);
     }

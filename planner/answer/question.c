@@ -58,7 +58,8 @@ static void use_positions(redco_question *question, const redco_inputs *inputs)
     enum { DEFAULT_TOKENS = 4096 };
     const uint32_t learned = redco_model_get_dims(inputs->model)->max_positions;
     uint32_t *const seq_len = &question->options.workload.seq_len;
-    if (*seq_len == 0) { *seq_len = learned > 0 && learned < DEFAULT_TOKENS ? learned : DEFAULT_TOKENS; }
+    const uint32_t usual = question->usual_tokens > 0 ? question->usual_tokens : DEFAULT_TOKENS;
+    if (*seq_len == 0) { *seq_len = learned > 0 && learned < usual ? learned : usual; }
 }
 
 /* @param inputs  freed on failure */

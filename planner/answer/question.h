@@ -29,6 +29,7 @@ typedef struct redco_question {
     redco_search_options options;
     const char *split; /**< redco_split_read() of pp and chunks of the options; NULL: equal shares. Borrowed */
     uint32_t positions[REDCO_SPLIT_POSITIONS_MAX]; /**< filled by redco_question_read(), for the options */
+    uint32_t usual_tokens;                         /**< tokens of a sequence whose length is not given; 0: 4096 */
     bool engine_chosen;                            /**< redco_question_settle() filled names.engine in */
     bool try_engines;                              /**< --engine auto: redco_question_settle() */
     bool is_variant;                               /**< another question says what is to be said of engines */

@@ -1,6 +1,7 @@
 #include "tools/exec/exec_args.h"
 
 #include "tools/exec/exec_course.h"
+#include "tools/exec/exec_ranks.h"
 #include "topology/base/number.h"
 
 #include <stdio.h>
@@ -61,7 +62,9 @@ enum key {
     KEY_TOP_K,
     KEY_TOP_P,
     KEY_TIMEOUT,
-    KEY_LISTEN
+    KEY_LISTEN,
+    KEY_MODEL,
+    KEY_RANKS
 };
 enum { MOST_BATCH = 65536, MOST_NEW = 1000000 };
 enum { MOST_STEPS = EXEC_STEPS_MAX, MOST_KEPT = 10000, MOST_TIMEOUT_S = 86400 };
@@ -78,6 +81,8 @@ const char *const exec_backend_words[] = {"host", "cuda", NULL};
 
 /* clang-format off */
 static const struct argp_option flags[] = {
+    {"model", KEY_MODEL, "M", 0, "In place of a PLAN: plan for the processors of this machine, as redco-plan --run-here does, and train; options of redco-plan stand behind --", 1},
+    {"ranks", KEY_RANKS, "N", 0, "With --model, or --pipeline without a PLAN: processors to plan for", 1},
     {"backend", KEY_BACKEND, "NAME", 0, "The device: host, this machine's processors (default), or cuda, a GPU for each rank", 1},
     {"steps", KEY_STEPS, "N", 0, "Steps to train (default: 10; with --evaluate or --predict 0); 0: only take the memory, and report it", 1},
     {"data", KEY_DATA, "FILE", 0, "Token ids, 16 bits each (32 for vocabularies above 65536), little-endian; default: made from the seed", 1},
@@ -208,12 +213,45 @@ static error_t check_optimizer(struct exec_args *args)
     return 0;
 }
 
+/* A plan is made first: what is not an option are words for redco-plan. */
+static error_t check_planned(struct exec_args *args)
+{
+    if (args->ranks == 0) { return cli_bad_option(&args->cli, "--model", "needs --ranks N"); }
+    if (args->model == NULL && args->pipeline_path == NULL) {
+        return cli_bad_option(&args->cli, "--ranks", "needs --model M or --pipeline FILE.so; a PLAN has its own");
+    }
+    if (args->model != NULL && args->pipeline_path != NULL) {
+        return cli_bad_option(&args->cli, "--model", "and --pipeline both say what is trained; one is needed");
+    }
+    if (args->path != NULL && args->path[0] != '-') {
+        return cli_bad_option(&args->cli, args->path,
+                              "is a plan, which --ranks makes; options of redco-plan stand behind --");
+    }
+    const char *const other = args->backend == EXEC_CUDA ? "--backend"
+                              : args->replay             ? "--replay-rank"
+                              : args->emulate            ? "--emulate-compute"
+                              : args->profile_count > 0  ? "--profile"
+                                                         : NULL;
+    if (other != NULL) {
+        return cli_bad_option(&args->cli, other, "needs a PLAN: --ranks plans for processors, which it measures");
+    }
+    return 0;
+}
+
 /* Options that do not go together. */
 static error_t check_together(struct exec_args *args)
 {
     if (args->cli.err.status != REDCO_OK) { return 0; }
     if (args->new_pipeline != NULL) { return 0; }
-    if (args->path == NULL) { return cli_bad_option(&args->cli, "PLAN", "is missing; redco-plan -o writes one"); }
+    if (args->model != NULL || args->ranks > 0) {
+        const error_t wrong = check_planned(args);
+        if (wrong != 0) { return wrong; }
+    } else if (args->path == NULL) {
+        return cli_bad_option(&args->cli, "PLAN",
+                              "is missing; redco-plan -o writes one, --model M --ranks N makes one");
+    } else if (args->word_count > 0) {
+        return cli_bad_option(&args->cli, args->words[0], "is a second plan; one is run");
+    }
     if (args->check && args->emulate) {
         return cli_bad_option(&args->cli, "--check", "needs real computation, not --emulate-compute");
     }
@@ -406,9 +444,13 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
             return cli_bad_option(&args->cli, "--profile", "is given more than %d times", EXEC_PROFILES_MAX);
         }
         return cli_name(&args->cli, "--profile", text, &args->profiles[args->profile_count++]);
+    case KEY_MODEL: return cli_name(&args->cli, "--model", text, &args->model);
+    case KEY_RANKS: return cli_u64(&args->cli, "--ranks", text, 1, EXEC_RANKS_MAX, &args->ranks);
     case ARGP_KEY_ARG:
-        if (args->path != NULL) { return cli_bad_option(&args->cli, text, "is a second plan; one is run"); }
-        return cli_name(&args->cli, "PLAN", text, &args->path);
+        if (args->path == NULL) { return cli_name(&args->cli, "PLAN", text, &args->path); }
+        if (args->word_count == EXEC_WORDS_MAX) { return cli_bad_option(&args->cli, text, "is one word too many"); }
+        args->words[args->word_count++] = text;
+        return 0;
     case ARGP_KEY_END: return check_together(args);
     default:
         if (key >= KEY_OPTIMIZER && key <= KEY_FINAL_RATE) { return read_optimizer(args, key, text); }
@@ -444,7 +486,7 @@ int exec_parse(int argc, char **argv, struct exec_args *args)
     static const struct argp argp = {
         .options = flags,
         .parser = read_flag,
-        .args_doc = "PLAN",
+        .args_doc = "PLAN\n--model M --ranks N [-- OPTION-OF-REDCO-PLAN...]",
         .doc =
             "Trains the model of a plan file on as many ranks as the plan has GPUs: those of mpirun, else processes of "
             "this machine."

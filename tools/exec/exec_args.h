@@ -9,7 +9,7 @@
 #include "tools/exec/exec_report.h"
 #include "tools/exec/exec_start.h"
 
-enum { EXEC_PROFILES_MAX = 64, EXEC_PARTS_MAX = 8, EXEC_PREFIX_SIZE = 65 };
+enum { EXEC_PROFILES_MAX = 64, EXEC_PARTS_MAX = 8, EXEC_PREFIX_SIZE = 65, EXEC_WORDS_MAX = 64 };
 
 /** Options of exec_course.h. */
 enum { EXEC_KEY_EPOCHS = 0x200, EXEC_KEY_EVALUATE_EVERY, EXEC_KEY_ORDER, EXEC_KEY_KEEP_BEST, EXEC_KEY_LOG };
@@ -36,8 +36,12 @@ struct exec_args {
     struct cli cli;                   /* first: see cli.h */
     const char *path, *data, *folder; /* folder: of checkpoints */
     const char *weights, *save_weights;
-    const char *pipeline_path; /* path of a shared library; NULL: the plan's language model */
-    const char *new_pipeline;  /* the name of one to be written */
+    const char *pipeline_path;         /* path of a shared library; NULL: the plan's language model */
+    const char *new_pipeline;          /* the name of one to be written */
+    const char *model;                 /* to be planned for; NULL: a plan is given */
+    uint64_t ranks;                    /* likewise; 0: a plan is given */
+    const char *words[EXEC_WORDS_MAX]; /* options of redco-plan */
+    uint32_t word_count;
     redco_weights_part weights_parts[EXEC_PARTS_MAX];
     char prefixes[EXEC_PARTS_MAX][EXEC_PREFIX_SIZE];
     uint32_t weights_part_count;

@@ -4,6 +4,7 @@
 #include "planner/search/strategy.h"
 #include "tools/cli/overlap_option.h"
 #include "tools/plan/plan_export.h"
+#include "tools/plan/run_here.h"
 #include "topology/base/number.h"
 
 #include <stdio.h>
@@ -434,6 +435,7 @@ static const struct row rows[] = {
     {"model", "M", 1, "Preset or HuggingFace config.json (default llama-7b)", OF_NAMES(model)},
     {"safetensors", "FILE", 1, "Check the model's tensors against a .safetensors file or index", OF_NAMES(safetensors)},
     {"cluster", "C", 1, "Preset, cluster file, or a node: hwloc XML, NCCL XML or redco-topo JSON (default a800-hdr); A,B: a row for each", OF_NAMES(cluster)},
+    {"run-here", NULL, 1, "For --gpus processors of this machine, which are measured in a moment, in place of --cluster and --profile: fp32, 128 tokens, 4 sequences a processor unless given (redco-exec runs it)", AT(run_here)},
     {"node", "FILE", 1, "hwloc XML, NCCL XML or redco-topo JSON that replaces the cluster's node type", OF_NAMES(node)},
     {"topology", "FILE", 1, "Slurm topology.conf that replaces the cluster's switches", OF_NAMES(topology)},
     {"hosts", "LIST", 1, "Free hosts, such as node[001-128,200]; the others are left out", .read = read_hosts},
@@ -646,6 +648,12 @@ static void check_together(struct plan_args *args)
                              "--compare, --sweep, --top and --explain are different answers: give one of them");
     } else if (args->question.size_count > 0 && !args->run.sizes && (args->question.gpus != 0 || args->out != NULL)) {
         (void)cli_bad_option(cli, "--sweep", "gives the numbers of GPUs and many plans: leave out --gpus and -o");
+    } else if (args->run_here && (plan_args_given(args, "cluster") || plan_args_given(args, "node") ||
+                                  plan_args_given(args, "profile") || plan_args_given(args, "topology"))) {
+        (void)cli_bad_option(cli, "--run-here",
+                             "measures the machine: leave out --cluster, --node, --topology, --profile");
+    } else if (args->run_here && (args->question.gpus == 0 || args->question.gpus > RUN_HERE_MOST)) {
+        (void)cli_bad_option(cli, "--run-here", "needs --gpus, from 1 to %d processors", RUN_HERE_MOST);
     } else if (args->timeline != NULL && (args->question.size_count > 0 || args->compare)) {
         (void)cli_bad_option(cli, "--timeline", "shows one plan: leave out --compare and --sweep");
     } else if (args->report != NULL && options->top > 1) {

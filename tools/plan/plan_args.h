@@ -27,6 +27,7 @@ struct plan_args {
     bool precisions; /* --precision auto */
     bool compare, explain, kept, memory;
     bool compare_engines; /* --compare engines */
+    bool run_here;        /**< for this machine's processors, measured in a moment */
     const char *out;
     const char *timeline;
     const char *report; /* HTML page; NULL: none */
