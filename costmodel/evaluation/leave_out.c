@@ -70,7 +70,7 @@ static size_t rows_left(const redco_leave_out *leave, const redco_set_rule *rule
             for (size_t k = i; k < leave->count; k++) {
                 of_source += strcmp(leave->runs[k]->source, source) == 0 && is_left(leave, rule, out, k) ? 1 : 0;
             }
-            every = (of_source + MOST_OF_SOURCE - 1) / MOST_OF_SOURCE;
+            every = of_source > 0 ? (of_source + MOST_OF_SOURCE - 1) / MOST_OF_SOURCE : 1;
             of_source = 0;
         }
         if (of_source++ % every != 0) { continue; }
@@ -99,25 +99,32 @@ static redco_status fit_of(redco_leave_out *leave, const redco_set_rule *rule, c
 {
     size_t *const rows = calloc(leave->count, sizeof *rows);
     if (rows == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    struct fit fit = {.rule = rule, .rows = rows, .count = rows_left(leave, rule, out, rows)};
+    const size_t count = rows_left(leave, rule, out, rows);
     for (size_t i = 0; i < leave->fit_count; i++) {
         const struct fit *const made = &leave->fits[i];
-        if (made->rule == rule && made->count == fit.count && memcmp(made->rows, rows, fit.count * sizeof *rows) == 0) {
+        if (made->rule == rule && made->count == count && memcmp(made->rows, rows, count * sizeof *rows) == 0) {
             *set_out = made->set;
             free(rows);
             return REDCO_OK;
         }
     }
     struct fit *const larger = realloc(leave->fits, (leave->fit_count + 1) * sizeof *larger);
-    redco_status st = larger != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
-    if (larger != NULL) { leave->fits = larger; }
-    if (st == REDCO_OK) { st = make_fit(leave, &fit, err); }
+    if (larger == NULL) {
+        free(rows);
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
+    leave->fits = larger;
+    struct fit *const fit = &larger[leave->fit_count];
+    fit->rule = rule;
+    fit->rows = rows;
+    fit->count = count;
+    const redco_status st = make_fit(leave, fit, err);
     if (st != REDCO_OK) {
         free(rows);
         return st;
     }
-    leave->fits[leave->fit_count++] = fit;
-    *set_out = fit.set;
+    leave->fit_count++;
+    *set_out = fit->set;
     return REDCO_OK;
 }
 

@@ -339,9 +339,10 @@ static json_t *known_json(double value)
     return value > 0.0 ? json_real(value) : json_null();
 }
 
+/* A log may say anything: what no integer holds is not known. */
 static json_t *bytes_json(double value)
 {
-    return value > 0.0 ? json_integer((json_int_t)value) : json_null();
+    return value > 0.0 && value < 0x1p63 ? json_integer((json_int_t)value) : json_null();
 }
 
 json_t *redco_run_log_json(const redco_run_log *log, const redco_log_difference *difference,

@@ -275,11 +275,15 @@ static redco_status run(struct report *report)
     for (size_t i = 0; i < count; i++) { report->usable[i] = measured_may_fit(&report->files, i); }
     report->rows = (redco_band_rows){
         .evaluations = report->files.evaluations, .runs = report->files.runs, .count = count, .usable = report->usable};
-    st = redco_leave_out_create(report->files.evaluations, report->files.runs, count, report->usable,
-                                &report->rows.leave, report->err);
+    redco_leave_out *leave = NULL;
+    redco_left_groups groups = {.names = NULL};
+    st = redco_leave_out_create(report->files.evaluations, report->files.runs, count, report->usable, &leave,
+                                report->err);
+    report->rows.leave = leave;
     if (st == REDCO_OK) {
         st = redco_left_groups_create(report->files.evaluations, report->files.runs, count, report->usable,
-                                      (redco_leave)a->leave, &report->groups, report->err);
+                                      (redco_leave)a->leave, &groups, report->err);
+        report->groups = groups;
     }
     if (st != REDCO_OK) { return st; }
     report->score = calloc(report->groups.groups + 1, sizeof *report->score);

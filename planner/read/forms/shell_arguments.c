@@ -43,8 +43,10 @@ static void flatten(redcoi_shell *shell, const redcoi_words *words, redcoi_words
             size_t end = at;
             redcoi_text part = {.size = 0};
             while (end < word->size && !(several && isspace((unsigned char)bytes[end]) != 0)) { end++; }
-            const redcoi_text view = {word->bytes + at, word->from + at, end - at, 0};
-            if (end > at) { redcoi_text_join(shell, &part, &view); }
+            if (end > at) {
+                const redcoi_text view = {word->bytes + at, word->from + at, end - at, 0};
+                redcoi_text_join(shell, &part, &view);
+            }
             if (!(several && end == at) && !(several && end - at == 1 && bytes[at] == '\\')) {
                 redcoi_words_add(shell, out, &part);
             }
