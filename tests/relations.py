@@ -62,6 +62,8 @@ def own(doc):
               for x in sharding}
     if len(meshes) == 1 and not mesh.get("secondary"):
         said.append(("--fix", "p={},g={},os={}".format(*meshes.pop())))
+    if mesh["ep"] > 1:
+        said += [("--ep", mesh["ep"]), ("--etp", mesh["etp"])]
     if mesh["pp"] > 1:
         said.append(("--pp-chunks", mesh["pp_chunks"]))
     return [(option, str(value)) for option, value in said]

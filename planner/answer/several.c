@@ -120,7 +120,8 @@ static redco_status answer_row(redco_answer_list *list, redco_answer_row *row, c
     redco_error why = {0};
     redco_assembler *own = NULL;
     const redco_search_options asked = row->options;
-    redco_status st = redco_search_answer(inputs, &row->options, &row->result, &why);
+    redco_status st = redco_options_executable(&asked, inputs, &why);
+    if (st == REDCO_OK) { st = redco_search_answer(inputs, &row->options, &row->result, &why); }
     if (st == REDCO_EVALUE) {
         row->bad = why;
         return REDCO_OK;
