@@ -196,6 +196,13 @@ redco_shape redco_costs_shape(const redco_costs *costs, const redco_parallelism 
 
 /** Routed experts of a layer; 0: the model is no mixture. */
 uint32_t redco_costs_experts(const redco_costs *costs);
+/** Replicas of an expert: what meshes of experts divide. */
+redco_mesh redco_costs_expert_grid(const redco_costs *costs, const redco_parallelism *parallelism);
+/** Meshes of the experts of a layer whose other parameters have @p dense: those of parallelism->experts, and where
+ * these are 0x0 the same blocks of ranks.
+ *  @return REDCO_EVALUE where they do not nest */
+redco_status redco_costs_expert_shards(const redco_costs *costs, const redco_parallelism *parallelism,
+                                       const redco_shards *dense, redco_shards *shards_out, redco_error *err);
 /** redco_shard_grid() of these costs. */
 redco_mesh redco_costs_grid(const redco_costs *costs, const redco_parallelism *parallelism);
 

@@ -276,6 +276,10 @@ static redco_status check_experts(const redco_costs *costs, const redco_parallel
     const redco_rank_grid grid = redco_parallel_grid(dense);
     redco_rank_grid experts;
     redco_mesh mesh;
+    if (costs->dims->experts == 0 && redco_parallelism_own_experts(parallelism)) {
+        return redco_fail(err, REDCO_EVALUE, "shards", "experts have meshes, but %s has no experts",
+                          redco_model_name(costs->model));
+    }
     if (costs->dims->experts == 0) {
         return ep == 1 ? REDCO_OK
                        : redco_fail(err, REDCO_EVALUE, "ep", "%u ranks share out experts, which %s has none of", ep,
@@ -292,7 +296,9 @@ static redco_status check_experts(const redco_costs *costs, const redco_parallel
                           ep, etp, parallelism->tp);
     }
     const redco_status st = redco_grid_of_experts(&grid, etp, ep, costs->dims->experts, &experts, err);
-    if (st != REDCO_OK || (ep == 1 && etp == parallelism->tp)) { return st; }
+    if (st != REDCO_OK || (ep == 1 && etp == parallelism->tp && !redco_parallelism_own_experts(parallelism))) {
+        return st;
+    }
     return redco_dp_mesh(dense->gpus_per_node, (uint64_t)etp * ep, experts.degrees[REDCO_DIM_EDP], &mesh, err);
 }
 

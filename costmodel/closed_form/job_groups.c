@@ -3,6 +3,7 @@
 #include "topology/base/share.h"
 
 #include <math.h>
+#include <stdio.h>
 
 bool redcoi_exchanges_hide(const redco_costs *costs, const redco_parallelism *parallelism)
 {
@@ -81,7 +82,7 @@ bool redcoi_has_expert_grid(const redcoi_job *job)
 {
     if (job->part != REDCO_PART_EXPERTS) { return false; } /* jobs of no rank have no part of experts */
     const redcoi_rank_key *const ranks = &job->rank->key;
-    return ranks->ep > 1 || ranks->etp != ranks->tp;
+    return ranks->ep > 1 || ranks->etp != ranks->tp || redco_parallelism_own_experts(job->parallelism);
 }
 
 /* The grid of the job's part. That of experts has etp x ep in place of tp, and no context parallelism. */
@@ -117,17 +118,50 @@ static redco_mesh expert_block(redco_mesh block, redco_mesh grid, redco_mesh rep
     return mesh;
 }
 
+static redco_shards expert_shards(const redco_shards *own, const redco_shards *dense, redco_mesh grid,
+                                  redco_mesh replicas)
+{
+    const bool one_rank = redco_mesh_ranks(grid) == 1;
+    redco_shards shards = *dense;
+    const redco_mesh given[] = {own->parameters, own->gradients, own->optimizer};
+    redco_mesh *const meshes[] = {&shards.parameters, &shards.gradients, &shards.optimizer};
+    for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
+        const bool states = meshes[i] == &shards.optimizer;
+        const bool whole = redco_mesh_ranks(*meshes[i]) == 1 && !(one_rank && states);
+        *meshes[i] = given[i].gpus > 0 ? given[i] : expert_block(*meshes[i], grid, replicas, whole);
+    }
+    return shards;
+}
+
 void redcoi_use_expert_grid(redcoi_job *job)
 {
-    const redco_mesh dense = job->grid, replicas = job->costs->memo.expert_mesh;
-    const bool one_rank = redco_mesh_ranks(dense) == 1;
-    redco_mesh *const meshes[] = {&job->shards.parameters, &job->shards.gradients, &job->shards.optimizer};
-    for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
-        const bool states = meshes[i] == &job->shards.optimizer;
-        *meshes[i] =
-            expert_block(*meshes[i], dense, replicas, redco_mesh_ranks(*meshes[i]) == 1 && !(one_rank && states));
-    }
+    const redco_mesh replicas = job->costs->memo.expert_mesh;
+    job->shards = expert_shards(&job->parallelism->experts, &job->shards, job->grid, replicas);
     job->grid = replicas;
+}
+
+redco_mesh redco_costs_expert_grid(const redco_costs *costs, const redco_parallelism *parallelism)
+{
+    const redco_parallel dense = redcoi_parallel_of(costs, parallelism);
+    return redcoi_expert_mesh(&dense, redco_parallelism_etp(parallelism), redco_parallelism_ep(parallelism));
+}
+
+redco_status redco_costs_expert_shards(const redco_costs *costs, const redco_parallelism *parallelism,
+                                       const redco_shards *dense, redco_shards *shards_out, redco_error *err)
+{
+    static const char *const names[] = {"p", "g", "os"};
+    const redco_mesh replicas = redco_costs_expert_grid(costs, parallelism);
+    *shards_out = expert_shards(&parallelism->experts, dense, redco_costs_grid(costs, parallelism), replicas);
+    const redco_mesh chain[] = {shards_out->parameters, shards_out->gradients, shards_out->optimizer, replicas};
+    for (int i = 2; i >= 0; i--) {
+        char outer[16];
+        if (redco_mesh_nests(chain[i], chain[i + 1])) { continue; }
+        (void)snprintf(outer, sizeof outer, "experts.%s", i < 2 ? names[i + 1] : "");
+        return redco_fail(err, REDCO_EVALUE, "shards", "experts.%s=%ux%u does not divide %s %ux%u (GPUs x nodes)",
+                          names[i], chain[i].gpus, chain[i].nodes, i < 2 ? outer : "an expert's replicas",
+                          chain[i + 1].gpus, chain[i + 1].nodes);
+    }
+    return REDCO_OK;
 }
 
 redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner)

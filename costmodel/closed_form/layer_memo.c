@@ -106,8 +106,10 @@ uint64_t redcoi_sharded_bytes(const redcoi_job *job)
     redcoi_memo *const memo = redcoi_memo_of(job->costs, job->parallelism);
     redco_shards *const shards = &memo->nccl_shards[job->part];
     if (memo->parallelism.scheme != job->parallelism->scheme ||
-        !redco_mesh_equal(memo->parallelism.secondary, job->parallelism->secondary)) {
+        !redco_mesh_equal(memo->parallelism.secondary, job->parallelism->secondary) ||
+        !redco_shards_equal(memo->parallelism.experts, job->parallelism->experts)) {
         memo->parallelism.scheme = job->parallelism->scheme;
+        memo->parallelism.experts = job->parallelism->experts;
         memo->parallelism.secondary = job->parallelism->secondary;
         memset(memo->nccl_shards, 0, sizeof memo->nccl_shards);
     }

@@ -37,6 +37,9 @@ redco_status redco_request_check(const redco_costs *costs, const redco_paralleli
                               k == 2 ? "the ranks that states are sharded over," : names[k + 1], chain[k + 1].gpus,
                               chain[k + 1].nodes);
         }
+        redco_shards experts;
+        if (!redco_parallelism_own_experts(parallelism)) { continue; }
+        if ((st = redco_costs_expert_shards(costs, parallelism, s, &experts, err)) != REDCO_OK) { return st; }
     }
     return REDCO_OK;
 }

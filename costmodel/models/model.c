@@ -103,6 +103,15 @@ size_t redco_model_tensors(const redco_model *model, const redco_param **params_
     return model->param_count;
 }
 
+bool redco_model_has_experts(const redco_model *model, uint32_t class_index)
+{
+    for (size_t i = 0; i < model->param_count; i++) {
+        const redco_param *const param = &model->params[i];
+        if (param->class_index == class_index && param->part == REDCO_PART_EXPERTS) { return true; }
+    }
+    return false;
+}
+
 uint32_t redco_model_find(const redco_model *model, uint32_t class_index, redco_param_use use, bool bias)
 {
     for (size_t i = 0; i < model->param_count; i++) {

@@ -269,6 +269,8 @@ size_t redco_model_order(const redco_model *model, const redco_layer_run **runs_
 /** The record of a class. */
 const redco_layer_work *redco_model_work(const redco_model *model, uint32_t class_index);
 size_t redco_model_tensors(const redco_model *model, const redco_param **params_out);
+/** @return whether layers of a class have routed experts */
+bool redco_model_has_experts(const redco_model *model, uint32_t class_index);
 /** The id of the tensor of a class that is used so: the weight, gain or table, or with @p bias its bias.
  *  @return REDCO_NO_PARAM if there is none */
 uint32_t redco_model_find(const redco_model *model, uint32_t class_index, redco_param_use use, bool bias);

@@ -122,7 +122,7 @@ bool redco_parallelism_same(const redco_parallelism *a, const redco_parallelism 
             return false;
         }
     }
-    return true;
+    return redco_shards_equal(a->experts, b->experts);
 }
 
 json_t *redco_mesh_json(redco_mesh mesh)

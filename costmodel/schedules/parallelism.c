@@ -5,6 +5,12 @@
 const char *const redco_scheme_words[] = {"inter-tensor", "intra-tensor", NULL};
 const char *const redco_overlap_words[] = {"ag_rs", "ar", "bc", "tp", NULL};
 
+bool redco_parallelism_own_experts(const redco_parallelism *parallelism)
+{
+    const redco_shards *const s = &parallelism->experts;
+    return s->parameters.gpus > 0 || s->gradients.gpus > 0 || s->optimizer.gpus > 0;
+}
+
 uint32_t redco_parallelism_ep(const redco_parallelism *parallelism)
 {
     return parallelism->ep > 1 ? parallelism->ep : 1;

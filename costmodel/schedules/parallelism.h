@@ -32,8 +32,11 @@ typedef struct redco_parallelism {
     redco_mesh dp;          /**< s0_dp = gpus per node / tp, s1_dp = nodes (pp = cp = 1) */
     redco_scheme scheme;
     redco_mesh secondary; /**< ZeRO++ hpZ: backward gathers use this mesh; 0x0 = none */
+    redco_shards experts; /**< meshes of routed experts among an expert's replicas (edp); 0x0: as the layer's others */
 } redco_parallelism;
 
+/** @return whether experts have meshes of their own. */
+bool redco_parallelism_own_experts(const redco_parallelism *parallelism);
 /** Expert parallelism, at least 1. */
 uint32_t redco_parallelism_ep(const redco_parallelism *parallelism);
 /** Tensor parallelism of experts, at least 1. */

@@ -135,9 +135,7 @@ static void price_module(redcoi_builder *b, const redcoi_job *job, bool sharded,
     module->part = job->part;
     const double kappa = b->costs->calibration.contention_ratio;
     if (shards <= 1.0) {
-        if (sharded) {
-            module->weight_bytes = module->gradient_bytes = 0;
-        } /* experts that stay, beside what does not */
+        if (sharded) { module->weight_bytes = module->gradient_bytes = 0; } /* what stays, beside what does not */
         return;
     }
     module->call_s = redcoi_call_s(job, group);
@@ -405,15 +403,18 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
     redcoi_parts *const parts = &b->parts[index];
     const redco_class_kind kind = job.class->kind;
     const bool block = redco_class_is_block(kind);
+    const redcoi_job experts = redcoi_job_part(&job, REDCO_PART_EXPERTS);
+    const redco_shards *const s = &job.shards, *const own = redcoi_job_parts(&job) > 1 ? &experts.shards : s;
+    const bool sharded = redco_mesh_ranks(s->parameters) > 1 || redco_mesh_ranks(own->parameters) > 1;
     *parts =
-        (redcoi_parts){.sharded = redco_mesh_ranks(job.shards.parameters) > 1,
+        (redcoi_parts){.sharded = sharded,
                        .recompute_full = block && job.recompute == REDCO_RECOMPUTE_FULL,
                        .planned = block && redcoi_works_in_backward(&b->costs->workload.engine),
                        .nccl_bytes = redcoi_nccl_sharded_bytes(&job),
                        .slot_bytes = redcoi_slot_bytes(&job),
-                       .by_layer = redco_mesh_ranks(job.shards.parameters) > 1 && redcoi_by_layer(&job),
+                       .by_layer = sharded && redcoi_by_layer(&job),
                        .partial = b->costs->workload.engine.partial_recompute,
-                       .transient_gradient = redco_mesh_ranks(job.shards.gradients) > 1,
+                       .transient_gradient = redco_mesh_ranks(s->gradients) > 1 || redco_mesh_ranks(own->gradients) > 1,
                        .params = (double)job.times->params,
                        .again_stream = redcoi_has_secondary(&job) ? REDCO_STREAM_SECONDARY : REDCO_STREAM_PARAMETERS,
                        .activation_bytes = (int64_t)job.times->activation_bytes[job.set],
@@ -433,7 +434,6 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
     }
     make_groups(b, parts);
     fill_bucket_group(b, &job, parts);
-    const redcoi_job experts = redcoi_job_part(&job, REDCO_PART_EXPERTS);
     if (!redcoi_has_expert_grid(&experts)) {
         parts->once_bucket_group[REDCO_PART_EXPERTS] = parts->once_bucket_group[REDCO_PART_DENSE];
         parts->shard_bucket_group[REDCO_PART_EXPERTS] = parts->shard_bucket_group[REDCO_PART_DENSE];

@@ -104,7 +104,7 @@ static void fetch(const struct place *at, uint32_t first, uint32_t last)
         const redcoi_part_module *const module = &at->parts->modules[i];
         uint32_t *const ready = &at->b->ready[at->layer->first_ready + i];
         *ready = REDCO_STEP_NONE;
-        if (module->part == REDCO_PART_EXPERTS && !(module->gather_s > 0.0)) { continue; } /* they stay */
+        if (!(module->gather_s > 0.0)) { continue; } /* it stays */
         redco_step_op op = op_of_module(at, module, REDCO_WORK_GATHER, REDCO_SUFFIX_GATHER);
         op.pass = again ? REDCO_PASS_NAME_BWD : REDCO_PASS_NAME_FWD;
         op.seconds = again ? module->again_s : module->gather_s;

@@ -364,6 +364,13 @@ static redco_status price_answers(redcoi_pricing *p, const redco_search_options 
     keep_fitting(result);
     if (result->ranked_count == 0) { goto out; }
     choose_leader(p);
+    if (redcoi_experts_are_free(p)) {
+        const redco_assignment *const own = p->own;
+        if ((st = redcoi_experts_again(p, searched, err)) != REDCO_OK) { goto out; }
+        p->own = own;
+        keep_fitting(result);
+        choose_leader(p);
+    }
     if (wanted > 1) {
         left = false;
         st = price_more(p, searched, &ranked[first], count - first, wanted, err);

@@ -164,6 +164,8 @@ size_t redco_options_lack(const redco_search_options *options, const redco_input
         {"overlap of tensor-parallel traffic", (overlap & REDCO_OVERLAP_TP) != 0, 0, 0},
         {"second copy of the parameters",
          o->given.secondary.gpus > 0 && !redco_strategy_offered(file->states, REDCO_STRATEGY_ZEROPP), 0, 0},
+        {"meshes of experts alone",
+         redco_parallelism_own_experts(&o->given) && (file->states & REDCO_RUNS(REDCO_STRATEGY_ANY)) == 0, 0, 0},
         {redco_strategy_name(o->strategy),
          o->strategy != REDCO_STRATEGY_ANY && !redco_strategy_offered(file->states, o->strategy), 0, 0}};
     redco_parallelism given = o->given;
@@ -238,7 +240,8 @@ bool redco_options_fixed(const redco_search_options *options)
         if (redco_options_give(options, (redco_dimension_id)id)) { return true; }
     }
     return options->recompute != REDCO_RECOMPUTE_FREE || options->modules || options->strategy != REDCO_STRATEGY_ANY ||
-           options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0;
+           options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 ||
+           redco_parallelism_own_experts(&options->given);
 }
 
 redco_search_options redco_options_freed(const redco_search_options *options)
@@ -256,6 +259,7 @@ redco_search_options redco_options_freed(const redco_search_options *options)
     freed.given.split = NULL;
     freed.equal_stages = false;
     freed.given.secondary = (redco_mesh){0, 0};
+    freed.given.experts = (redco_shards){0};
     freed.recompute = REDCO_RECOMPUTE_FREE;
     if (redco_recompute_has(&freed.allows.recompute, REDCO_RECOMPUTE_FULL)) {
         freed.workload.engine.partial_recompute = false;

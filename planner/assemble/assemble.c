@@ -193,6 +193,17 @@ out:
     return st;
 }
 
+/* Layers with experts say which meshes these have. */
+static void fill_experts(redco_plan *plan, const redco_model *model)
+{
+    for (uint32_t i = 0; i < plan->layers_count; i++) {
+        redco_plan_layers *const row = &plan->layers[i];
+        const redco_layer_class *class = NULL;
+        const uint32_t index = redcoi_plan_class(model, row->class_name, &class);
+        if (index != UINT32_MAX && redco_model_has_experts(model, index)) { row->experts = plan->parallelism.experts; }
+    }
+}
+
 static bool copy_strings(redco_plan *plan, const redco_assembler *from, const redco_search_result *result,
                          const char *strategy)
 {
@@ -300,6 +311,7 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
         (st = redco_plan_execution(plan, assembler->inputs->model, &plan->execution, err)) != REDCO_OK) {
         goto out;
     }
+    fill_experts(plan, assembler->inputs->model);
     *plan_out = plan;
     plan = NULL;
 out:

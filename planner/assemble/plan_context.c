@@ -108,6 +108,22 @@ uint32_t redcoi_plan_class(const redco_model *model, const char *class_name, con
     return UINT32_MAX;
 }
 
+/* All layers that have experts, and no others, say which meshes these have of their own. */
+static redco_status check_experts(const redco_plan *plan, const char *name, const redco_model *model, uint32_t index,
+                                  uint32_t class_index, redco_error *err)
+{
+    const redco_plan_layers *const row = &plan->layers[index];
+    const redco_shards none = {.parameters = {0, 0}};
+    const bool experts = redco_model_has_experts(model, class_index);
+    char pointer[64];
+    if (redco_shards_equal(row->experts, experts ? plan->parallelism.experts : none)) { return REDCO_OK; }
+    (void)snprintf(pointer, sizeof pointer, "/sharding/%u/experts", index);
+    return redcoi_refuse(name, pointer, err,
+                         experts ? "is missing: experts of other layers have meshes of their own"
+                                 : "is of layers of \"%s\", which have no experts",
+                         row->class_name);
+}
+
 /* The plan's ranges as assignments; every layer of every class of the model exactly once. */
 static redco_status to_assignments(const redco_plan *plan, const char *name, const redco_model *model,
                                    redco_assignment *assignments, redco_error *err)
@@ -129,6 +145,8 @@ static redco_status to_assignments(const redco_plan *plan, const char *name, con
             return redcoi_refuse(name, pointer, err, "is [%u, %u], but layers of \"%s\" are [0, %u]", row->first_layer,
                                  row->last_layer, class->name, class->layers - 1);
         }
+        const redco_status st = check_experts(plan, name, model, i, index, err);
+        if (st != REDCO_OK) { return st; }
         assignments[i] = (redco_assignment){.class_index = index,
                                             .layers = row->last_layer - row->first_layer + 1,
                                             .config = {.shards = row->shards, .recompute = row->recompute}};

@@ -49,6 +49,7 @@ void redco_layout_executable(const redco_parallelism *p, const redco_engine *eng
     if (redco_parallelism_ep(p) > 1) {
         refuse(out, "experts on %u ranks are not executed; plan with --ep 1", redco_parallelism_ep(p));
     }
+    if (redco_parallelism_own_experts(p)) { refuse(out, "experts on meshes of their own are not executed"); }
     if (engine->gemm_format != REDCO_GEMM_SAME) {
         refuse(out, "products in %s are not executed; plan with --precision bf16",
                redco_gemm_format_words[engine->gemm_format]);

@@ -25,6 +25,7 @@ typedef struct redco_plan_layers {
     uint32_t first_layer, last_layer;
     redco_shards shards;
     redco_recompute recompute;
+    redco_shards experts; /**< redco_parallelism.experts where its layers have some; 0x0: none are given */
 } redco_plan_layers;
 
 typedef struct redco_plan_rule {

@@ -112,6 +112,18 @@ static redco_status check_shards(const struct check *check, uint32_t index)
     return REDCO_OK;
 }
 
+/* Layers with experts have them alike. */
+static redco_status check_experts(const struct check *check, uint32_t index)
+{
+    const redco_shards *const experts = &check->plan->layers[index].experts, *const first =
+                                                                                 &check->plan->parallelism.experts;
+    const redco_shards none = {.parameters = {0, 0}};
+    char pointer[64];
+    if (redco_shards_equal(*experts, none) || redco_shards_equal(*experts, *first)) { return REDCO_OK; }
+    (void)snprintf(pointer, sizeof pointer, "/sharding/%u/experts", index);
+    return refuse(check, pointer, "has other meshes than the experts of layers before");
+}
+
 static bool is_block(const redco_plan_layers *row)
 {
     return strcmp(row->class_name, "embedding") != 0 && strcmp(row->class_name, "head") != 0;
@@ -256,7 +268,7 @@ redco_status redcoi_plan_consistent(const redco_plan *plan, const char *name, re
     redco_status st = REDCO_OK;
     if ((st = check_mesh(&check)) != REDCO_OK || (st = check_batch(&check)) != REDCO_OK) { return st; }
     for (uint32_t i = 0; i < plan->layers_count; i++) {
-        if ((st = check_shards(&check, i)) != REDCO_OK) { return st; }
+        if ((st = check_shards(&check, i)) != REDCO_OK || (st = check_experts(&check, i)) != REDCO_OK) { return st; }
     }
     if ((st = check_layers(&check)) != REDCO_OK || (st = check_classes_once(&check)) != REDCO_OK ||
         (st = check_hosts(&check)) != REDCO_OK || (st = check_memory(&check)) != REDCO_OK ||

@@ -87,6 +87,25 @@ static json_t *all_mesh_json(const redco_plan *plan)
     return NULL;
 }
 
+/* Meshes that are given. */
+static json_t *experts_json(const redco_shards *experts)
+{
+    const struct {
+        const char *key;
+        redco_mesh mesh;
+    } meshes[] = {
+        {"parameters", experts->parameters}, {"gradients", experts->gradients}, {"optimizer", experts->optimizer}};
+    json_t *const json = json_object();
+    for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
+        if (meshes[i].mesh.gpus > 0) {
+            (void)json_object_set_new(json, meshes[i].key, redco_mesh_json(meshes[i].mesh));
+        }
+    }
+    if (json_object_size(json) > 0) { return json; }
+    json_decref(json);
+    return NULL;
+}
+
 static json_t *sharding_json(const redco_plan *plan)
 {
     json_t *array = json_array();
@@ -94,9 +113,10 @@ static json_t *sharding_json(const redco_plan *plan)
         const redco_plan_layers *row = &plan->layers[i];
         char recompute[REDCO_RECOMPUTE_TEXT];
         json_t *entry = json_pack(
-            "{s:s,s:[I,I],s:o,s:o,s:o,s:s}", "class", row->class_name, "layers", (json_int_t)row->first_layer,
+            "{s:s,s:[I,I],s:o,s:o,s:o,s:o*,s:s}", "class", row->class_name, "layers", (json_int_t)row->first_layer,
             (json_int_t)row->last_layer, "parameters", redco_mesh_json(row->shards.parameters), "gradients",
-            redco_mesh_json(row->shards.gradients), "optimizer", redco_mesh_json(row->shards.optimizer), "recompute",
+            redco_mesh_json(row->shards.gradients), "optimizer", redco_mesh_json(row->shards.optimizer), "experts",
+            experts_json(&row->experts), "recompute",
             redco_recompute_text(row->recompute, plan->engine.partial_recompute, recompute, sizeof recompute));
         if (json_array_append_new(array, entry) != 0) {
             json_decref(array);

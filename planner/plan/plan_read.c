@@ -213,6 +213,24 @@ static redco_status read_recompute(const redco_json_value *entry, redco_engine *
     return REDCO_OK;
 }
 
+/* Those that are there; others follow the layer's. */
+static redco_status read_experts(const redco_json_value *entry, redco_shards *out, redco_error *err)
+{
+    redco_json_value experts;
+    const struct {
+        const char *key;
+        redco_mesh *mesh;
+    } meshes[] = {{"parameters", &out->parameters}, {"gradients", &out->gradients}, {"optimizer", &out->optimizer}};
+    if (!redco_json_has(entry, "experts")) { return REDCO_OK; }
+    redco_status st = redco_json_object(entry, "experts", &experts, err);
+    for (size_t i = 0; i < sizeof meshes / sizeof meshes[0] && st == REDCO_OK; i++) {
+        if (redco_json_has(&experts, meshes[i].key)) {
+            st = redco_mesh_read(&experts, meshes[i].key, meshes[i].mesh, err);
+        }
+    }
+    return st;
+}
+
 static redco_status read_layers(const redco_json_value *entry, redco_engine *engine, redco_plan_layers *out,
                                 redco_error *err)
 {
@@ -227,6 +245,7 @@ static redco_status read_layers(const redco_json_value *entry, redco_engine *eng
         (st = redco_mesh_read(entry, "parameters", &out->shards.parameters, err)) != REDCO_OK ||
         (st = redco_mesh_read(entry, "gradients", &out->shards.gradients, err)) != REDCO_OK ||
         (st = redco_mesh_read(entry, "optimizer", &out->shards.optimizer, err)) != REDCO_OK ||
+        (st = read_experts(entry, &out->experts, err)) != REDCO_OK ||
         (st = read_recompute(entry, engine, &out->recompute, err)) != REDCO_OK) {
         return st;
     }
@@ -264,6 +283,7 @@ static redco_status read_sharding(const redco_json_value *root, redco_plan *plan
             (st = read_layers(&entry, &plan->engine, &plan->layers[i], err)) != REDCO_OK) {
             return st;
         }
+        if (!redco_parallelism_own_experts(&plan->parallelism)) { plan->parallelism.experts = plan->layers[i].experts; }
     }
     return REDCO_OK;
 }

@@ -33,7 +33,7 @@ enum {
 static bool has_fixed_meshes(const redco_search_options *options)
 {
     return options->fix.parameters.gpus > 0 || options->fix.gradients.gpus > 0 || options->fix.optimizer.gpus > 0 ||
-           options->given.secondary.gpus > 0;
+           options->given.secondary.gpus > 0 || redco_parallelism_own_experts(&options->given);
 }
 
 redco_recompute_list redco_search_recompute(const redco_model *model, const redco_search_options *options)
@@ -158,7 +158,10 @@ static redco_status list_groups(redcoi_space *space, redcoi_configuration *confi
     const bool copied = secondary.gpus > 0 && o->given.secondary.gpus == 0;
     const redco_strategy strategy = copied ? REDCO_STRATEGY_ZEROPP : o->strategy;
     const redco_mesh grid = redco_costs_grid(space->costs, &configuration->parallelism);
-    bool copyable = o->given.secondary.gpus == 0;
+    const bool own = redco_parallelism_own_experts(&configuration->parallelism);
+    redco_error none = {.status = REDCO_OK}; /* why no triple has experts' meshes inside one another */
+    redco_shards experts;
+    bool copyable = o->given.secondary.gpus == 0, nested = !own;
     const redco_status st = list_triples(space, grid, secondary, strategy, err);
     if (st != REDCO_OK) { return st; }
     configuration->groups = calloc(space->last.count + 1, sizeof *configuration->groups);
@@ -175,8 +178,17 @@ static redco_status list_groups(redcoi_space *space, redcoi_configuration *confi
         if (whole && redco_mesh_ranks(s->gradients) > 1) { continue; }
         if (o->given.secondary.gpus > 0 && !is_copy(o->given.secondary, s->parameters)) { continue; }
         copyable = true;
+        if (own &&
+            redco_costs_expert_shards(space->costs, &configuration->parallelism, s, &experts, &none) != REDCO_OK) {
+            continue;
+        }
+        nested = true;
         if (second_scheme && redco_mesh_equal(s->parameters, s->optimizer)) { continue; }
         if (space->last.runs[i]) { configuration->groups[configuration->group_count++] = *s; }
+    }
+    if (copyable && !nested) {
+        free(configuration->groups);
+        return redco_fail(err, REDCO_EVALUE, none.place, "%s", none.text);
     }
     if (copyable) { return offer_recomputation(space, configuration, err); }
     free(configuration->groups);
@@ -277,6 +289,7 @@ static redco_status add_schemes(redcoi_space *space, redco_parallelism *parallel
             continue;
         }
         parallelism->scheme = schemes[i];
+        parallelism->experts = o->given.experts;
         const redco_mesh grid = redco_costs_grid(space->costs, parallelism);
         parallelism->secondary =
             o->given.secondary.gpus > 0 ? o->given.secondary : redco_strategy_secondary(o->strategy, grid);

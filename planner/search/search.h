@@ -57,7 +57,8 @@ typedef struct redco_search_options {
      *  REDCO_DEGREE_AUTO, REDCO_DEGREE_MEASURED: chosen. chunks of a pipeline stage, where there are several; 0: 1;
      *  REDCO_DEGREE_AUTO: chosen. schedule 1F1B: interleaved where stages have several chunks. group 0: as few as can
      *  be, or so many that transfers hide. split: blocks of each position of pp x chunks, which are given then.
-     *  secondary p2: the second copy of the parameters. The other members are not read. */
+     *  secondary p2: the second copy of the parameters. experts: their meshes, of which any may be 0x0. The other
+     *  members are not read. */
     redco_parallelism given;
     uint32_t stated;   /**< bits of REDCO_STATES(): words that are given; else cp_types, what the engine has of schemes,
                           and beside 1F1B what allows.schedules says */

@@ -411,9 +411,13 @@ static void bad_input(void **state)
 static void plans(void **state)
 {
     (void)state;
-    redco_plan_layers rows[] = {{"embedding", 0, 0, {{1, 1}, {1, 1}, {2, 1}}, REDCO_RECOMPUTE_NONE},
-                                {"block", 0, 2, {{1, 1}, {1, 1}, {2, 1}}, REDCO_RECOMPUTE_NONE},
-                                {"block", 3, 11, {{2, 1}, {2, 1}, {2, 3}}, REDCO_RECOMPUTE_FULL}};
+    redco_plan_layers rows[] = {{.class_name = "embedding", .shards = {{1, 1}, {1, 1}, {2, 1}}},
+                                {.class_name = "block", .last_layer = 2, .shards = {{1, 1}, {1, 1}, {2, 1}}},
+                                {.class_name = "block",
+                                 .first_layer = 3,
+                                 .last_layer = 11,
+                                 .shards = {{2, 1}, {2, 1}, {2, 3}},
+                                 .recompute = REDCO_RECOMPUTE_FULL}};
     redco_plan plan = {
         .parallelism =
             {.tp = 2, .pp = 1, .cp = 1, .ep = 1, .dp = {2, 3}, .secondary = {2, 1}, .scheme = REDCO_INTRA_TENSOR},

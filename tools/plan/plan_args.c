@@ -149,16 +149,21 @@ static void apply_dims(struct plan_args *args)
 
 static error_t read_fix(struct plan_args *args, const char *text)
 {
-    static const char help[] = "is not of the form p=AxB,g=AxB,os=AxB,p2=AxB, where A and B are GPUs and nodes from 1";
-    enum { PARTS = 4 };
-    redco_shards *fix = &args->question.options.fix;
+    static const char help[] =
+        "is not of the form p=AxB,g=AxB,os=AxB,p2=AxB,experts.p=AxB,experts.g=AxB,experts.os=AxB, "
+        "where A and B are GPUs and nodes from 1";
+    enum { PARTS = 7 };
+    redco_shards *const fix = &args->question.options.fix, *const experts = &args->question.options.given.experts;
     const struct {
         const char *name;
         redco_mesh *mesh;
     } parts[] = {{"p=", &fix->parameters},
                  {"g=", &fix->gradients},
                  {"os=", &fix->optimizer},
-                 {"p2=", &args->question.options.given.secondary}};
+                 {"p2=", &args->question.options.given.secondary},
+                 {"experts.p=", &experts->parameters},
+                 {"experts.g=", &experts->gradients},
+                 {"experts.os=", &experts->optimizer}};
     const char *at = text;
     for (;;) {
         size_t i = 0;
@@ -455,7 +460,7 @@ static const struct row rows[] = {
     {"strategy", "NAME", 2, NULL, .read = read_strategy}, /* help: list_options() */
     {"zero", "0|1|2|3", 2, "The stage of ZeRO: --strategy ddp, zero1, zero2 or zero3", .read = read_zero},
     {"dp", "N", 2, "Data-parallel degree: what tp, pp and cp leave of the GPUs", AT(dp), .most = 1 << 24},
-    {"fix", "p=AxB,g=AxB,os=AxB", 2, "Meshes (GPUs x nodes) of parameters, gradients, optimizer, and p2 of a second copy of the parameters; any of them", .read = read_fix},
+    {"fix", "p=AxB,g=AxB,os=AxB", 2, "Meshes (GPUs x nodes) of parameters, gradients, optimizer, p2 of a second copy of the parameters, and experts.p, .g, .os of experts; any of them", .read = read_fix},
     {"uniform", NULL, 2, "The same meshes for all layers (default)", AT(uniform_given)},
     {"layerwise", NULL, 2, "Meshes may differ from layer to layer", OF_OPTIONS(layerwise)},
     {.group = 3, .help = "Cost model and objective:"},
@@ -602,7 +607,8 @@ static void check_together(struct plan_args *args)
     struct cli *cli = &args->cli;
     const redco_search_options *options = &args->question.options;
     const bool fixed = options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 ||
-                       options->fix.optimizer.gpus != 0 || options->given.secondary.gpus != 0;
+                       options->fix.optimizer.gpus != 0 || options->given.secondary.gpus != 0 ||
+                       redco_parallelism_own_experts(&options->given);
     const bool many = args->question.try_engines || args->compare_engines;
     if (args->check != NULL && (args->plans || args->exports_any || args->from != NULL)) {
         (void)cli_bad_option(cli, "--check", "goes only with --profile, --json and --quiet: the plan says the rest");

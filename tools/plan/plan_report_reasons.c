@@ -170,7 +170,10 @@ static void print_fixed(const redco_search_options *options)
     } meshes[] = {{"parameters", options->fix.parameters},
                   {"gradients", options->fix.gradients},
                   {"optimizer", options->fix.optimizer},
-                  {"second copy", options->given.secondary}};
+                  {"second copy", options->given.secondary},
+                  {"experts' parameters", options->given.experts.parameters},
+                  {"experts' gradients", options->given.experts.gradients},
+                  {"experts' optimizer", options->given.experts.optimizer}};
     static const redco_dimension_id first[] = {
         REDCO_OF_TP,       REDCO_OF_PP,    REDCO_OF_CP,     REDCO_OF_CP_TYPE,           REDCO_OF_CHUNKS,
         REDCO_OF_SCHEDULE, REDCO_OF_GROUP, REDCO_OF_STAGES, REDCO_OF_SEQUENCE_PARALLEL, REDCO_OF_MICRO_BATCH};
