@@ -63,4 +63,6 @@ set_tests_properties(house.ceilings house.relations house.field house.row-comman
                      PROPERTIES LABELS house SKIP_RETURN_CODE 77)
 add_test(NAME house.read-exports COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/read_exports.py --tools ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.read-exports.full COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/read_exports.py --tools ${CMAKE_BINARY_DIR}/tools --plans 200)
-set_tests_properties(house.read-exports house.read-exports.full PROPERTIES LABELS house)
+add_test(NAME house.read-mixtures COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/read_exports.py --tools ${CMAKE_BINARY_DIR}/tools --mixtures)
+add_test(NAME house.read-mixtures.full COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/read_exports.py --tools ${CMAKE_BINARY_DIR}/tools --mixtures --plans 200)
+set_tests_properties(house.read-exports house.read-exports.full house.read-mixtures house.read-mixtures.full PROPERTIES LABELS house)

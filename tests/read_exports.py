@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Exports of random plans, read back by redco-plan --read: they must be the plan as the framework runs it.
 
-    tests/read_exports.py --tools BUILD/tools [--plans N] [--seed S]
+    tests/read_exports.py --tools BUILD/tools [--plans N] [--seed S] [--mixtures]
+
+--mixtures: plans of mixtures of experts alone, which Megatron-LM and Megatron-Bridge take.
 
 What the framework cannot express is in the export's report (its "exported"): that is what must come back, with every
 dimension and the price. Of sbatch come back nodes and GPUs. A question without a plan that fits is drawn again.
@@ -18,6 +20,7 @@ import tempfile
 
 KINDS = {"megatron": "sh", "megatron-bridge": "py", "torchtitan": "py", "deepspeed": "json", "internevo": "py", "fsdp": "json"}
 ENGINES = {k: k for k in KINDS} | {"megatron": "megatron-lm", "fsdp": "fsdp2"}  # those that run the export: nothing is priced otherwise
+MIXTURES = ["qwen3-30b-a3b", "deepseek-v2-lite", "olmoe-1b-7b", "granite-3.0-3b-a800m", "mixtral-8x7b", "gpt-oss-20b", "glm-4.5-air", "qwen2-57b-a14b"]
 MODELS = ["llama-7b", "llama-3.1-8b", "llama-2-13b", "qwen2.5-7b"]
 
 
@@ -37,6 +40,19 @@ def question(draw, kind):
     words += ["--cp", str(cp), "--precision", draw.choice(["bf16", "bf16", "fp16" if kind in ("megatron", "deepspeed") else "bf16"])]
     words += ["--engine", ENGINES[kind], "--strategy", draw.choice(["ddp", "zero1", "zero2", "zero3"]), "--recompute", draw.choice(["none", "full"])]
     return words, gpus
+
+
+def mixture(draw, kind):
+    gpus = draw.choice([16, 32, 64, 128])
+    tp, pp = draw.choice([1, 2, 4]), draw.choice([1, 1, 2, 4])
+    words = ["--gpus", str(gpus), "--cluster", "dgx-h100", "--model", draw.choice(MIXTURES), "--seq", draw.choice(["2048", "4096"]),
+             "--global-batch", str(gpus * draw.choice([4, 8, 16])), "--micro-batch", draw.choice(["1", "2"]), "--tp", str(tp),
+             "--pp", str(pp), "--cp", draw.choice(["1", "1", "2"]), "--ep", str(draw.choice([1, 2, 4, 8, 16])),
+             "--etp", str(draw.choice([1, tp])), f"--sequence-parallel={'on' if tp > 1 else 'off'}"]
+    words += ["--pp-chunks", draw.choice(["1", "2"])] if pp > 1 else []
+    traits = [f"dispatcher={draw.choice(['alltoall', 'deepep', 'hybridep'])}"] + draw.choice([[], ["ep_overlap=1"], ["capacity_factor=1.5"]])
+    words += ["--engine", ",".join([ENGINES[kind]] + traits), "--strategy", draw.choice(["ddp", "zero1"])]
+    return words + ["--recompute", draw.choice(["none", "full", "moe_act", "layernorm+moe_act", "core_attn"])], gpus
 
 
 def mesh(one):
@@ -61,9 +77,10 @@ def differences(kind, report, plan, block):
     """@return what the plan that was read is not, of the exported one"""
     exported, as_run = report["exported"], report["as_run"]
     got = {"tp": plan["mesh"]["tp"], "pp": plan["mesh"]["pp"], "cp": plan["mesh"]["cp"], "pp_chunks": plan["mesh"]["pp_chunks"],
+           "ep": plan["mesh"]["ep"], "etp": plan["mesh"]["etp"],
            "micro_batch": plan["workload"]["micro_batch"], "sequence_parallel": plan["mesh"]["sequence_parallel"]}
     wrong = [f"{k} {v}, not {exported[k]}" for k, v in got.items() if k in exported and exported[k] != v]
-    mine = next(r for r in plan["sharding"] if r["class"] == "block")
+    mine = next(r for r in plan["sharding"] if r["class"] not in ("embedding", "head"))
     for part in ("parameters", "gradients", "optimizer"):
         if mesh(mine[part]) != mesh(block[0][part]):
             wrong.append(f"{part} over {mesh(mine[part])}, not {mesh(block[0][part])}")
@@ -83,6 +100,7 @@ def main():
     parser.add_argument("--tools", required=True)
     parser.add_argument("--plans", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--mixtures", action="store_true")
     args = parser.parse_args()
     tools, draw = os.path.abspath(args.tools), random.Random(args.seed)
     drawn = compared = failures = 0
@@ -90,15 +108,15 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         while compared < args.plans and drawn < 4 * args.plans:
-            kind = draw.choice(sorted(KINDS))
-            words, gpus = question(draw, kind)
+            kind = draw.choice(["megatron", "megatron-bridge"] if args.mixtures else sorted(KINDS))
+            words, gpus = (mixture if args.mixtures else question)(draw, kind)
             path = f"plan.{KINDS[kind]}"
             drawn += 1
             made = run(tools, words + ["--export", f"{kind}={path}", "--json", "--quiet"])
             if made.returncode != 0:
                 continue
             report = json.loads(made.stdout)["exports"][0]
-            block = [r for r in report["exported"]["sharding"] if r["class"] == "block"]
+            block = [r for r in report["exported"]["sharding"] if r["class"] not in ("embedding", "head")]
             if kind == "deepspeed" and len(block) > 1:
                 continue  # layers that differ are the model's own code
             model = words[words.index("--model") + 1]

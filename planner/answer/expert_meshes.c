@@ -6,15 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Configurations within this share of the best are looked at again, and so many layouts at most; so many of what is
- * found are simulated. */
+/* Configurations within this share of the best are looked at again, and so many layouts at most. */
 static const double near_ratio = 0.05;
-enum { MOST_LAYOUTS = 8, MOST_FOUND = 8 };
+enum { MOST_LAYOUTS = 8 };
+/* Faster by less is none. */
+static const double least_gain_ratio = 1e-3;
 
 struct pass {
     redcoi_pricing *pricing;
     redco_recompute_list sets;
-    redco_candidate found[MOST_FOUND]; /* by their closed form */
+    redco_candidate *found; /* REDCOI_MOST_FOUND, by their closed form */
     uint32_t count;
 };
 
@@ -33,6 +34,7 @@ static redco_status consider(struct pass *pass, const redco_candidate *like, con
     redco_candidate c;
     redco_status st = redco_candidate_copy(like, &c, err);
     if (st != REDCO_OK) { return st; }
+    c.closed_form.step_s = 0.0; /* where it is none */
     c.parallelism.experts = *experts;
     for (uint32_t i = 0; i < c.assignment_count; i++) {
         if (set != REDCO_RECOMPUTE_FREE && is_block(p, &c.assignments[i])) { c.assignments[i].config.recompute = set; }
@@ -43,14 +45,14 @@ static redco_status consider(struct pass *pass, const redco_candidate *like, con
         c.objective = c.closed_form.step_s;
     }
     uint32_t at = pass->count;
-    const bool better = c.closed_form.step_s < like->closed_form.step_s * (1.0 - redcoi_tie_ratio) &&
-                        redco_parallelism_own_experts(&c.parallelism) && redcoi_fits(&c);
+    const bool better = c.closed_form.step_s < like->closed_form.step_s * (1.0 - least_gain_ratio) &&
+                        c.closed_form.step_s > 0.0 && c.closed_form.total_bytes <= c.closed_form.capacity_bytes;
     while (at > 0 && better && c.closed_form.step_s < pass->found[at - 1].closed_form.step_s) { at--; }
-    if (!better || at == MOST_FOUND) {
+    if (!better || at == REDCOI_MOST_FOUND) {
         free(c.assignments);
         return redco_costs_failure(p->costs, err);
     }
-    if (pass->count == MOST_FOUND) { free(pass->found[--pass->count].assignments); }
+    if (pass->count == REDCOI_MOST_FOUND) { free(pass->found[--pass->count].assignments); }
     memmove(&pass->found[at + 1], &pass->found[at], (pass->count++ - at) * sizeof c);
     pass->found[at] = c;
     return redco_costs_failure(p->costs, err);
@@ -83,9 +85,10 @@ bool redcoi_experts_are_free(const redcoi_pricing *p)
            fix->parameters.gpus == 0 && fix->gradients.gpus == 0 && fix->optimizer.gpus == 0;
 }
 
-redco_status redcoi_experts_again(redcoi_pricing *p, const redco_search_options *searched, redco_error *err)
+redco_status redcoi_experts_again(redcoi_pricing *p, redco_candidate found_out[REDCOI_MOST_FOUND], uint32_t *count_out,
+                                  redco_error *err)
 {
-    struct pass pass = {.pricing = p, .sets = redco_search_recompute(p->inputs->model, p->options)};
+    struct pass pass = {.pricing = p, .sets = redco_search_recompute(p->inputs->model, p->options), .found = found_out};
     const double best_s = p->result->ranked[0].prediction.step_s;
     redco_status st = REDCO_OK;
     for (uint32_t i = 0, seen = 0; i < p->result->ranked_count && seen < MOST_LAYOUTS && st == REDCO_OK; i++) {
@@ -93,11 +96,7 @@ redco_status redcoi_experts_again(redcoi_pricing *p, const redco_search_options 
         st = look_at(&pass, &p->result->ranked[i], err);
         seen++;
     }
-    p->own = NULL;
-    if (st == REDCO_OK) {
-        st = redcoi_shortlist_add(p, pass.found, pass.count, err);
-    } else {
-        for (uint32_t i = 0; i < pass.count; i++) { free(pass.found[i].assignments); }
-    }
-    return st == REDCO_OK && pass.count > 0 ? redcoi_shortlist_price(p, searched, err) : st;
+    for (uint32_t i = 0; i < pass.count && st != REDCO_OK; i++) { free(found_out[i].assignments); }
+    *count_out = st == REDCO_OK ? pass.count : 0;
+    return st;
 }

@@ -335,6 +335,25 @@ static redco_status price_more(redcoi_pricing *p, const redco_search_options *se
     return REDCO_OK;
 }
 
+/* Experts on other meshes than the rest of their layers. */
+static redco_status try_experts(redcoi_pricing *p, const redco_search_options *searched, redco_error *err)
+{
+    const redco_assignment *const own = p->own;
+    redco_candidate found[REDCOI_MOST_FOUND];
+    uint32_t count = 0;
+    redco_status st = redcoi_experts_again(p, found, &count, err);
+    if (st != REDCO_OK || count == 0) { return st; }
+    p->own = NULL;
+    if ((st = redcoi_shortlist_add(p, found, count, err)) != REDCO_OK ||
+        (st = redcoi_shortlist_price(p, searched, err)) != REDCO_OK) {
+        return st;
+    }
+    p->own = own;
+    keep_fitting(p->result);
+    choose_leader(p);
+    return REDCO_OK;
+}
+
 /* Prices what the search found. @return with no candidates where none of them fits */
 static redco_status price_answers(redcoi_pricing *p, const redco_search_options *searched, redco_error *err)
 {
@@ -364,13 +383,7 @@ static redco_status price_answers(redcoi_pricing *p, const redco_search_options 
     keep_fitting(result);
     if (result->ranked_count == 0) { goto out; }
     choose_leader(p);
-    if (redcoi_experts_are_free(p)) {
-        const redco_assignment *const own = p->own;
-        if ((st = redcoi_experts_again(p, searched, err)) != REDCO_OK) { goto out; }
-        p->own = own;
-        keep_fitting(result);
-        choose_leader(p);
-    }
+    if (redcoi_experts_are_free(p) && (st = try_experts(p, searched, err)) != REDCO_OK) { goto out; }
     if (wanted > 1) {
         left = false;
         st = price_more(p, searched, &ranked[first], count - first, wanted, err);

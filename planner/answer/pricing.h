@@ -48,9 +48,12 @@ extern const double redcoi_tie_ratio;
 /** @return whether experts may have other meshes than the rest of their layers: nothing fixes these, and the engine
  * runs any. */
 bool redcoi_experts_are_free(const redcoi_pricing *p);
-/** Simulates what other meshes of experts, and the recomputation that they spare, make of the fastest layouts that were
- *  priced, where the closed form puts it before these. @p searched: of the search that listed them */
-redco_status redcoi_experts_again(redcoi_pricing *p, const redco_search_options *searched, redco_error *err);
+enum { REDCOI_MOST_FOUND = 8 };
+/** What other meshes of experts, and the recomputation that they spare, make of the fastest layouts that were priced,
+ *  where the closed form puts it before these.
+ *  @param found_out  by their closed form; their assignments are freed with free() */
+redco_status redcoi_experts_again(redcoi_pricing *p, redco_candidate found_out[REDCOI_MOST_FOUND], uint32_t *count_out,
+                                  redco_error *err);
 /** Asks the search for what may be simulated beside its own answer. */
 void redcoi_shortlist_ask(redco_search_options *options);
 

@@ -121,6 +121,9 @@ static void compare_meshes(struct differences *d, const redcoi_context *context)
     differ_mesh(d, "parameters", redcoi_regrid(plan, planned->parameters, grid), made->parameters);
     differ_mesh(d, "gradients", redcoi_regrid(plan, planned->gradients, grid), made->gradients);
     differ_mesh(d, "optimizer", redcoi_regrid(plan, planned->optimizer, grid), made->optimizer);
+    differ_mesh(d, "experts' parameters", plan->parallelism.experts.parameters, offer->parallelism.experts.parameters);
+    differ_mesh(d, "experts' gradients", plan->parallelism.experts.gradients, offer->parallelism.experts.gradients);
+    differ_mesh(d, "experts' optimizer", plan->parallelism.experts.optimizer, offer->parallelism.experts.optimizer);
     differ_mesh(d, "secondary copy", plan->parallelism.secondary, offer->parallelism.secondary);
     if (plan->parallelism.cp > 1 && redco_mesh_ranks(made->optimizer) > 1) {
         static const char *const over[] = {"over data-parallel ranks", "over data- and context-parallel ranks"};
@@ -296,7 +299,7 @@ static json_t *exported_json(const redcoi_offer *offer)
     }
     json_t *const json = json_object();
     (void)redco_parallelism_write(
-        s, "tp pp pp_chunks cp micro_batch micro_batches dp secondary scheme sequence_parallel", json);
+        s, "tp pp pp_chunks cp ep etp micro_batch micro_batches dp secondary scheme sequence_parallel", json);
     (void)json_object_set_new(json, "overlap", overlap);
     (void)json_object_set_new(json, "sharding", sharding_json(offer));
     (void)redco_parallelism_write(s, "+", json);
@@ -439,9 +442,12 @@ redco_status redco_export_create(const redco_plan *plan, const redco_plan_case *
         goto out;
     }
     const redco_model_dims *const dims = redco_model_get_dims(reopened->inputs.model);
-    if ((dims->experts > 0 || dims->key_latent > 0) && framework != REDCO_FRAMEWORK_SBATCH) {
+    const bool mixture = framework == REDCO_FRAMEWORK_MEGATRON || framework == REDCO_FRAMEWORK_MEGATRON_BRIDGE ||
+                         framework == REDCO_FRAMEWORK_SBATCH;
+    if ((dims->experts > 0 || dims->key_latent > 0) && !mixture) {
         st = redco_fail(err, REDCO_EVALUE, redco_framework_words[framework],
-                        "%s has experts or latent attention, whose options are not exported yet: only sbatch is",
+                        "%s has experts or latent attention, which are exported to megatron, megatron-bridge and "
+                        "sbatch alone",
                         redco_model_name(reopened->inputs.model));
         goto out;
     }

@@ -62,7 +62,15 @@ uint32_t redcoi_traffic(const redco_parallelism *parallelism, const redco_shards
     if (p > 1) { traffic |= REDCO_OVERLAP_AG_RS; }
     if (redco_mesh_ranks(parallelism->dp) > p) { traffic |= REDCO_OVERLAP_AR; }
     if (redco_mesh_ranks(shards->optimizer) > p) { traffic |= REDCO_OVERLAP_BC; }
+    if (redcoi_only_experts_repeat(parallelism)) { traffic |= REDCO_OVERLAP_AR | REDCO_OVERLAP_BC; }
     return traffic;
+}
+
+bool redcoi_only_experts_repeat(const redco_parallelism *parallelism)
+{
+    const uint64_t ranks = redco_mesh_ranks(parallelism->dp) * parallelism->tp;
+    return redco_mesh_ranks(parallelism->dp) == 1 &&
+           ranks > (uint64_t)redco_parallelism_etp(parallelism) * redco_parallelism_ep(parallelism);
 }
 
 redco_status redcoi_write_json(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err)

@@ -99,6 +99,9 @@ redco_parallelism redcoi_offer_sharded(const redcoi_context *context);
 
 /** redco_overlap bits of traffic that there is at all. */
 uint32_t redcoi_traffic(const redco_parallelism *parallelism, const redco_shards *shards);
+/** @return whether experts alone have data-parallel ranks: tensor parallelism's, which do not cut them. Their optimizer
+ *  states are then sharded over these. */
+bool redcoi_only_experts_repeat(const redco_parallelism *parallelism);
 /** Shards of the class with most layers. */
 const redco_plan_layers *redcoi_main_layers(const redco_plan_layers *layers, uint32_t count);
 /** Positions of the model's layers: the chunks of all pipeline stages; 1 without stages. */

@@ -20,6 +20,7 @@ static engine_kind engine_of(const redco_parallelism *parallelism, const redco_s
         !redco_mesh_consecutive(g, parallelism->dp)) {
         return ENGINE_NONE;
     }
+    if (redcoi_only_experts_repeat(parallelism)) { return ENGINE_DISTRIBUTED_OPTIMIZER; }
     if (whole && redco_mesh_ranks(g) == 1) {
         return redco_mesh_ranks(os) == 1 ? ENGINE_DDP : ENGINE_DISTRIBUTED_OPTIMIZER;
     }
@@ -136,6 +137,9 @@ static void add_layout(const redcoi_context *context, uint32_t positions, json_t
         (void)fprintf(stream, "%s%s", i > 0 ? "|" : "", i == 0 ? "E" : "");
         if (layers > 0) { (void)fprintf(stream, "t*%u", layers); }
     }
+    for (uint32_t i = 0; i < redco_model_get_dims(context->reopened->inputs.model)->predictions; i++) {
+        (void)fputs("m", stream); /* beside the head, as the plan has them */
+    }
     (void)fputs("L", stream);
     if (fclose(stream) == 0) { redcoi_say_json(json, &redcoi_megatron_keys, "pp-layout", json_string(text)); }
     free(text);
@@ -194,6 +198,7 @@ static void add_engine(const redcoi_context *context, json_t *json)
         say(json, ".fp8-recipe", engine->gemm_format == REDCO_GEMM_FP8 ? "fp8" : "mxfp8");
     }
     if (engine->gemm_format == REDCO_GEMM_NVFP4) { say(json, ".fp4", "yes"); }
+    if (engine->fp8_activation_input) { say(json, "fp8_activation_input", "1"); }
     if (engine->fused_loss) { say(json, "cross_entropy", "fused"); }
     if (engine->async_tp && context->offer->parallelism.tp > 1) { say(json, ".overlap-tp", "yes"); }
 }
@@ -267,6 +272,122 @@ static void add_architecture(const redcoi_context *context, json_t *json)
             "Megatron-LM runs attention and FFN one after the other, this model side by side: the model differs");
 }
 
+/* "([0]*3+[1]*58)": layers without experts and with, in the model's order; none where all have some. */
+static void add_expert_layers(const redcoi_context *context, json_t *json)
+{
+    const redco_model *const model = context->reopened->inputs.model;
+    const redco_layer_class *classes = NULL;
+    const redco_layer_run *runs = NULL;
+    const size_t count = redco_model_order(model, &runs);
+    char *text = NULL;
+    size_t size = 0;
+    uint32_t lasts = 0;
+    bool any_dense = false, last = false;
+    FILE *const stream = open_memstream(&text, &size);
+    if (stream == NULL) { return; }
+    (void)redco_model_classes(model, &classes);
+    (void)fputc('(', stream);
+    for (size_t i = 0; i <= count; i++) {
+        const bool block = i < count && redco_class_is_block(classes[runs[i].class_index].kind);
+        const bool experts = block && redco_model_has_experts(model, runs[i].class_index);
+        if (lasts > 0 && (i == count || (block && experts != last))) {
+            (void)fprintf(stream, "%s[%d]*%u", ftell(stream) > 1 ? "+" : "", last ? 1 : 0, lasts);
+            lasts = 0;
+        }
+        if (!block) { continue; }
+        last = experts;
+        any_dense = any_dense || !experts;
+        lasts += runs[i].layers;
+    }
+    (void)fputc(')', stream);
+    if (fclose(stream) == 0 && any_dense) { beside(json, "moe-layer-freq", json_string(text)); }
+    free(text);
+}
+
+/* The router that a family has; what is none of Megatron's is told. */
+static void add_router(const redcoi_context *context, json_t *json)
+{
+    static const char *const sigmoid[] = {"deepseek_v3", "kimi_k2", "glm4_moe", NULL};
+    static const char *const others[] = {"gpt_oss", "llama4_text", "llama4", "phimoe", "dbrx", NULL};
+    const json_t *const config = context->plan->model_config;
+    const json_int_t groups = json_integer_value(json_object_get(config, "n_group"));
+    const json_int_t chosen = json_integer_value(json_object_get(config, "topk_group"));
+    const double scale = json_number_value(json_object_get(config, "routed_scaling_factor"));
+    if (is_type(context, sigmoid)) {
+        beside(json, "moe-router-score-function", json_string("sigmoid"));
+        beside(json, "moe-router-enable-expert-bias", json_true());
+    }
+    if (groups > 1 && chosen > 0) {
+        beside(json, "moe-router-num-groups", json_integer(groups));
+        beside(json, "moe-router-group-topk", json_integer(chosen));
+    }
+    if (scale > 0.0) { beside(json, "moe-router-topk-scaling-factor", json_real(scale)); }
+    note_if(context, is_type(context, others),
+            "the router, windows and sinks of this family are not exported: the layout stands, the model differs");
+}
+
+/* Experts, latent attention and modules of multi-token prediction. */
+static void add_mixture(const redcoi_context *context, json_t *json)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(context->reopened->inputs.model);
+    if (dims->key_latent > 0) {
+        say(json, ".latent", "yes");
+        beside(json, "qk-layernorm", json_true()); /* norms of the latents */
+        if (dims->query_latent > 0) { number(json, "q_lora_rank", dims->query_latent); }
+        number(json, "kv_lora_rank", dims->key_latent);
+        number(json, "qk_nope_head_dim", dims->head_dim - dims->rotary_dim);
+        number(json, "qk_rope_head_dim", dims->rotary_dim);
+        number(json, "v_head_dim", redco_value_dim(dims));
+    }
+    if (dims->predictions > 0) { number(json, "num_nextn_predict_layers", dims->predictions); }
+    if (dims->experts == 0) { return; }
+    number(json, "num_experts", dims->experts);
+    number(json, "num_experts_per_tok", dims->choices);
+    number(json, "moe_intermediate_size", dims->expert_ffn);
+    if (dims->shared_ffn > 0) { number(json, "shared_expert_intermediate_size", dims->shared_ffn); }
+    if (dims->shared_ffn > 0 && strcmp(context->plan->model_type, "qwen2_moe") == 0) {
+        beside(json, "moe-shared-expert-gate", json_true());
+    }
+    add_expert_layers(context, json);
+    add_router(context, json);
+}
+
+/* Where experts are and how rows get there. DeepEP and its like take probabilities of 32 bits (token_dispatcher.py),
+ * and need ranks to exchange with. */
+static void add_experts(const redcoi_context *context, json_t *json)
+{
+    static const char *const backends[] = {NULL, "deepep", "hybridep", "ncclep"};
+    const redco_engine *const engine = &context->offer->engine;
+    const redco_parallelism *const p = &context->offer->parallelism;
+    const uint32_t ep = redco_parallelism_ep(p), etp = redco_parallelism_etp(p);
+    if (redco_model_get_dims(context->reopened->inputs.model)->experts == 0) { return; }
+    const char *const backend = ep * p->tp > 1 ? backends[engine->dispatcher] : NULL;
+    number(json, "ep", ep);
+    number(json, "etp", etp);
+    beside(json, "moe-token-dispatcher-type", json_string(backend != NULL ? "flex" : "alltoall"));
+    if (backend != NULL) {
+        beside(json, "moe-flex-dispatcher-backend", json_string(backend));
+        beside(json, "moe-router-dtype", json_string("fp32"));
+    }
+    beside(json, "moe-grouped-gemm", json_true());
+    /* validate_args and transformer_config.py: no exchange that is recomputed, nor stages of one chunk */
+    const bool again = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL) > 0 ||
+                       (redcoi_modules_recomputed(context) & REDCO_RECOMPUTE_MOE) != 0;
+    const bool overlaps = ep > 1 && !again && (p->pp <= 1 || redco_parallelism_chunks(p) > 1);
+    if (engine->ep_overlap && overlaps) { beside(json, "overlap-moe-expert-parallel-comm", json_true()); }
+    note_if(context, engine->ep_overlap && !overlaps,
+            "exchanges of experts do not overlap: Megatron-LM needs ep above 1, several model chunks where there are "
+            "stages, and no recomputation of experts");
+    if (engine->capacity_percent > 0) {
+        beside(json, "moe-expert-capacity-factor", json_real(engine->capacity_percent / 100.0));
+        beside(json, "moe-pad-expert-input-to-capacity", json_true());
+    }
+    if (engine->imbalance_percent > 0) {
+        redcoi_note(context, "the plan counts with a fullest rank of experts at %.2f of the mean: routing decides that",
+                    engine->imbalance_percent / 100.0);
+    }
+}
+
 static void add_model(const redcoi_context *context, json_t *json)
 {
     const redco_model_dims *dims = redco_model_get_dims(context->reopened->inputs.model);
@@ -284,6 +405,7 @@ static void add_model(const redcoi_context *context, json_t *json)
     number(json, "seq", seq);
     number(json, "max_position_embeddings", dims->max_positions > seq ? dims->max_positions : seq);
     add_architecture(context, json);
+    add_mixture(context, json);
 }
 
 static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
@@ -305,6 +427,7 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     add_engine(context, json);
     add_stages(context, json);
     add_sharding(context, json);
+    add_experts(context, json);
     add_recompute(context, json);
     add_model(context, json);
     *config_out = json;
@@ -375,7 +498,7 @@ static redco_status write(const redcoi_context *context, const json_t *config, F
             (void)fprintf(stream, " %s", json_string_value(each));
         }
         if (json_is_string(value)) {
-            const char *quote = strpbrk(json_string_value(value), "|*") != NULL ? "'" : "";
+            const char *quote = strpbrk(json_string_value(value), "|*(") != NULL ? "'" : "";
             (void)fprintf(stream, " %s%s%s", quote, json_string_value(value), quote);
         }
         (void)fputs(" \\\n", stream);

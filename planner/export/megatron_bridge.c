@@ -25,6 +25,15 @@ static const struct key keys[] = {
     {"model.account_for_embedding_in_pipeline_split", ABSENT_FALSE, NULL},
     {"model.account_for_loss_in_pipeline_split", ABSENT_FALSE, NULL},
     {"model.context_parallel_size", ABSENT_ONE, NULL},
+    {"model.expert_model_parallel_size", ABSENT_KEPT, NULL},
+    {"model.expert_tensor_parallel_size", ABSENT_KEPT, NULL},
+    {"model.moe_token_dispatcher_type", ABSENT_KEPT, "moe-token-dispatcher-type"},
+    {"model.moe_flex_dispatcher_backend", ABSENT_KEPT, "moe-flex-dispatcher-backend"},
+    {"model.moe_router_dtype", ABSENT_KEPT, "moe-router-dtype"},
+    {"model.moe_grouped_gemm", ABSENT_KEPT, "moe-grouped-gemm"},
+    {"model.moe_expert_capacity_factor", ABSENT_KEPT, "moe-expert-capacity-factor"},
+    {"model.moe_pad_expert_input_to_capacity", ABSENT_KEPT, "moe-pad-expert-input-to-capacity"},
+    {"model.overlap_moe_expert_parallel_comm", ABSENT_KEPT, "overlap-moe-expert-parallel-comm"},
     {"model.cp_comm_type", ABSENT_NULL, NULL},
     {"model.recompute_granularity", ABSENT_NULL, NULL},
     {"model.recompute_method", ABSENT_NULL, NULL},
@@ -33,6 +42,7 @@ static const struct key keys[] = {
     {"model.attention_backend", ABSENT_KEPT, NULL},
     {"model.masked_softmax_fusion", ABSENT_KEPT, "no-masked-softmax-fusion"},
     {"model.cross_entropy_loss_fusion", ABSENT_FALSE, NULL},
+    {"model.activation_func_fp8_input_store", ABSENT_KEPT, NULL},
     {"model.seq_length", ABSENT_KEPT, NULL},
     {"dataset.seq_length", ABSENT_KEPT, NULL},
     {"train.micro_batch_size", ABSENT_KEPT, NULL},
@@ -58,6 +68,7 @@ static const struct key keys[] = {
     {"comm_overlap.overlap_grad_reduce", ABSENT_FALSE, NULL},
     {"comm_overlap.overlap_param_gather", ABSENT_FALSE, NULL},
     {"comm_overlap.bucket_size", ABSENT_NULL, "ddp-bucket-size"},
+    {"comm_overlap.overlap_moe_expert_parallel_comm", ABSENT_KEPT, "overlap-moe-expert-parallel-comm"},
 };
 
 static json_t *absent(absence kind)
@@ -99,6 +110,7 @@ static bool is_known(const char *option)
 {
     const redcoi_trainer_key *const said = redcoi_key_of(&redcoi_megatron_keys, option);
     if (said == NULL || said->means == REDCOI_MEANS_MODEL) { return said != NULL; }
+    if (strncmp(option, "moe-router-", 11) == 0 || strncmp(option, "moe-shared-", 11) == 0) { return true; }
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const redcoi_trainer_key *const row = redcoi_key_of(&redcoi_megatron_bridge_keys, keys[i].key);
         if (keys[i].option != NULL ? strcmp(keys[i].option, option) == 0 : strcmp(row->target, said->target) == 0) {

@@ -164,6 +164,16 @@ static void set_cp_type(const redcoi_ability *ability, redco_parallelism *parall
 }
 
 /* Fills in everything but layers and price. */
+/* Exchanges that are made again do not hide behind another micro-batch. */
+static bool recomputes_exchanges(const redco_plan *plan)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < plan->layers_count; i++) {
+        any = any || (plan->layers[i].recompute & (REDCO_RECOMPUTE_FULL | REDCO_RECOMPUTE_MOE)) != 0;
+    }
+    return any;
+}
+
 static redcoi_offer start_offer(const struct finder *f, const redco_parallelism *parallelism, uint32_t overlap)
 {
     redcoi_offer offer = {.parallelism = *parallelism,
@@ -172,6 +182,8 @@ static redcoi_offer start_offer(const struct finder *f, const redco_parallelism 
                           .tp_placement = export_layout(f->ability, f->reopened),
                           .gpu_order = keeps_gpu_order(f->ability, f->plan)};
     offer.parallelism.sequence_parallel = has_sequence_parallel(f);
+    if (!f->ability->any_command && recomputes_exchanges(f->plan)) { offer.engine.ep_overlap = false; }
+    if (!f->ability->any_command) { offer.parallelism.experts = (redco_shards){.parameters = {0, 0}}; }
     set_pipeline(f, &offer.parallelism);
     set_cp_type(f->ability, &offer.parallelism);
     if (!f->ability->any_command) { offer.engine.shard_over_cp = f->ability->shard_over_cp; }

@@ -137,9 +137,79 @@ static void check_rules(const char *plan, const json_t *config)
     if ((cp > 1) != (json_object_get(config, "cp-comm-type") != NULL)) { fail_msg("%s: type of cp", plan); }
 }
 
+static bool is_set(const json_t *config, const char *option)
+{
+    return json_object_get(config, option) != NULL;
+}
+
+static json_int_t whole(const json_t *config, const char *option)
+{
+    return json_integer_value(json_object_get(config, option));
+}
+
+static bool recomputes(const json_t *config, const char *module)
+{
+    const json_t *const modules = json_object_get(config, "recompute-modules");
+    const json_t *each = NULL;
+    size_t i = 0;
+    json_array_foreach(modules, i, each)
+    {
+        if (strcmp(json_string_value(each), module) == 0) { return true; }
+    }
+    return false;
+}
+
+/* What validate_args() and the configuration classes of Megatron Core 0.20 demand of experts (arguments.py,
+ * transformer_config.py, token_dispatcher.py), a row each. */
+static void check_experts(const char *plan, const json_t *config, uint32_t gpus)
+{
+    const json_int_t experts = whole(config, "num-experts"), ep = whole(config, "expert-model-parallel-size");
+    const json_int_t etp = whole(config, "expert-tensor-parallel-size"),
+                     tp = whole(config, "tensor-model-parallel-size");
+    const json_int_t pp = whole(config, "pipeline-model-parallel-size");
+    const char *const type = json_string_value(json_object_get(config, "moe-token-dispatcher-type"));
+    const bool overlap = is_set(config, "overlap-moe-expert-parallel-comm");
+    const bool full = is_set(config, "recompute-method");
+    const struct {
+        bool holds;
+        const char *what;
+    } rows[] = {
+        {experts > 0 && ep > 0 && experts % ep == 0, "experts divide over ep"},
+        {etp > 0 && gpus % (uint32_t)(etp * ep * pp) == 0, "etp x ep x pp divides the ranks"},
+        {tp == 1 || ep == 1 || is_set(config, "sequence-parallel"), "ep beside tp needs sequence parallelism"},
+        {whole(config, "moe-router-topk") <= experts && whole(config, "moe-router-topk") > 0, "top-k of the experts"},
+        {whole(config, "moe-ffn-hidden-size") > 0, "a width of experts"},
+        {type != NULL && (strcmp(type, "flex") != 0 || tp * ep > 1), "flex needs tp x ep above 1"},
+        {type != NULL && (strcmp(type, "flex") == 0) == is_set(config, "moe-flex-dispatcher-backend"),
+         "flex, back-end"},
+        {!is_set(config, "moe-flex-dispatcher-backend") || is_set(config, "moe-router-dtype"), "probabilities of fp32"},
+        {!overlap || ep > 1, "overlap needs ep above 1"},
+        {!overlap || pp == 1 || is_set(config, "num-virtual-stages-per-pipeline-rank") ||
+             is_set(config, "microbatch-group-size-per-virtual-pipeline-stage"),
+         "overlap needs model chunks"},
+        {!overlap || (!full && !recomputes(config, "moe")), "overlap excludes full recomputation, and that of experts"},
+        {!overlap || is_set(config, "bf16") || is_set(config, "fp16"), "overlap in 16 bits"},
+        {!recomputes(config, "moe_act") || is_set(config, "moe-grouped-gemm"), "moe_act needs grouped products"},
+        {!recomputes(config, "mla_up_proj") || is_set(config, "multi-latent-attention"), "mla_up_proj needs MLA"},
+        {!is_set(config, "moe-router-enable-expert-bias") || is_set(config, "moe-router-score-function"),
+         "expert bias needs sigmoid"},
+        {!is_set(config, "moe-router-num-groups") || experts % whole(config, "moe-router-num-groups") == 0,
+         "experts divide into groups"},
+        {whole(config, "moe-router-group-topk") <= whole(config, "moe-router-num-groups"), "top-k of the groups"},
+        {!is_set(config, "moe-pad-expert-input-to-capacity") || is_set(config, "moe-expert-capacity-factor"),
+         "padding needs a capacity"},
+        {whole(config, "mtp-num-layers") <= 1 || !overlap, "overlap with one module of prediction at most"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!rows[i].holds) { fail_msg("%s: %s", plan, rows[i].what); }
+    }
+}
+
 struct point {
     const char *model, *cluster, *engine;
     uint32_t tp, pp, cp, chunks;
+    uint32_t ep, etp; /* of mixtures */
+    redco_dispatcher dispatcher;
+    bool ep_overlap;
     redco_recompute recompute;
     redco_precision precision;
     redco_strategy strategy;
@@ -151,8 +221,10 @@ static void check_point(struct options *options, const struct point *at)
     struct planned p;
     redco_search_options o = defaults();
     const redco_input_names names = {.model = at->model, .cluster = at->cluster};
-    (void)snprintf(name, sizeof name, "%s tp=%u pp=%u cp=%u chunks=%u recompute=%d precision=%d strategy=%d", at->model,
-                   at->tp, at->pp, at->cp, at->chunks, (int)at->recompute, (int)at->precision, (int)at->strategy);
+    (void)snprintf(name, sizeof name,
+                   "%s tp=%u pp=%u cp=%u chunks=%u ep=%u etp=%u recompute=%d precision=%d strategy=%d", at->model,
+                   at->tp, at->pp, at->cp, at->chunks, at->ep, at->etp, (int)at->recompute, (int)at->precision,
+                   (int)at->strategy);
     o.workload.seq_len = 1024;
     o.workload.global_batch = 48;
     o.workload.precision = at->precision;
@@ -165,6 +237,11 @@ static void check_point(struct options *options, const struct point *at)
     o.given.cp = at->cp;
     o.given.chunks = at->chunks;
     o.sequence_parallel = at->tp > 1 ? REDCO_ON : REDCO_OFF;
+    o.tp_placement = at->ep > 0 ? REDCO_TP_PAIRED : o.tp_placement;
+    o.given.ep = at->ep;
+    o.given.etp = at->etp;
+    o.workload.engine.dispatcher = at->dispatcher;
+    o.workload.engine.ep_overlap = at->ep_overlap;
     o.recompute = at->recompute;
     plan_open(&names, 48, &o, &p);
     p.reopened.workload.engine.async_tp = at->tp > 1;
@@ -172,12 +249,20 @@ static void check_point(struct options *options, const struct point *at)
         redco_export *made = NULL;
         redco_error err = {0};
         const redco_status st = redco_export_create(p.plan, &p.reopened, frameworks[f].framework, &made, &err);
-        const bool refuses = frameworks[f].framework == REDCO_FRAMEWORK_TORCHTITAN && at->precision == REDCO_FP16;
-        if (st != (refuses ? REDCO_EINFEASIBLE : REDCO_OK)) { fail_msg("%s: %s", name, err.text); }
+        const bool titan = frameworks[f].framework == REDCO_FRAMEWORK_TORCHTITAN;
+        const bool refuses = titan && at->precision == REDCO_FP16, mixture = at->ep > 0;
+        if (st != (titan && mixture ? REDCO_EVALUE : refuses ? REDCO_EINFEASIBLE : REDCO_OK)) {
+            fail_msg("%s: %s", name, err.text);
+        }
         if (made == NULL) { continue; }
         const json_t *config = json_object_get(made->report, "config");
         check_config(&options[f], name, config);
         if (frameworks[f].framework == REDCO_FRAMEWORK_MEGATRON) { check_rules(name, config); }
+        if (frameworks[f].framework == REDCO_FRAMEWORK_MEGATRON && mixture) {
+            check_experts(name, config, 48);
+            assert_int_equal(whole(config, "expert-model-parallel-size"), at->ep);
+            assert_int_equal(whole(config, "expert-tensor-parallel-size"), at->etp);
+        }
         redco_export_free(made);
     }
     plan_close(&p);
@@ -232,6 +317,33 @@ static void others_are_options(void **state)
                                  .cp = 1,
                                  .chunks = 1,
                                  .recompute = REDCO_RECOMPUTE_FREE,
+                                 .precision = REDCO_BF16};
+        check_point(options, &at);
+    }
+}
+
+/* Experts over ranks, dispatchers and recomputation of experts' modules; 48 GPUs. */
+static void mixtures_are_options(void **state)
+{
+    static const char *const models[] = {"deepseek-v2-lite", "granite-3.0-1b-a400m", "olmoe-1b-7b",
+                                         "granite-3.0-3b-a800m"};
+    static const redco_recompute sets[] = {REDCO_RECOMPUTE_NONE, REDCO_RECOMPUTE_MOE_ACT, REDCO_RECOMPUTE_MOE,
+                                           REDCO_RECOMPUTE_FULL};
+    struct options *options = *state;
+    for (uint32_t i = 0; i < 48; i++) {
+        const uint32_t tp = 1U << i % 2, pp = 1 + i / 2 % 2, ep = 2U << i / 4 % 3;
+        const struct point at = {.model = models[i / 3 % 4],
+                                 .cluster = "dgx-h100",
+                                 .tp = tp,
+                                 .pp = pp,
+                                 .cp = 1,
+                                 .chunks = pp > 1 && i / 3 % 4 > 0 ? 1 + i / 8 % 2 : 1,
+                                 .ep = ep,
+                                 .etp = i % 5 == 0 && ep < 8 ? tp : 1,
+                                 .dispatcher = (redco_dispatcher)(i / 5 % 4),
+                                 .ep_overlap = i % 3 == 0,
+                                 .recompute = sets[i / 7 % 4],
+                                 .strategy = REDCO_STRATEGY_ZERO1,
                                  .precision = REDCO_BF16};
         check_point(options, &at);
     }
@@ -315,6 +427,32 @@ static void pipelines_are_exported(void **state)
     plan_close(&p);
 }
 
+/* Megatron has no meshes for experts alone: optimizer states over 2 of their 8 replicas are named, and priced as all.
+ */
+static void meshes_of_experts_are_named(void **state)
+{
+    const redco_input_names names = {.model = "olmoe-1b-7b", .cluster = "dgx-h100"};
+    redco_search_options o = defaults();
+    struct planned p;
+    (void)state;
+    o.tp_placement = REDCO_TP_PAIRED;
+    o.workload.global_batch = 64;
+    o.stated |= REDCO_STATES(REDCO_OF_SCHEME);
+    o.given.scheme = REDCO_INTRA_TENSOR;
+    o.given.tp = o.given.cp = o.given.pp = o.given.chunks = o.given.etp = 1;
+    o.given.ep = 8;
+    o.given.experts.optimizer = (redco_mesh){1, 2};
+    o.fix = (redco_shards){{1, 1}, {1, 1}, {8, 8}};
+    plan_open(&names, 64, &o, &p);
+    redco_export *const made = export(&p, REDCO_FRAMEWORK_MEGATRON);
+    assert_true(differs(made, "experts' optimizer"));
+    const uint64_t planned = p.plan->predicted.optimizer_bytes;
+    const json_t *const bytes = at(made->report, "exported/predicted/memory_bytes/optimizer");
+    if (bytes != NULL) { assert_true((uint64_t)json_integer_value(bytes) < planned); }
+    redco_export_free(made);
+    plan_close(&p);
+}
+
 /* The grid reaches the options that say a layout. */
 static void grid_is_wide(void **state)
 {
@@ -329,7 +467,13 @@ static void grid_is_wide(void **state)
                                          "num-distributed-optimizer-instances",
                                          "use-megatron-fsdp",
                                          "overlap-param-gather",
-                                         "tp-comm-overlap"};
+                                         "tp-comm-overlap",
+                                         "expert-model-parallel-size",
+                                         "expert-tensor-parallel-size",
+                                         "moe-flex-dispatcher-backend",
+                                         "overlap-moe-expert-parallel-comm",
+                                         "moe-layer-freq",
+                                         "multi-latent-attention"};
     const struct options *megatron = *state;
     for (size_t w = 0; w < sizeof wanted / sizeof wanted[0]; w++) {
         bool used = false;
@@ -357,7 +501,9 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(degrees_are_options), cmocka_unit_test(others_are_options),
-                                       cmocka_unit_test(grid_is_wide), cmocka_unit_test(pipelines_are_exported)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(degrees_are_options),  cmocka_unit_test(others_are_options),
+        cmocka_unit_test(mixtures_are_options), cmocka_unit_test(meshes_of_experts_are_named),
+        cmocka_unit_test(grid_is_wide),         cmocka_unit_test(pipelines_are_exported)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
