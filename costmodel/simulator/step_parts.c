@@ -135,7 +135,7 @@ static void price_module(redcoi_builder *b, const redcoi_job *job, bool sharded,
     module->part = job->part;
     const double kappa = b->costs->calibration.contention_ratio;
     if (shards <= 1.0) {
-        if (sharded) { module->weight_bytes = module->gradient_bytes = 0; } /* what stays, beside what does not */
+        if (sharded) { module->weight_bytes = module->gradient_bytes = 0; } /* the rest stays on the rank */
         return;
     }
     module->call_s = redcoi_call_s(job, group);

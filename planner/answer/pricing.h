@@ -49,8 +49,8 @@ extern const double redcoi_tie_ratio;
  * runs any. */
 bool redcoi_experts_are_free(const redcoi_pricing *p);
 enum { REDCOI_MOST_FOUND = 8 };
-/** What other meshes of experts, and the recomputation that they spare, make of the fastest layouts that were priced,
- *  where the closed form puts it before these.
+/** Gives the fastest layouts that were priced other meshes of experts, and the recomputation that these spare, and
+ * keeps those that the closed form puts before them.
  *  @param found_out  by their closed form; their assignments are freed with free() */
 redco_status redcoi_experts_again(redcoi_pricing *p, redco_candidate found_out[REDCOI_MOST_FOUND], uint32_t *count_out,
                                   redco_error *err);

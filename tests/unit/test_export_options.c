@@ -159,7 +159,7 @@ static bool recomputes(const json_t *config, const char *module)
     return false;
 }
 
-/* What validate_args() and the configuration classes of Megatron Core 0.20 demand of experts (arguments.py,
+/* Asserts what validate_args() and the configuration classes of Megatron Core 0.20 demand of experts (arguments.py,
  * transformer_config.py, token_dispatcher.py), a row each. */
 static void check_experts(const char *plan, const json_t *config, uint32_t gpus)
 {
@@ -207,7 +207,7 @@ static void check_experts(const char *plan, const json_t *config, uint32_t gpus)
 struct point {
     const char *model, *cluster, *engine;
     uint32_t tp, pp, cp, chunks;
-    uint32_t ep, etp; /* of mixtures */
+    uint32_t ep, etp; /* mixtures have them */
     redco_dispatcher dispatcher;
     bool ep_overlap;
     redco_recompute recompute;
