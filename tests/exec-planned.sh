@@ -4,9 +4,9 @@
 # same options, and of one rank. No reference cluster or GPU appears. What does not go together, what redco-plan refuses
 # and a signal leave one line, the right exit code and no file.
 set -u
-tests=$(cd "$(dirname "$0")" && pwd) || exit 2
+# shellcheck source=tests/exec-common.sh
+. "$(dirname "$0")/exec-common.sh"
 pipelines=$(cd "$2" && pwd) || exit 2
-. "$tests/exec-common.sh"
 cd "$scratch" || exit 2
 mkdir left
 TMPDIR=$scratch/left
@@ -15,21 +15,26 @@ model=$tests/data/models/oracle/llama.json
 
 losses() { grep '^step' out | awk '{ print $2, $4 }'; }
 
+# said PATTERN...: each of them stands in the output.
+said() {
+    for pattern; do grep -q "$pattern" out || bad "does not say $pattern"; done
+}
+
 # The batch alone decides the losses, whatever layout the measured speeds lead to.
 run redco-exec --model "$model" --ranks 2 --steps 3 --dtype f64 --check
-grep -q 'on 2 ranks' out && grep -q ': 8 sequences × 128 tokens a step' out && grep -q '^check.*: the same' out || bad 'a model'
+said 'on 2 ranks' ': 8 sequences × 128 tokens a step' '^check.*: the same'
 grep -q 'A100\|A800\|H100' out && bad 'a GPU of a reference cluster'
 losses >first
 run redco-plan --run-here --gpus 2 --model "$model" -o plan.json
-grep -q 'this-machine, 2 GPUs' out && grep -q 'engine *redco-exec: its ranks are processors' out || bad 'not of this machine'
+said 'this-machine, 2 GPUs' 'engine *redco-exec: its ranks are processors'
 run redco-exec plan.json --steps 3 --dtype f64
 losses | cmp - first || bad 'the plan alone has other losses'
 
 run redco-exec --model "$model" --ranks 4 --steps 2 --dtype f64 --check -- --pp 2 --tp 2 --seq 16 --global-batch 8
-grep -q '(tp 2, dp 1×1, pp 2), f64, backend host: 8 sequences × 16 tokens' out && grep -q '^check.*: the same' out || bad 'stages'
+said '(tp 2, dp 1×1, pp 2), f64, backend host: 8 sequences × 16 tokens' '^check.*: the same'
 run redco-exec --pipeline "$pipelines/digits.so" --ranks 2 --steps 2 --dtype f64 --check \
     --data "$tests/../executor/pipelines/data/digits-test.jsonl"
-grep -q '^digits on 2 ranks' out && grep -q '^check.*: the same' out || bad 'a pipeline'
+said '^digits on 2 ranks' '^check.*: the same'
 
 refuse 2 '^redco-exec: --model: needs --ranks N' redco-exec --model "$model"
 refuse 2 '^redco-exec: --ranks: needs --model M or --pipeline' redco-exec --ranks 2
