@@ -5,7 +5,7 @@ set(REDCO_FOLDERS topology traces costmodel planner executor tools house)
 # Folders of tests that have no library; redco_unit_test() labels the rest. The first line that matches counts.
 set(redco_folder_of
     house=^house[.]
-    tools=^\(mutants|hostile-names|attack\)
+    tools=^\(mutants|hostile-names|attack|after-a-step\)
     topology=^golden[.]topo-
     traces=^golden[.]\(validate-|gpu-data\)
     costmodel=^golden[.]\(sim|calibrate\)-
