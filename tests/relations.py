@@ -94,7 +94,7 @@ def slower(ask, question, than, value=value):
 FREE = ("--tp", "--pp", "--cp", "--micro-batch", "--recompute", "--strategy", "--dims", "--pp-chunks", "--pp-schedule",
         "--sequence-parallel", "--fix", "--scheme")
 
-NOT_EXPORTED = "not exported yet"  # what is said of mixtures
+NOT_EXPORTED = "has experts or latent attention, which are exported to"  # said of mixtures by the other frameworks
 
 MESHES = ("--fix", "--strategy", "--scheme")
 
