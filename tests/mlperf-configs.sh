@@ -27,10 +27,11 @@ def run(words):
 def found(row):
     """The file that the row's notes name: of its organisation, and where several are, of its system."""
     version, where = re.match(r"training_results_(v[\d.]+)@\w+ (\S+)", row["location"]).groups()
-    organisation, _, system, _ = (where.split("/") + [""] * 4)[:4]
+    organisation, _, system, benchmark = (where.split("/") + [""] * 4)[:4]
     name = re.search(r"config (config_\S+\.sh)", row["notes"])
     mine = [c for c in configs if ("/" + organisation + "/") in c and version in c] or \
            [c for c in configs if ("/" + organisation + "/") in c]
+    mine = [c for c in mine if "/" + benchmark + "/" in c] or mine
     if name:
         mine = [c for c in mine if os.path.basename(c) == name.group(1)]
     else:
@@ -60,7 +61,7 @@ for number, row in enumerate(csv.DictReader(open(table)), 1):
     if "from NVIDIA's configuration" in row["notes"]:  # the submitter's folder lacks what its scripts source
         sourced = [os.path.basename(w) for w in re.findall(r"(?m)^source \S+ ?\S*/(config_common\S*\.sh)", open(config).read())]
         for name in sourced:
-            there = [c for c in configs if "/NVIDIA/" in c and os.path.basename(c) == name and "v5.1" in c]
+            there = [c for c in configs if "/NVIDIA/" in c and os.path.basename(c) == name and "v5.1" in c and "/llama31_8b/" in c]
             common += ["--read", there[0]] if there else []
     answer = run(["redco-plan"] + common + ["--read", config, "--cluster", cluster, "--quiet", "--json"])
     if answer.returncode not in (0, 1):
