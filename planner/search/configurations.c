@@ -348,15 +348,6 @@ static bool is_within(const struct lister *list, const redco_parallelism *parall
 /* Layouts that can gain no more than this over their neighbours are none of their own: splits and larger groups. */
 static const double worth_ratio = 0.005;
 
-/* @return whether chunks of a stage may be equal, some number of them. */
-static bool divides_somehow(const redcoi_space *space, uint32_t stages)
-{
-    for (uint32_t chunks = 2; chunks <= MEASURED_CHUNKS && chunks * stages <= space->blocks + 2; chunks++) {
-        if (redco_stages_divide(REDCO_PIPELINE_INTERLEAVED, space->blocks, (uint64_t)chunks * stages)) { return true; }
-    }
-    return false;
-}
-
 /* Layers of the largest of a stage's chunks, embedding and head counted as one each. */
 static uint32_t largest_chunk(const redcoi_space *space, uint32_t stages, uint32_t chunks)
 {
@@ -390,9 +381,8 @@ static redco_status add_balanced(struct lister *list, redco_parallelism parallel
         parallelism.split != NULL) {
         return REDCO_OK;
     }
-    if (!equal && (chunks == 1 || !is_worth_chunks(space, &parallelism) || divides_somehow(space, stages))) {
-        return REDCO_OK;
-    }
+    const bool free = space->options.given.chunks == REDCO_DEGREE_AUTO;
+    if (!equal && (chunks == 1 || (free && !is_worth_chunks(space, &parallelism)))) { return REDCO_OK; }
     if (is_too_slow(space, redco_cost_balance_bound(space->costs, &parallelism))) { return REDCO_OK; }
     if (!redco_cost_balance(space->costs, &parallelism, equal ? worth_ratio : 0.0, split)) { return REDCO_OK; }
     if (space->split_count == space->split_capacity) {

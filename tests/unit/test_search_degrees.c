@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -491,6 +492,41 @@ static void chunks_that_gain_nothing_are_left_out(void **state)
     assert_int_equal(remove(path), 0);
 }
 
+/* 28 layers on 4 stages: of 2, 3 and 4 chunks none are equal, of 7 they are, as 7 x 4 = 28. A number that is given is
+ * had with an engine whose stages may be unequal, and no slower where the number is free. */
+static void chunks_that_no_number_divides_are_unequal(void **state)
+{
+    (void)state;
+    struct setup s = open_setup("qwen2.5-7b", "dgx-h100", 64, 256);
+    redco_search_result *result = NULL;
+    redco_error err = {0};
+    s.options.given = (redco_parallelism){.tp = 2, .pp = 4, .cp = 1, .micro_batch = 1, .chunks = 2};
+    assert_int_equal(redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &result, &err),
+                     REDCO_EVALUE);
+    assert_non_null(strstr(err.text, "do not divide the 28 layers"));
+    redco_error_clear(&err);
+    s.options.allows.unequal_stages = true;
+    s.options.given.chunks = REDCO_DEGREE_AUTO;
+    redco_search_result *const free_result = search(&s);
+    for (s.options.given.chunks = 2; s.options.given.chunks <= 7; s.options.given.chunks++) {
+        result = search(&s);
+        const redco_candidate *const best = &result->ranked[0];
+        const uint32_t chunks = s.options.given.chunks;
+        assert_int_equal(redco_parallelism_chunks(&best->parallelism), chunks);
+        assert_true(chunks == 7 || best->parallelism.split != NULL);
+        uint32_t layers = 0;
+        for (uint32_t i = 0; best->parallelism.split != NULL && i < 4 * chunks; i++) {
+            layers += best->parallelism.split[i];
+        }
+        assert_int_equal(best->parallelism.split != NULL ? layers : 28, 28);
+        assert_true(free_result->ranked[0].objective <=
+                    best->objective * 1.005); /* what is worth a layout of its own */
+        redco_search_result_free(result);
+    }
+    redco_search_result_free(free_result);
+    close_setup(&s);
+}
+
 /* torch.distributed.pipelining makes max(1, m / p) rounds of m micro-batches on p stages, rounded down, and takes no m
  * that these do not divide; an engine without groups takes multiples of p. On 4 stages of 2 chunks: */
 static void engines_interleave_in_groups_that_they_have(void **state)
@@ -705,6 +741,7 @@ int main(void)
         cmocka_unit_test(wide_domains_are_used_where_they_pay),
         cmocka_unit_test(a_batch_finds_the_layouts_that_divide_it),
         cmocka_unit_test(chunks_that_gain_nothing_are_left_out),
+        cmocka_unit_test(chunks_that_no_number_divides_are_unequal),
         cmocka_unit_test(engines_interleave_in_groups_that_they_have),
         cmocka_unit_test(measured_degrees_are_the_best_within_rows),
         cmocka_unit_test(free_schedules_are_the_best_of_those_given),
