@@ -20,6 +20,7 @@ import tempfile
 
 KINDS = {"megatron": "sh", "megatron-bridge": "py", "torchtitan": "py", "deepspeed": "json", "internevo": "py", "fsdp": "json"}
 ENGINES = {k: k for k in KINDS} | {"megatron": "megatron-lm", "fsdp": "fsdp2"}  # those that run the export: nothing is priced otherwise
+STAGES = {"schedule", "layers of stages", "group of micro-batches", "model chunks", "pp"}  # a framework that lacks one says so
 MIXTURES = ["qwen3-30b-a3b", "deepseek-v2-lite", "olmoe-1b-7b", "granite-3.0-3b-a800m", "mixtral-8x7b", "gpt-oss-20b", "glm-4.5-air", "qwen2-57b-a14b"]
 MODELS = ["llama-7b", "llama-3.1-8b", "llama-2-13b", "qwen2.5-7b"]
 
@@ -35,7 +36,7 @@ def question(draw, kind):
     tp = draw.choice([1, 2, 4])
     words += ["--tp", str(tp), f"--sequence-parallel={draw.choice(['on', 'off'])}" if tp > 1 else "--sequence-parallel=off"]
     pp = draw.choice([1, 1, 2, 4]) if gpus >= 16 else 1
-    words += ["--pp", str(pp), "--pp-layout", "equal"] + (["--pp-chunks", draw.choice(["1", "2"])] if pp > 1 else [])
+    words += ["--pp", str(pp)] + draw.choice([[], ["--pp-layout", "equal"]]) + (["--pp-chunks", draw.choice(["1", "2"])] if pp > 1 else [])
     cp = draw.choice([1, 1, 2]) if kind in ("megatron", "megatron-bridge", "torchtitan", "fsdp") else 1
     words += ["--cp", str(cp), "--precision", draw.choice(["bf16", "bf16", "fp16" if kind in ("megatron", "deepspeed") else "bf16"])]
     words += ["--engine", ENGINES[kind], "--strategy", draw.choice(["ddp", "zero1", "zero2", "zero3"]), "--recompute", draw.choice(["none", "full"])]
@@ -73,13 +74,24 @@ def read_sbatch(tools, words, gpus):
     return wrong + ([] if nodes == {str(plan["nodes"])} else [f"nodes {nodes}, not {plan['nodes']}"])
 
 
-def differences(kind, report, plan, block):
-    """@return what the plan that was read is not, of the exported one"""
+def pipeline(plan):
+    """The order of passes, the group of micro-batches and the layers of each position of a plan's stages."""
+    stages = plan.get("pipeline")
+    if stages is None:
+        return None
+    return stages["schedule"], stages.get("group", plan["mesh"]["pp"]), [s.get("layers") for s in stages["stages"]]
+
+
+def differences(kind, report, plan, block, made):
+    """@return what the plan that was read is not, of the exported one, which was made from a plan"""
     exported, as_run = report["exported"], report["as_run"]
     got = {"tp": plan["mesh"]["tp"], "pp": plan["mesh"]["pp"], "cp": plan["mesh"]["cp"], "pp_chunks": plan["mesh"]["pp_chunks"],
            "ep": plan["mesh"]["ep"], "etp": plan["mesh"]["etp"],
            "micro_batch": plan["workload"]["micro_batch"], "sequence_parallel": plan["mesh"]["sequence_parallel"]}
     wrong = [f"{k} {v}, not {exported[k]}" for k, v in got.items() if k in exported and exported[k] != v]
+    said = {d["what"] for d in report["differences"]}
+    if not said & STAGES and pipeline(plan) != pipeline(made):
+        wrong.append(f"stages {pipeline(plan)}, not {pipeline(made)}")
     mine = next(r for r in plan["sharding"] if r["class"] not in ("embedding", "head"))
     for part in ("parameters", "gradients", "optimizer"):
         if mesh(mine[part]) != mesh(block[0][part]):
@@ -127,7 +139,7 @@ def main():
                 wrong = [back.stderr.strip()]
             else:
                 plan = json.loads(back.stdout)
-                wrong = ["does not fit"] if plan.get("mesh") is None else differences(kind, report, plan, block)
+                wrong = ["does not fit"] if plan.get("mesh") is None else differences(kind, report, plan, block, json.loads(made.stdout))
             wrong += read_sbatch(tools, words, gpus)
             compared += 1
             of_kind[kind] += 1
