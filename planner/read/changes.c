@@ -26,6 +26,8 @@ struct explorer {
     const redco_reading *reading;
     const redco_question *question;
     const redco_inputs *inputs;
+    bool (*beside)(const void *context, const char *option);
+    const void *context;
     double step_s; /* the file's own; INFINITY: it does not fit */
     uint64_t gpus;
     struct tried *tried;
@@ -118,6 +120,26 @@ static redco_status ask(struct explorer *x, const struct move *const *moves, uin
     return REDCO_OK;
 }
 
+/* "--micro-batch", "2", "4": of an option that the command line gives, and no file. */
+static void option_words(const struct explorer *x, const struct move *move, redco_words *out)
+{
+    redco_search_options now = x->question->options;
+    const uint32_t *const degree = degree_in(&now, move->option);
+    char set[REDCO_RECOMPUTE_TEXT];
+    (void)redco_recompute_text(now.recompute, now.workload.engine.partial_recompute, set, sizeof set);
+    (void)snprintf(out->key, sizeof out->key, "--%s", move->option);
+    (void)snprintf(out->to, sizeof out->to, "%s", move->value);
+    if (degree != NULL) {
+        (void)snprintf(out->from, sizeof out->from, "%u", *degree);
+    } else if (strcmp(move->option, "recompute") == 0) {
+        (void)snprintf(out->from, sizeof out->from, "%s", set);
+    } else if (strcmp(move->option, "strategy") == 0) {
+        (void)snprintf(out->from, sizeof out->from, "%s", redco_strategies[now.strategy].word);
+    } else { /* sequence parallelism, which has no third value */
+        (void)snprintf(out->from, sizeof out->from, "%s", strcmp(move->value, "on") == 0 ? "off" : "on");
+    }
+}
+
 /* Adds a move that the file's words can say. @param targets  options or facts whose key says it; NULL-terminated */
 static redco_status try_move(struct explorer *x, const struct move *move, const char *const *targets)
 {
@@ -126,7 +148,12 @@ static redco_status try_move(struct explorer *x, const struct move *move, const 
     *tried = (struct tried){.move = *move};
     bool said = false; /* then those alone: a trainer's other keys are for another engine */
     for (size_t i = 0; targets[i] != NULL; i++) { said = said || redco_reading_said(x->reading, targets[i]); }
-    for (size_t i = 0; targets[i] != NULL; i++) {
+    const bool beside = strcmp(move->option, "overlap") != 0 && x->beside(x->context, move->option);
+    if (beside) {
+        option_words(x, move, &tried->change.edits[0]);
+        tried->change.edit_count = 1;
+    }
+    for (size_t i = 0; targets[i] != NULL && !beside; i++) {
         if (said != redco_reading_said(x->reading, targets[i]) || (!said && i > 0)) { continue; }
         if (!redco_reading_words(x->reading, targets[i], move->value, &tried->change.edits[0])) { continue; }
         tried->change.edit_count = 1;
@@ -273,13 +300,16 @@ static redco_status join(struct explorer *x, redco_changes *out)
 }
 
 redco_status redco_changes_find(const redco_reading *reading, const redco_question *question,
-                                const redco_inputs *inputs, const redco_candidate *found, redco_changes *changes_out,
-                                redco_error *err)
+                                const redco_inputs *inputs, const redco_candidate *found,
+                                bool (*beside)(const void *context, const char *option), const void *context,
+                                redco_changes *changes_out, redco_error *err)
 {
     struct tried tried[REDCO_MOST_CHANGES];
     struct explorer x = {.reading = reading,
                          .question = question,
                          .inputs = inputs,
+                         .beside = beside,
+                         .context = context,
                          .step_s = found != NULL ? found->prediction.step_s : (double)INFINITY,
                          .gpus = (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node,
                          .tried = tried,

@@ -30,10 +30,13 @@ typedef struct redco_changes {
 } redco_changes;
 
 /** @param question  settled, as the file and the command line ask it
- *  @param found     its answer; NULL: nothing fits, and what makes it fit is sought */
+ *  @param found     its answer; NULL: nothing fits, and what makes it fit is sought
+ *  @param beside    says of an option, without dashes, whether the command line gives it, whatever a file says: its
+ * change is in the option's words */
 redco_status redco_changes_find(const redco_reading *reading, const redco_question *question,
-                                const redco_inputs *inputs, const redco_candidate *found, redco_changes *changes_out,
-                                redco_error *err);
+                                const redco_inputs *inputs, const redco_candidate *found,
+                                bool (*beside)(const void *context, const char *option), const void *context,
+                                redco_changes *changes_out, redco_error *err);
 /** New reference, NULL when out of memory. */
 json_t *redco_changes_json(const redco_changes *changes);
 

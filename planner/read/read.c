@@ -251,6 +251,9 @@ redco_status redco_read(const redco_read_question *question, redco_reading **rea
     if (reading == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     reading->question = question;
     reading->err = err;
+    reading->settings.changed = question->changed;
+    reading->settings.changed_text = question->changed_text;
+    reading->settings.changed_size = question->changed_size;
     for (uint32_t i = 0; i < question->count && reading->status == REDCO_OK; i++) {
         read_one(reading, question->paths[i], question->as);
     }

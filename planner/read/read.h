@@ -29,6 +29,9 @@ typedef struct redco_read_question {
     /** Says whether the command line gives an option, without dashes, which then goes before the files. */
     bool (*given)(const void *context, const char *option);
     const void *context;
+    /** NULL, or one of the files, as redco_read() named it, and a text that is read in its place. */
+    const char *changed, *changed_text;
+    size_t changed_size;
 } redco_read_question;
 
 /** An option of redco-plan that the files set, in the order in which they are applied. */

@@ -454,7 +454,8 @@ int answer_plan(const struct plan_args *given, const redco_inputs *inputs)
     }
     if (st == REDCO_OK && args.reading != NULL && args.question.options.top == 0) {
         st = redco_changes_find(args.reading, &given->question, inputs,
-                                answer.plan != NULL ? &answer.result->ranked[0] : NULL, &changes, &err);
+                                answer.plan != NULL ? &answer.result->ranked[0] : NULL, trainer_files_beside, &args,
+                                &changes, &err);
         shown.changes = &changes;
     }
     if (st == REDCO_OK && answer.plan == NULL) {

@@ -38,6 +38,54 @@ static redco_status failed(const redco_read_option *option, const redco_error *w
     return redco_fail(err, why->status, place, "%s", why->text);
 }
 
+bool trainer_files_beside(const void *context, const char *option)
+{
+    const struct plan_args *const args = context;
+    return redco_reading_option(args->reading, option) == NULL && plan_args_given(args, option);
+}
+
+/* The value of a degree that the command line gives, 0 of others. */
+static uint32_t degree_beside(const struct plan_args *args, const char *option, uint32_t value)
+{
+    return trainer_files_beside(args, option) && !redco_degree_is_free(value) ? value : 0;
+}
+
+/* Values that a file computes from those that changed: its price is then another than the one that is promised. */
+static void warn_of_computed(const struct plan_args *args, const char *path, const char *text, size_t size)
+{
+    static const char *const fixed[] = {"gpus", "global-batch", "seq", "model"};
+    const redco_parallelism *const p = &args->question.options.given;
+    redco_error none = {.status = REDCO_OK};
+    redco_reading *changed = NULL;
+    redco_read_question question = {.count = args->read_count,
+                                    .as = args->read_as,
+                                    .gpus = trainer_files_beside(args, "gpus") ? args->question.gpus : 0,
+                                    .tp = degree_beside(args, "tp", p->tp),
+                                    .pp = degree_beside(args, "pp", p->pp),
+                                    .cp = degree_beside(args, "cp", p->cp),
+                                    .micro_batch = degree_beside(args, "micro-batch", p->micro_batch),
+                                    .model = trainer_files_beside(args, "model") ? args->question.names.model : NULL,
+                                    .given = trainer_files_beside,
+                                    .context = args,
+                                    .changed = path,
+                                    .changed_text = text,
+                                    .changed_size = size};
+    memcpy(question.paths, args->read, sizeof question.paths);
+    if (redco_read(&question, &changed, &none) != REDCO_OK) { return; }
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        const redco_read_option *const before = redco_reading_option(args->reading, fixed[i]);
+        const redco_read_option *const now = redco_reading_option(changed, fixed[i]);
+        char warning[500];
+        if (before == NULL || now == NULL || strcmp(before->value, now->value) == 0) { continue; }
+        (void)snprintf(warning, sizeof warning,
+                       "--write: %s becomes %.60s, as %.200s computes it from what changes; %.60s is priced: write "
+                       "that there",
+                       fixed[i], now->value, path, before->value);
+        cli_warn(&args->cli, warning);
+    }
+    redco_reading_free(changed);
+}
+
 redco_status trainer_files_apply(const struct plan_args *given, struct plan_args *fresh, redco_error *err)
 {
     const redco_parallelism *const p = &given->question.options.given;
@@ -212,6 +260,7 @@ redco_status trainer_files_write(const struct plan_args *args, const redco_chang
     redco_status st =
         redco_reading_rewrite(args->reading, edits, count, &path, &text, &size, left_out, sizeof left_out, err);
     if (st == REDCO_OK) { st = redco_file_write(args->write, text, size, err); }
+    if (st == REDCO_OK) { warn_of_computed(args, path, text, size); }
     free(text);
     if (st != REDCO_OK) { return st; }
     if (strcmp(path, args->read[0]) != 0) {

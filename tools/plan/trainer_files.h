@@ -11,6 +11,10 @@
  *  @return its failure, with the file's line in its place */
 redco_status trainer_files_apply(const struct plan_args *given, struct plan_args *fresh, redco_error *err);
 
+/** @param context  struct plan_args, the files applied
+ *  @return whether the command line gives an option, without dashes, whatever a file says */
+bool trainer_files_beside(const void *context, const char *option);
+
 /** For people: what was understood, and what not. */
 void trainer_files_report(const struct plan_args *args);
 

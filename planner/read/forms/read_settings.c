@@ -123,8 +123,15 @@ redco_status redcoi_load_file(redcoi_file_settings *settings, const char *path, 
         return redco_fail(err, REDCO_EVALUE, path, "more than %d files", REDCOI_MOST_FILES);
     }
     redcoi_file *const file = &settings->files[settings->file_count];
-    const redco_status st = redco_file_read(path, REDCOI_MOST_FILE_BYTES, &file->text, &file->size, err);
-    if (st != REDCO_OK) { return st; }
+    if (settings->changed != NULL && strcmp(settings->changed, path) == 0) {
+        file->text = calloc(settings->changed_size + 1, 1);
+        if (file->text == NULL) { return no_memory(err); }
+        memcpy(file->text, settings->changed_text, settings->changed_size);
+        file->size = settings->changed_size;
+    } else {
+        const redco_status st = redco_file_read(path, REDCOI_MOST_FILE_BYTES, &file->text, &file->size, err);
+        if (st != REDCO_OK) { return st; }
+    }
     file->path = strdup(path);
     if (file->path == NULL) {
         free(file->text);

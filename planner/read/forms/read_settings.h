@@ -60,6 +60,9 @@ typedef struct redcoi_file_settings {
     redcoi_remark *remarks;
     size_t remark_count, remark_room;
     char program[256]; /**< the program that the script starts: "pretrain_gpt.py" */
+    const char *changed,
+        *changed_text; /**< NULL, or a path that is not opened, and what is read in its place; borrowed */
+    size_t changed_size;
 } redcoi_file_settings;
 
 /** A view of bytes that become a key or a value. */
