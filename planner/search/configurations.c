@@ -627,7 +627,7 @@ static redco_status add_experts(struct lister *list, redco_parallelism paralleli
             parallelism.ep = ep;
             parallelism.etp = whole != 0 ? 1 : parallelism.tp;
             const bool given = o->given.etp == 0 || o->given.etp == parallelism.etp;
-            /* What sequence parallelism mends is no reason where it is free. */
+            /* Where sequence parallelism is free, what it mends is no reason. */
             const bool mended = o->sequence_parallel == REDCO_EITHER && !parallelism.sequence_parallel;
             redco_error *const why = o->given.ep != 0 && !mended ? &list->first : NULL;
             if (!given || redco_parallelism_check(list->space->costs, &parallelism, why) != REDCO_OK) { continue; }

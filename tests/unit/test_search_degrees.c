@@ -520,7 +520,7 @@ static void chunks_that_no_number_divides_are_unequal(void **state)
         }
         assert_int_equal(best->parallelism.split != NULL ? layers : 28, 28);
         assert_true(free_result->ranked[0].objective <=
-                    best->objective * 1.005); /* what is worth a layout of its own */
+                    best->objective * 1.005); /* half a per cent is worth a layout */
         redco_search_result_free(result);
     }
     redco_search_result_free(free_result);
