@@ -400,6 +400,96 @@ static void ranks_by_note(void **state)
     redco_trace_free(predicted);
 }
 
+/* Two stages, two micro-batches, as predicted and as measured; each stage measured in a file and with a clock of its
+ * own. Predicted: stage 0 waits 4 to 8 and 11 to 13, stage 1 to 2.5 and from 12.5 on; both compute 10 s of 16 and send
+ * twice half a second. Measured: the sends of stage 0 take a second each, all that follows comes half a second to one
+ * second later: stage 0 waits 4 to 9 and 12 to 14, stage 1 to 3 and from 13 on, until stage 0 ends at 17. */
+enum { PIPELINE = 6, STAGE_SPANS = 10 };
+static const struct span stages_predicted[2][STAGE_SPANS] = {{{"fwd/block.0/a", "forward", COMPUTE, 0, 2, 0},
+                                                              {"fwd/stage.0/send", "pipeline", PIPELINE, 2, 2.5, 0},
+                                                              {"fwd/block.0/a", "forward", COMPUTE, 2, 4, 1},
+                                                              {"fwd/stage.0/send", "pipeline", PIPELINE, 4, 4.5, 1},
+                                                              {"bwd/block.0/a", "backward", COMPUTE, 8, 11, 0},
+                                                              {"bwd/block.0/a", "backward", COMPUTE, 13, 16, 1}},
+                                                             {{"fwd/block.1/a", "forward", COMPUTE, 2.5, 4.5, 0},
+                                                              {"bwd/block.1/a", "backward", COMPUTE, 4.5, 7.5, 0},
+                                                              {"bwd/stage.1/send", "pipeline", PIPELINE, 7.5, 8, 0},
+                                                              {"fwd/block.1/a", "forward", COMPUTE, 7.5, 9.5, 1},
+                                                              {"bwd/block.1/a", "backward", COMPUTE, 9.5, 12.5, 1},
+                                                              {"bwd/stage.1/send", "pipeline", PIPELINE, 12.5, 13, 1}}};
+static const struct span stages_measured[2][STAGE_SPANS] = {{{"fwd/block.0/a", "forward", COMPUTE, 0, 2, 0},
+                                                             {"fwd/stage.0/send", "pipeline", PIPELINE, 2, 3, 0},
+                                                             {"fwd/block.0/a", "forward", COMPUTE, 2, 4, 1},
+                                                             {"fwd/stage.0/send", "pipeline", PIPELINE, 4, 5, 1},
+                                                             {"bwd/stage.1/receive", "pipeline", PIPELINE, 5, 9, 0},
+                                                             {"bwd/block.0/a", "backward", COMPUTE, 9, 12, 0},
+                                                             {"bwd/stage.1/receive", "pipeline", PIPELINE, 9, 14, 1},
+                                                             {"bwd/block.0/a", "backward", COMPUTE, 14, 17, 1}},
+                                                            {{"fwd/stage.0/receive", "pipeline", PIPELINE, 0, 3, 0},
+                                                             {"fwd/block.1/a", "forward", COMPUTE, 3, 5, 0},
+                                                             {"fwd/stage.0/receive", "pipeline", PIPELINE, 3, 5, 1},
+                                                             {"bwd/block.1/a", "backward", COMPUTE, 5, 8, 0},
+                                                             {"bwd/stage.1/send", "pipeline", PIPELINE, 8, 8.5, 0},
+                                                             {"fwd/block.1/a", "forward", COMPUTE, 8, 10, 1},
+                                                             {"bwd/block.1/a", "backward", COMPUTE, 10, 13, 1},
+                                                             {"bwd/stage.1/send", "pipeline", PIPELINE, 13, 13.5, 1}}};
+
+static void add_stage(redco_trace *trace, const struct span *spans, const char *name, uint32_t process, double at_s)
+{
+    const struct how how = {.process = process, .at_s = at_s, .stretch = 1.0, .number = -1, .without = -1};
+    add_process(trace, process, name);
+    redco_trace_add_thread(trace, process, PIPELINE, "pipeline");
+    for (int i = 0; i < STAGE_SPANS && spans[i].name != NULL; i++) { add_span(trace, &spans[i], &how); }
+}
+
+static void check_pair(redco_compare_pair pair, double predicted_s, double measured_s)
+{
+    check_near(pair.predicted_s, predicted_s, 1e-6);
+    check_near(pair.measured_s, measured_s, 1e-6);
+}
+
+static void stage_by_stage(void **state)
+{
+    (void)state;
+    static const double at_s[] = {100.0, 86400.0}, warm_up_s[2][2] = {{8, 9}, {4.5, 5}},
+                        sent_s[2][2] = {{1, 2}, {1, 1}};
+    static const char *const names[] = {"stage 0", "stage 1"};
+    redco_error err = {.status = REDCO_OK};
+    redco_comparison *c = NULL;
+    redco_trace *const predicted = new_trace(), *const measured[] = {new_trace(), new_trace()};
+    for (uint32_t s = 0; s < 2; s++) {
+        add_stage(predicted, stages_predicted[s], names[s], s, 0.0);
+        add_stage(measured[s], stages_measured[s], names[s], s, at_s[s]);
+    }
+    const redco_compare_source source = {predicted, "prediction"}, sources[] = {{measured[0], "a"}, {measured[1], "b"}};
+    check_ok(redco_trace_compare(&source, sources, 2, kinds, NULL, &c, &err), &err);
+    check_near(c->predicted.step_s, 16.0, 1e-6);
+    check_near(c->measured.step_s, 17.0, 1e-6);
+    assert_int_equal(c->matched, 12);
+    assert_int_equal(c->missing + c->extra, 0);
+    assert_int_equal(kind_of(c, "pipeline")->measured_count, 4);
+    assert_int_equal(c->stage_count, 2);
+    for (uint32_t s = 0; s < 2; s++) {
+        const redco_compare_stage *const stage = &c->stages[s];
+        assert_string_equal(stage->name, names[s]);
+        assert_int_equal(stage->rank_count, 1);
+        check_near(stage->predicted.compute_s, 10.0, 1e-6);
+        check_near(stage->measured.compute_s, 10.0, 1e-6);
+        check_pair((redco_compare_pair){stage->predicted.bubble_s, stage->measured.bubble_s}, 6.0, 7.0);
+        check_pair(stage->warm_up, warm_up_s[s][0], warm_up_s[s][1]);
+        check_pair(stage->transfers, sent_s[s][0], sent_s[s][1]);
+        assert_int_equal(stage->predicted_count, 2);
+        assert_int_equal(stage->measured_count, 2);
+        assert_int_equal(stage->shown_file, s);
+        assert_int_equal(stage->shown_process, s);
+        check_near(stage->shown_from_s, at_s[s], 1e-6);
+        check_near(stage->shown_to_s, at_s[s] + 17.0, 1e-6);
+    }
+    redco_comparison_free(c);
+    for (uint32_t s = 0; s < 2; s++) { redco_trace_free(measured[s]); }
+    redco_trace_free(predicted);
+}
+
 static void add_held(redco_trace *trace, uint32_t process, double at_s, double parameters, double other,
                      const char *other_name)
 {
@@ -554,17 +644,12 @@ static void simulated_pipeline(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_and_stretched),
-        cmocka_unit_test(parts_differ),
-        cmocka_unit_test(missing_extra_moved),
-        cmocka_unit_test(series_are_cut_differently),
-        cmocka_unit_test(several_steps),
-        cmocka_unit_test(several_ranks),
-        cmocka_unit_test(ranks_by_note),
-        cmocka_unit_test(memory_is_compared),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(simulated_step),
-        cmocka_unit_test(simulated_pipeline),
+        cmocka_unit_test(same_and_stretched),  cmocka_unit_test(parts_differ),
+        cmocka_unit_test(missing_extra_moved), cmocka_unit_test(series_are_cut_differently),
+        cmocka_unit_test(several_steps),       cmocka_unit_test(several_ranks),
+        cmocka_unit_test(ranks_by_note),       cmocka_unit_test(stage_by_stage),
+        cmocka_unit_test(memory_is_compared),  cmocka_unit_test(refused),
+        cmocka_unit_test(simulated_step),      cmocka_unit_test(simulated_pipeline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,6 +134,32 @@ static json_t *ranks_json(const struct trace_report *r)
     return list;
 }
 
+static json_t *pair_json(const redco_compare_pair *pair)
+{
+    return json_pack("{s:o,s:o,s:o}", "predicted_s", number(pair->predicted_s), "measured_s", number(pair->measured_s),
+                     "error", error_json(pair->predicted_s, pair->measured_s));
+}
+
+/* Stages of a pipeline; without one there are none. */
+static json_t *stages_json(const redco_comparison *c)
+{
+    json_t *const list = json_array();
+    for (uint32_t i = 0; i < c->stage_count; i++) {
+        const redco_compare_stage *const s = &c->stages[i];
+        const redco_compare_pair compute = {s->predicted.compute_s, s->measured.compute_s},
+                                 waiting = {s->predicted.wait_s, s->measured.wait_s},
+                                 bubble = {s->predicted.bubble_s, s->measured.bubble_s};
+        json_t *const transfers = pair_json(&s->transfers);
+        (void)json_object_set_new(transfers, "predicted_operators", json_integer((json_int_t)s->predicted_count));
+        (void)json_object_set_new(transfers, "measured_operators", json_integer((json_int_t)s->measured_count));
+        (void)json_array_append_new(list, json_pack("{s:s,s:I,s:o,s:o,s:o,s:o,s:o}", "stage", s->name, "ranks",
+                                                    (json_int_t)s->rank_count, "compute", pair_json(&compute),
+                                                    "waiting", pair_json(&waiting), "bubble", pair_json(&bubble),
+                                                    "warm_up", pair_json(&s->warm_up), "transfers", transfers));
+    }
+    return list;
+}
+
 static json_t *steps_json(const redco_comparison *c)
 {
     json_t *const list = json_array();
@@ -179,6 +205,7 @@ json_t *trace_report_json(const struct trace_report *report)
                                         (json_int_t)c->other_stream));
     (void)json_object_set_new(json, "not_measured", lonely_json(c, true));
     (void)json_object_set_new(json, "not_predicted", lonely_json(c, false));
+    (void)json_object_set_new(json, "stages", stages_json(c));
     (void)json_object_set_new(json, "steps", steps_json(c));
     (void)json_object_set_new(json, "ranks", ranks_json(report));
     (void)json_object_set_new(json, "traces", files_json(report));

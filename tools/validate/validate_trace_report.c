@@ -140,6 +140,38 @@ static bool print_step(const struct trace_report *r)
     return whole;
 }
 
+/* The parts of a step in which the stages of a pipeline differ. */
+static bool print_stages(const struct trace_report *r)
+{
+    static const char *const titles[] = {"waiting for other stages", "until backward begins", "sending"};
+    const redco_comparison *const c = r->comparison;
+    const double step_s = c->measured.step_s;
+    if (c->stage_count == 0) { return true; }
+    struct table *const table = table_new("lrrrr");
+    if (table == NULL) { return false; }
+    (void)printf("\n");
+    table_row(table);
+    table_cell(table, "a stage");
+    table_cell(table, "predicted");
+    table_cell(table, "measured");
+    table_cell(table, "error");
+    table_cell(table, "of the step");
+    for (uint32_t i = 0; i < c->stage_count; i++) {
+        const redco_compare_stage *const s = &c->stages[i];
+        const redco_compare_pair bubble = {s->predicted.bubble_s, s->measured.bubble_s};
+        const redco_compare_pair *const pairs[] = {&bubble, &s->warm_up, &s->transfers};
+        for (size_t p = 0; p < sizeof pairs / sizeof pairs[0]; p++) {
+            char name[2 * SHORT];
+            if (isnan(pairs[p]->predicted_s) || isnan(pairs[p]->measured_s)) { continue; }
+            (void)snprintf(name, sizeof name, "%.60s, %s", s->name, titles[p]);
+            time_row(table, name, pairs[p]->predicted_s, pairs[p]->measured_s, step_s);
+        }
+    }
+    const bool whole = table_print(table, "  ", stdout);
+    table_free(table);
+    return whole;
+}
+
 static void time_cells(struct table *table, const redco_compare_pair *pair, bool told, double step_s)
 {
     char text[SHORT];
@@ -326,7 +358,7 @@ void trace_report_print(const void *report)
 {
     const struct trace_report *const r = report;
     print_head(r);
-    if (!print_step(r) || !print_kinds(r) || !print_operators(r) || !print_memory(r)) { return; }
+    if (!print_step(r) || !print_stages(r) || !print_kinds(r) || !print_operators(r) || !print_memory(r)) { return; }
     print_lonely(r, true);
     print_lonely(r, false);
     print_verdict(r);

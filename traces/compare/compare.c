@@ -15,6 +15,7 @@ void redco_comparison_free(redco_comparison *comparison)
     free(comparison->operators);
     free(comparison->memory.categories);
     free(comparison->ranks);
+    free(comparison->stages);
     free(comparison->steps);
     redco_trace_free(comparison->texts);
     free(comparison);
@@ -34,6 +35,7 @@ static redco_status make_rows(redcoi_compare *c, redco_error *err)
     }
     out->rank_count = c->measured.rank_count;
     out->step_count = c->measured.step_count;
+    out->stage_count = c->predicted.rank_count > 1 ? c->predicted.rank_count : 0;
     return REDCO_OK;
 }
 

@@ -11,9 +11,13 @@
  *  left out, unless it is alone; so is a step with less than half of the operators of the largest. All times are of the
  *  median of the others, of an even number the mean of the middle two.
  *
+ *  Spans of the kind "pipeline" called ".../receive" last as long as a stage waits for another. They bound a step, and
+ *  count neither as operators nor as communication.
+ *
  *  An operator is the n-th of its name, micro-batch, step and rank; predictions with one process stand for every rank.
  *  A file's note "rank" says whose it is where files of several ranks number their processes alike. Each rank has its
- *  own clock; only pipelines (predictions with several processes) are taken to share one. */
+ *  own clock; only the stages of a pipeline (predictions with several processes) that are in one file are taken to
+ *  share one, and a step of a pipeline is taken to begin at the same time in all files. */
 #ifndef REDCO_COMPARE_H
 #define REDCO_COMPARE_H
 
@@ -86,6 +90,18 @@ typedef struct redco_compare_rank {
     double peak_bytes; /**< NaN: not known */
 } redco_compare_rank;
 
+/** A pipeline stage, its ranks on average. Its step is that of the slowest stage. */
+typedef struct redco_compare_stage {
+    const char *name; /**< name of its process in the prediction, or "" */
+    uint32_t rank_count;
+    redco_compare_time predicted, measured;
+    redco_compare_pair warm_up;   /**< from the beginning of the step to the first "bwd/..." that computes; NaN: none */
+    redco_compare_pair transfers; /**< sent to other stages: kind "pipeline" */
+    uint64_t predicted_count, measured_count; /**< transfers, each rank's in a step */
+    uint32_t shown_file, shown_process;       /**< to draw: its first rank, in the step that is shown */
+    double shown_from_s, shown_to_s;
+} redco_compare_stage;
+
 typedef struct redco_compare_step {
     uint64_t number;
     uint64_t operators;
@@ -102,6 +118,8 @@ typedef struct redco_comparison {
     redco_compare_memory memory;
     redco_compare_rank *ranks;
     uint32_t rank_count;
+    redco_compare_stage *stages; /**< predicted with several processes; else none */
+    uint32_t stage_count;
     redco_compare_step *steps;
     uint32_t step_count, counted_steps;
     uint64_t matched, missing, extra; /**< operators: of all steps that count and all ranks */

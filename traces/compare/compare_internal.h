@@ -18,6 +18,7 @@ typedef struct redcoi_op {
     uint32_t micro_batch, occurrence;
     uint32_t match; /**< the predicted one of a measured one, or REDCOI_NONE */
     uint32_t kind;  /**< or REDCOI_NONE: a mark of the writer */
+    bool receives;  /**< lasts as long as its stage waits for another: a bubble, and no work of its own */
     bool cut;       /**< predicted: of a series that is cut into other pieces where it is measured */
 } redcoi_op;
 
@@ -55,11 +56,26 @@ typedef struct redcoi_account {
     redco_compare_time time;
     double exposed_s[REDCOI_KINDS];
     double from_s, to_s;
+    double warm_up_s, sent_s; /**< see redco_compare_stage */
+    uint32_t sent_count;
 } redcoi_account;
 
 static inline redco_status redcoi_compare_out_of_memory(redco_error *err)
 {
     return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+}
+
+static inline void redcoi_add_time(redco_compare_time *sum, const redco_compare_time *part, double weight)
+{
+    sum->step_s += weight * part->step_s;
+    sum->compute_s += weight * part->compute_s;
+    sum->launch_s += weight * part->launch_s;
+    sum->overhead_s += weight * part->overhead_s;
+    sum->wait_s += weight * part->wait_s;
+    sum->bubble_s += weight * part->bubble_s;
+    sum->idle_s += weight * part->idle_s;
+    sum->communication_s += weight * part->communication_s;
+    sum->covered_s += weight * part->covered_s;
 }
 
 /** Operators of both sides, their ranks, steps and kinds. */
@@ -72,6 +88,8 @@ redco_status redcoi_compare_match(redcoi_compare *c, const redco_compare_source 
 /** Times of steps and ranks, and which is shown. @param shown_rank_out, shown_step_out  indices */
 redco_status redcoi_compare_times(redcoi_compare *c, uint32_t *shown_rank_out, uint32_t *shown_step_out,
                                   redco_error *err);
+/** Stages as measured. @param accounts  [step][rank] @param shown_step  index */
+void redcoi_compare_stages(redcoi_compare *c, const redcoi_account *accounts, uint32_t shown_step);
 /** One rank's operators of one step. @param from_s, to_s  what is accounted for */
 redco_status redcoi_account_make(const redcoi_compare *c, const redcoi_op *ops, uint32_t count, double from_s,
                                  double to_s, redcoi_account *account_out, redco_error *err);

@@ -99,6 +99,13 @@ static uint32_t list_processes(const redco_trace *trace, uint32_t *out)
     return distinct;
 }
 
+static bool receives(const redco_trace_span *span)
+{
+    static const char end[] = "/receive";
+    const size_t length = strlen(span->name), least = sizeof end - 1;
+    return strcmp(span->category, "pipeline") == 0 && length > least && strcmp(span->name + length - least, end) == 0;
+}
+
 /* Adds the spans of a trace. @param first_rank  of its processes, in order */
 static redco_status add_ops(redcoi_compare *c, redcoi_side *side, const redco_trace *trace, const uint32_t *processes,
                             uint32_t process_count, uint32_t first_rank, redco_error *err)
@@ -119,41 +126,10 @@ static redco_status add_ops(redcoi_compare *c, redcoi_side *side, const redco_tr
                                                .step = index_arg(trace, s, "step"),
                                                .micro_batch = index_arg(trace, s, "micro_batch"),
                                                .match = REDCOI_NONE,
+                                               .receives = receives(s),
                                                .kind = kind_of(c, s->category)};
     }
     free(streams.sorted);
-    return st;
-}
-
-static redco_status collect_predicted(redcoi_compare *c, const redco_compare_source *predicted, redco_error *err)
-{
-    uint32_t count = 0;
-    const redco_trace_span *const spans = redco_trace_spans(predicted->trace, &count);
-    uint32_t *const processes = malloc(((size_t)count + 1) * sizeof *processes);
-    redcoi_side *const side = &c->predicted;
-    redco_status st = REDCO_OK;
-    side->ops = calloc((size_t)count + 1, sizeof *side->ops);
-    if (processes == NULL || side->ops == NULL) {
-        st = redcoi_compare_out_of_memory(err);
-        goto out;
-    }
-    side->rank_count = list_processes(predicted->trace, processes);
-    side->step_count = 1;
-    if ((st = add_ops(c, side, predicted->trace, processes, side->rank_count, 0, err)) != REDCO_OK) { goto out; }
-    for (uint32_t i = 0; i < count; i++) {
-        redcoi_op *const op = &side->ops[i];
-        assert(op->stream != NULL); /* add_ops() took every span */
-        op->step = 0;
-        if (op->kind == REDCOI_NONE && c->kind_count < REDCOI_KINDS) {
-            c->kinds[c->kind_count] = keep(c, spans[i].category);
-            op->kind = c->kind_count++;
-        }
-        if (op->kind == REDCOI_NONE) { op->kind = REDCOI_KINDS - 1; }
-        if (strcmp(op->stream, compute_stream) != 0) { c->communicates[op->kind] = true; }
-    }
-    if (count == 0) { st = redco_fail(err, REDCO_EVALUE, predicted->name, "the prediction has no operators"); }
-out:
-    free(processes);
     return st;
 }
 
@@ -171,6 +147,47 @@ static const char *process_name(redcoi_compare *c, const redco_trace *trace, uin
         if (processes[i].process == process) { return keep(c, processes[i].name); }
     }
     return "";
+}
+
+static redco_status collect_predicted(redcoi_compare *c, const redco_compare_source *predicted, redco_error *err)
+{
+    uint32_t count = 0;
+    const redco_trace_span *const spans = redco_trace_spans(predicted->trace, &count);
+    uint32_t *const processes = malloc(((size_t)count + 1) * sizeof *processes);
+    redcoi_side *const side = &c->predicted;
+    redco_status st = REDCO_OK;
+    side->ops = calloc((size_t)count + 1, sizeof *side->ops);
+    if (processes == NULL || side->ops == NULL) {
+        st = redcoi_compare_out_of_memory(err);
+        goto out;
+    }
+    side->rank_count = list_processes(predicted->trace, processes);
+    side->step_count = 1;
+    c->out->stages = calloc((size_t)side->rank_count + 1, sizeof *c->out->stages);
+    if (c->out->stages == NULL) {
+        st = redcoi_compare_out_of_memory(err);
+        goto out;
+    }
+    if ((st = add_ops(c, side, predicted->trace, processes, side->rank_count, 0, err)) != REDCO_OK) { goto out; }
+    for (uint32_t r = 0; r < side->rank_count; r++) {
+        c->out->stages[r].name = process_name(c, predicted->trace, processes[r]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        redcoi_op *const op = &side->ops[i];
+        assert(op->stream != NULL); /* add_ops() took every span */
+        op->step = 0;
+        if (op->kind == REDCOI_NONE) { op->kind = kind_of(c, spans[i].category); } /* one before it may have added it */
+        if (op->kind == REDCOI_NONE && c->kind_count < REDCOI_KINDS) {
+            c->kinds[c->kind_count] = keep(c, spans[i].category);
+            op->kind = c->kind_count++;
+        }
+        if (op->kind == REDCOI_NONE) { op->kind = REDCOI_KINDS - 1; }
+        if (strcmp(op->stream, compute_stream) != 0) { c->communicates[op->kind] = true; }
+    }
+    if (count == 0) { st = redco_fail(err, REDCO_EVALUE, predicted->name, "the prediction has no operators"); }
+out:
+    free(processes);
+    return st;
 }
 
 static int compare_ranks(const void *a, const void *b)
@@ -323,7 +340,7 @@ static void find_steps(redcoi_compare *c)
 redco_status redcoi_compare_collect(redcoi_compare *c, const redco_compare_source *predicted, const char *const *kinds,
                                     redco_error *err)
 {
-    for (; c->kind_count < REDCOI_KINDS / 2 && kinds[c->kind_count] != NULL; c->kind_count++) {
+    for (; c->kind_count < REDCOI_KINDS - 1 && kinds[c->kind_count] != NULL; c->kind_count++) {
         c->kinds[c->kind_count] = keep(c, kinds[c->kind_count]);
     }
     redco_status st = collect_predicted(c, predicted, err);

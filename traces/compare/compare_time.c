@@ -36,6 +36,11 @@ static uint32_t lane_of(struct lanes *lanes, const char *stream)
     return i;
 }
 
+static bool occupies_lane(const redcoi_compare *c, const redcoi_op *op)
+{
+    return op->kind != REDCOI_NONE && c->communicates[op->kind] && !op->receives;
+}
+
 /* Operators come in order of time. What overlaps on one stream is cut: it is one thing at a time. */
 static bool make_lanes(const redcoi_compare *c, const redcoi_op *ops, uint32_t count, struct lanes *lanes)
 {
@@ -43,9 +48,7 @@ static bool make_lanes(const redcoi_compare *c, const redcoi_op *ops, uint32_t c
     lanes->items = malloc(((size_t)count + 1) * sizeof *lanes->items);
     if (lanes->items == NULL) { return false; }
     for (uint32_t i = 0; i < count; i++) {
-        if (ops[i].kind != REDCOI_NONE && c->communicates[ops[i].kind]) {
-            lanes->lanes[lane_of(lanes, ops[i].stream)].count++;
-        }
+        if (occupies_lane(c, &ops[i])) { lanes->lanes[lane_of(lanes, ops[i].stream)].count++; }
     }
     for (uint32_t l = 0; l < lanes->count; l++) {
         lanes->lanes[l].items = &lanes->items[first];
@@ -53,7 +56,7 @@ static bool make_lanes(const redcoi_compare *c, const redcoi_op *ops, uint32_t c
         lanes->lanes[l].count = 0;
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (ops[i].kind == REDCOI_NONE || !c->communicates[ops[i].kind]) { continue; }
+        if (!occupies_lane(c, &ops[i])) { continue; }
         struct lane *const lane = &lanes->lanes[lane_of(lanes, ops[i].stream)];
         const double from_s =
             lane->count > 0 ? fmax(ops[i].start_s, lane->items[lane->count - 1].to_s) : ops[i].start_s;
@@ -139,6 +142,22 @@ static double communication_s(const struct lanes *lanes, double from_s, double t
     return sum_s;
 }
 
+/* When backward begins, and what is sent to other stages. */
+static void account_stage(const redcoi_compare *c, const redcoi_op *ops, uint32_t count, redcoi_account *account)
+{
+    account->warm_up_s = (double)NAN;
+    for (uint32_t i = 0; i < count; i++) {
+        const redcoi_op *const op = &ops[i];
+        if (op->kind == REDCOI_NONE) { continue; }
+        if (isnan(account->warm_up_s) && !c->communicates[op->kind] && strncmp(op->name, "bwd/", 4) == 0) {
+            account->warm_up_s = op->start_s - account->from_s;
+        }
+        if (op->kind != c->pipeline || op->receives) { continue; }
+        account->sent_s += op->end_s - op->start_s;
+        account->sent_count++;
+    }
+}
+
 redco_status redcoi_account_make(const redcoi_compare *c, const redcoi_op *ops, uint32_t count, double from_s,
                                  double to_s, redcoi_account *account_out, redco_error *err)
 {
@@ -166,21 +185,9 @@ redco_status redcoi_account_make(const redcoi_compare *c, const redcoi_op *ops, 
     for (uint32_t k = 0; k < c->kind_count; k++) { waits_s += account.exposed_s[k]; }
     time->covered_s = fmax(0.0, time->communication_s - waits_s);
     free(lanes.items);
+    account_stage(c, ops, count, &account);
     *account_out = account;
     return REDCO_OK;
-}
-
-static void add_time(redco_compare_time *sum, const redco_compare_time *part, double weight)
-{
-    sum->step_s += weight * part->step_s;
-    sum->compute_s += weight * part->compute_s;
-    sum->launch_s += weight * part->launch_s;
-    sum->overhead_s += weight * part->overhead_s;
-    sum->wait_s += weight * part->wait_s;
-    sum->bubble_s += weight * part->bubble_s;
-    sum->idle_s += weight * part->idle_s;
-    sum->communication_s += weight * part->communication_s;
-    sum->covered_s += weight * part->covered_s;
 }
 
 /* From the first start to the last end of what counts. */
@@ -228,7 +235,12 @@ static redco_status predicted_time(redcoi_compare *c, redco_error *err)
         for (last = first; last < c->predicted.count && ops[last].rank == ops[first].rank;) { last++; }
         st = redcoi_account_make(c, &ops[first], last - first, from_s, to_s, &account, err);
         if (st != REDCO_OK) { break; }
-        add_time(&c->out->predicted, &account.time, weight);
+        redcoi_add_time(&c->out->predicted, &account.time, weight);
+        redco_compare_stage *const stage = &c->out->stages[ops[first].rank];
+        stage->predicted = account.time;
+        stage->warm_up.predicted_s = account.warm_up_s;
+        stage->transfers.predicted_s = account.sent_s;
+        stage->predicted_count = account.sent_count;
         for (uint32_t k = 0; k < c->kind_count; k++) {
             c->out->kinds[k].exposed.predicted_s += weight * account.exposed_s[k];
         }
@@ -237,28 +249,49 @@ static redco_status predicted_time(redcoi_compare *c, redco_error *err)
     return st;
 }
 
+struct range {
+    double from_s, to_s;
+};
+
+/* The part of a file's time that counts for its ranks: a step of a pipeline lasts as long as in the file where it lasts
+ * longest. @param of_files  for each file */
+static void find_ranges(const redcoi_compare *c, uint32_t step, struct range *of_files)
+{
+    double longest_s = 0.0;
+    for (uint32_t f = 0; f < c->source_count; f++) { of_files[f] = (struct range){INFINITY, -INFINITY}; }
+    for (uint32_t r = 0; r < c->measured.rank_count; r++) {
+        const redcoi_op *ops = NULL;
+        const uint32_t count = redcoi_compare_ops_of(c, r, step, &ops);
+        struct range *const range = &of_files[c->ranks[r].file];
+        widen(ops, count, &range->from_s, &range->to_s);
+        longest_s = fmax(longest_s, range->to_s - range->from_s);
+    }
+    for (uint32_t f = 0; f < c->source_count; f++) { of_files[f].to_s = of_files[f].from_s + longest_s; }
+}
+
 /* Accounts of all ranks in all steps: [step][rank]. */
 static redco_status make_accounts(redcoi_compare *c, redcoi_account *accounts, redco_error *err)
 {
     const uint32_t ranks = c->measured.rank_count;
-    redco_status st = REDCO_OK;
+    struct range *const of_files = calloc((size_t)c->source_count + 1, sizeof *of_files);
+    redco_status st = of_files != NULL ? REDCO_OK : redcoi_compare_out_of_memory(err);
     for (uint32_t s = 0; s < c->measured.step_count && st == REDCO_OK; s++) {
-        double all_from_s = INFINITY, all_to_s = -INFINITY;
         const redcoi_op *ops = NULL;
-        for (uint32_t r = 0; r < ranks; r++) {
-            const uint32_t count = redcoi_compare_ops_of(c, r, s, &ops);
-            widen(ops, count, &all_from_s, &all_to_s);
-        }
+        find_ranges(c, s, of_files);
         for (uint32_t r = 0; r < ranks && st == REDCO_OK; r++) {
             const uint32_t count = redcoi_compare_ops_of(c, r, s, &ops);
             double from_s = INFINITY, to_s = -INFINITY;
             widen(ops, count, &from_s, &to_s);
-            if (c->predicted.rank_count > 1) { from_s = all_from_s, to_s = all_to_s; }
-            if (!(to_s >= from_s)) { from_s = to_s = 0.0; }
+            if (c->predicted.rank_count > 1) {
+                from_s = of_files[c->ranks[r].file].from_s;
+                to_s = of_files[c->ranks[r].file].to_s;
+            }
+            if (!(to_s >= from_s) || isinf(from_s)) { from_s = to_s = 0.0; }
             st = redcoi_account_make(c, ops, count, from_s, to_s, &accounts[(size_t)s * ranks + r], err);
             c->out->steps[s].operators += count;
         }
     }
+    free(of_files);
     return st;
 }
 
@@ -302,14 +335,14 @@ static void add_step(redcoi_compare *c, const redcoi_account *accounts, uint32_t
     redco_compare_time sum = {.step_s = 0.0};
     for (uint32_t r = 0; r < ranks; r++) {
         const redcoi_account *const a = &accounts[(size_t)step * ranks + r];
-        add_time(&sum, &a->time, 1.0 / ranks);
+        redcoi_add_time(&sum, &a->time, 1.0 / ranks);
         for (uint32_t k = 0; k < c->kind_count; k++) {
             c->out->kinds[k].exposed.measured_s += weight / ranks * a->exposed_s[k];
         }
     }
     sum.idle_s += fmax(0.0, c->out->steps[step].step_s - sum.step_s);
     sum.step_s = c->out->steps[step].step_s;
-    add_time(&c->out->measured, &sum, weight);
+    redcoi_add_time(&c->out->measured, &sum, weight);
 }
 
 static void rank_times(redcoi_compare *c, const redcoi_account *accounts)
@@ -360,6 +393,7 @@ static redco_status summarise(redcoi_compare *c, const redcoi_account *accounts,
     c->out->shown_stage = c->ranks[*shown_rank_out].stage;
     c->out->shown_from_s = of_step[*shown_rank_out].from_s;
     c->out->shown_to_s = of_step[*shown_rank_out].to_s;
+    if (c->out->stage_count > 0) { redcoi_compare_stages(c, accounts, low); }
     return REDCO_OK;
 }
 

@@ -149,7 +149,7 @@ static uint32_t list_counted(const redcoi_compare *c, const redcoi_op **out)
     uint32_t count = 0;
     for (uint32_t i = 0; i < c->measured.count; i++) {
         const redcoi_op *const op = &c->measured.ops[i];
-        if (c->step_counts[op->step] && op->kind != REDCOI_NONE) { out[count++] = op; }
+        if (c->step_counts[op->step] && op->kind != REDCOI_NONE && !op->receives) { out[count++] = op; }
     }
     if (count > 0) { qsort(out, count, sizeof *out, compare_matches); }
     return count;
