@@ -138,21 +138,21 @@ struct mixture {
     uint32_t stage[REDCO_SPLIT_POSITIONS_MAX]; /* the one of each position */
 };
 
-/* The evenness of a split. */
+/* The evenness of the stages of a split, or of its positions. */
 struct evenness {
     double most_s;  /* the longest of them */
     uint32_t count; /* so many are as long */
-    uint32_t stage; /* the first of these */
+    uint32_t first; /* of these */
 };
 
-/* @param stage_s  all of a stage's */
-static struct evenness evenness_of(const double *stage_s, uint32_t stages)
+/* @param each_s  all of each's */
+static struct evenness evenness_of(const double *each_s, uint32_t each)
 {
     struct evenness e = {.most_s = 0.0};
-    for (uint32_t i = 0; i < stages; i++) {
-        if (stage_s[i] > e.most_s * (1.0 + 1e-9)) {
-            e = (struct evenness){stage_s[i], 1, i};
-        } else if (stage_s[i] >= e.most_s * (1.0 - 1e-9)) {
+    for (uint32_t i = 0; i < each; i++) {
+        if (each_s[i] > e.most_s * (1.0 + 1e-9)) {
+            e = (struct evenness){each_s[i], 1, i};
+        } else if (each_s[i] >= e.most_s * (1.0 - 1e-9)) {
             e.count++;
         }
     }
@@ -238,12 +238,50 @@ static struct evenness even_out(const struct mixture *m, uint32_t *split)
         struct move best = {.then = now};
         for (uint32_t from = 0; from < positions; from++) {
             const bool inner = from > 0 && from + 1 < positions;
-            if (m->stage[from] != now.stage || split[from] <= (inner ? 1U : 0U)) { continue; }
+            if (m->stage[from] != now.first || split[from] <= (inner ? 1U : 0U)) { continue; }
             try_moves(m, split, first, stage_s, from, &best);
         }
         if (best.from == best.to) { return now; }
         split[best.from]--;
         split[best.to]++;
+    }
+}
+
+/* The evenness of the positions of a split. */
+static struct evenness positions_of(const struct mixture *m, const uint32_t *split, const uint32_t *first)
+{
+    double position_s[REDCO_SPLIT_POSITIONS_MAX];
+    for (uint32_t i = 0; i < m->work->positions; i++) {
+        position_s[i] = m->before_s[first[i] + split[i]] - m->before_s[first[i]] + edge_s(m->work, i);
+    }
+    return evenness_of(position_s, m->work->positions);
+}
+
+/* Stages that take turns wait for each other's longest chunk: it gives a block to another chunk of its stage, as long
+ * as that makes the longest chunks shorter or fewer, and the longest stage no longer. */
+static void even_out_chunks(const struct mixture *m, uint32_t *split)
+{
+    const uint32_t positions = m->work->positions, stages = m->work->pipeline.stages;
+    uint32_t first[REDCO_SPLIT_POSITIONS_MAX];
+    double stage_s[REDCO_PIPELINE_STAGES_MAX];
+    sum_stages(m, split, first, stage_s);
+    const double most_s = evenness_of(stage_s, stages).most_s * (1.0 + 1e-9);
+    for (bool moved = true; moved;) {
+        sum_stages(m, split, first, stage_s);
+        const struct evenness now = positions_of(m, split, first);
+        const uint32_t from = now.first; /* the longest position */
+        moved = false;
+        if (split[from] <= (from > 0 && from + 1 < positions ? 1U : 0U)) { return; }
+        for (uint32_t to = 0; to < positions && !moved; to++) {
+            if (to == from || m->stage[to] != m->stage[from]) { continue; }
+            split[from]--;
+            split[to]++;
+            sum_stages(m, split, first, stage_s);
+            moved = is_more_even(positions_of(m, split, first), now) && evenness_of(stage_s, stages).most_s <= most_s;
+            if (moved) { continue; }
+            split[from]++;
+            split[to]--;
+        }
     }
 }
 
@@ -277,6 +315,7 @@ static bool even_out_mixture(redco_costs *costs, const redco_parallelism *parall
     sum_stages(&m, equal, first, stage_s);
     const double equal_s = evenness_of(stage_s, w->pipeline.stages).most_s;
     const double most_s = even_out(&m, split).most_s;
+    if (w->pipeline.chunks > 1) { even_out_chunks(&m, split); }
     const bool better = !(least_ratio > 0.0) || most_s < equal_s * (1.0 - least_ratio);
     free(before_s);
     return better;

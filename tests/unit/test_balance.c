@@ -171,6 +171,59 @@ static void stages_of_a_mixture_are_even(void **state)
     assert_true(moved >= 10);
 }
 
+/* The longest stage and the longest chunk of a split. */
+static void lengths_of(struct mixture *m, const uint32_t *split, double lengths_s[2])
+{
+    lengths_s[1] = 0.0;
+    memset(m->stage_s, 0, sizeof m->stage_s);
+    for (uint32_t p = 0, from = 0; p < m->positions; from += split[p++]) {
+        double *const s = &m->stage_s[p % m->pp];
+        const double before_s = *s;
+        put(m, p, from, split[p], 1.0);
+        lengths_s[1] = fmax(lengths_s[1], *s - before_s);
+    }
+    lengths_s[0] = longest_of(m);
+}
+
+/* Stages that take turns wait for the longest chunk: no block that changes to another chunk of its stage makes it
+ * shorter without a longer stage. */
+static void chunks_of_a_mixture_are_even(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        uint32_t tp, pp, chunks;
+    } cases[] = {{"deepseek-v3", 1, 4, 4}, {"deepseek-v3", 4, 4, 4}, {"deepseek-v3", 8, 4, 2},
+                 {"glm-4.5", 4, 4, 4},     {"glm-4.5", 1, 4, 8},     {"glm-4.5-air", 4, 4, 4},
+                 {"glm-4.5-air", 8, 4, 3}, {"gpt-oss-20b", 1, 4, 4}, {"deepseek-v2-lite", 1, 4, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct fixture b;
+        struct mixture m;
+        uint32_t split[REDCO_SPLIT_POSITIONS_MAX] = {0};
+        double even_s[2], moved_s[2];
+        fixture_open(&b, cases[i].model, a800_machine(4), plain_workload(64));
+        redco_parallelism parallelism = {.tp = cases[i].tp, .pp = 4, .cp = 1, .chunks = cases[i].chunks};
+        parallelism.ep = parallelism.etp = parallelism.micro_batch = 1;
+        parallelism.dp = (redco_mesh){8 / cases[i].tp, 1};
+        parallelism.micro_batches = 64 * cases[i].tp / 8;
+        assert_true(redco_cost_balance(b.costs, &parallelism, 0.0, split));
+        mixture_of(&b, &parallelism, &m);
+        lengths_of(&m, split, even_s);
+        for (uint32_t from = 0; from < m.positions; from++) {
+            for (uint32_t to = from % 4; to < m.positions; to += 4) {
+                if (to == from || split[from] <= 1) { continue; }
+                split[from]--;
+                split[to]++;
+                lengths_of(&m, split, moved_s);
+                assert_false(moved_s[1] < even_s[1] * (1.0 - 1e-6) && moved_s[0] < even_s[0] * (1.0 + 1e-10));
+                split[from]++;
+                split[to]--;
+            }
+        }
+        fixture_close(&b);
+    }
+}
+
 /* No stages, both directions at once, and what gains less than is asked for. */
 static void nothing_to_balance(void **state)
 {
@@ -226,6 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_longest_stage_works_least), cmocka_unit_test(stages_of_a_mixture_are_even),
-        cmocka_unit_test(nothing_to_balance), cmocka_unit_test(larger_groups_save_nothing_more)};
+        cmocka_unit_test(chunks_of_a_mixture_are_even), cmocka_unit_test(nothing_to_balance),
+        cmocka_unit_test(larger_groups_save_nothing_more)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
