@@ -53,11 +53,23 @@ for row in found["rows"]:
     check(row["assumed"] is not None and row["location"] != "", f"{row['source']}: no location")
 check(found["without_advice"] == 0, f"{found['without_advice']} rows have no advice")
 check(found["refused"] <= MOST_REFUSED or every == 0, f"{found['refused']} rows are told not to fit")
+# Mixtures: a layout that ran with a set of modules, or with layers that its team laid out, is no faster either.
+shares = []
+for number, table in enumerate(sorted(glob.glob("traces/data/moe/*.csv"))):
+    lines = list(csv.reader(open(table)))
+    shares.append(f"{scratch}/moe-{number}.csv")
+    csv.writer(open(shares[-1], "w"), lineterminator="\n").writerows(lines[:1] + lines[1 :: max(every, 1)])
+mixtures = ask("--famous", shares)
+check(mixtures["advised"] >= 180 // max(every, 1), f"{mixtures['advised']} mixtures are advised")
+for row in mixtures["rows"]:
+    check(not row.get("slower"), f"{row['source']}, {row['location']}: the advice is slower: {row.get('gain')}")
+check(mixtures["without_advice"] == 0, f"{mixtures['without_advice']} rows of mixtures have no advice")
 regret = ask("--regret", sorted(glob.glob("traces/data/*.csv")))
 check(len(regret["groups"]) >= 80, f"{len(regret['groups'])} groups")
 check(regret["mean"] <= MOST_MEAN_REGRET, f"mean regret {regret['mean']}")
 check(regret["worst"] <= MOST_REGRET, f"worst regret {regret['worst']}: {regret['groups'][0]}")
-print(f"{found['advised']} runs advised, {found['refused']} told not to fit; regret of {len(regret['groups'])} groups: "
+print(f"{found['advised']} runs advised, {found['refused']} told not to fit; {mixtures['advised']} of "
+      f"mixtures, {mixtures['refused']}; regret of {len(regret['groups'])} groups: "
       f"mean {100 * regret['mean']:.2f} %, worst {100 * regret['worst']:.1f} %")
 sys.exit(1 if failures else 0)
 END

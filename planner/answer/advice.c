@@ -26,6 +26,9 @@ static redco_search_options options_of(const redco_request *request, const redco
     }
     if (options.allows.states != 0 && !shards_as(request, options.allows.states)) { options.allows.states = 0; }
     if (options.allows.schemes != 0) { options.allows.schemes |= 1U << request->parallelism.scheme; }
+    for (uint32_t i = 0; i < request->assignment_count && options.allows.recompute.count != 0; i++) {
+        (void)redco_recompute_add(&options.allows.recompute, request->assignments[i].config.recompute);
+    }
     return options;
 }
 
