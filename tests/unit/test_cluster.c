@@ -101,6 +101,51 @@ static void every_preset_reads_and_describes_itself(void **state)
     assert_true(count >= 15);
 }
 
+/* Machines by what people call them: a provider's name, or GPUs, whose server a warning then names. */
+static void clusters_are_known_by_what_people_say(void **state)
+{
+    static const struct {
+        const char *name, *cluster, *gpu;
+        uint32_t gpus, nics;
+        const char *warned; /* NULL: nothing was assumed */
+    } rows[] = {
+        {"p5.48xlarge", "p5", "H100-SXM5-80GB", 8, 32, NULL},
+        {"Standard_ND96isr_H200_v5", "azure-nd-h200-v5", "H200-SXM-141GB", 8, 8, NULL},
+        {"ND96amsr_A100_v4", "azure-ndm-a100-v4", "A100-SXM4-80GB", 8, 8, NULL},
+        {"a2-highgpu-8g", "gcp-a2-high", "A100-SXM4-40GB", 8, 1, NULL},
+        {"BM.GPU.H100.8", "oci-h100", "H100-SXM5-80GB", 8, 16, NULL},
+        {"DGX H100", "dgx-h100", "H100-SXM5-80GB", 8, 8, NULL},
+        {"8xH100", "dgx-h100", "H100-SXM5-80GB", 8, 8, "not H100-PCIe-80GB"},
+        {"gpu_8x_h100_sxm5", "dgx-h100", "H100-SXM5-80GB", 8, 8, "preset dgx-h100"},
+        {"A100 40GB", "p4d", "A100-SXM4-40GB", 8, 4, "not A100-PCIe-40GB"},
+        {"4x A100 40GB", "p4d", "A100-SXM4-40GB", 4, 2, "nodes of 4"},
+        {"A100 x4", "dgx-a100", "A100-SXM4-80GB", 4, 4, "nodes of 4"},
+        {"4x RTX 4090", "box-4090", "RTX-4090", 4, 1, "nodes of 4"},
+        {"2x3090", "RTX-3090", "RTX-3090", 2, 1, "PCIe"},
+        {"NVIDIA GeForce RTX 3090", "RTX-3090", "RTX-3090", 8, 1, "PCIe"},
+        {"L40S", "L40S", "L40S", 8, 1, "one adapter of 100 Gb/s are assumed"},
+        {"NVIDIA A10G", "g5", "A10G", 8, 1, "preset g5"},
+    };
+    static const char *const unknown[] = {"A1000", "H", "8x", "x8", "0x H100", "4x", "99999x H100", "RTX", "100 GB"};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        redco_cluster *cluster = must_read(rows[i].name, NULL, NULL, NULL);
+        const redco_machine machine = must_machine(cluster, (uint64_t)rows[i].gpus * 2);
+        assert_string_equal(redco_cluster_name(cluster), rows[i].cluster);
+        assert_string_equal(machine.gpu.name, rows[i].gpu);
+        assert_int_equal(machine.gpus_per_node, rows[i].gpus);
+        assert_int_equal(machine.nics_per_node, rows[i].nics);
+        const char *warning = redco_cluster_warning(cluster, 0);
+        assert_true((warning == NULL) == (rows[i].warned == NULL));
+        if (warning != NULL) { assert_non_null(strstr(warning, rows[i].warned)); }
+        redco_cluster_free(cluster);
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+        redco_cluster *cluster = NULL;
+        assert_int_equal(redco_cluster_read(unknown[i], NULL, NULL, NULL, &cluster, NULL), REDCO_EVALUE);
+    }
+}
+
 struct preset_row {
     const char *name;
     uint64_t gpus;
@@ -595,6 +640,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_preset_reads_and_describes_itself),
+        cmocka_unit_test(clusters_are_known_by_what_people_say),
         cmocka_unit_test(presets_flatten_to_machines),
         cmocka_unit_test(impossible_counts_name_the_nearest),
         cmocka_unit_test(any_part_of_a_switched_node),

@@ -438,8 +438,14 @@ static void presets_are_known_by_their_hub(void **state)
                                            {"/data/models/Qwen2.5-7B-Instruct", "Qwen2.5-7B"},
                                            {"mistralai/Mistral-7B-Instruct-v0.2", "Mistral-7B"},
                                            {"NousResearch/Llama-2-7b-chat-hf", "Llama-2-7B"},
-                                           {"deepseek-ai/DeepSeek-R1", "DeepSeek-V3"}};
-    static const char *const others[] = {"llama-1.3b", "llama-38b", "qwen/qwen", "gpt", "meta-llama/"};
+                                           {"deepseek-ai/DeepSeek-R1", "DeepSeek-V3"},
+                                           {"DeepSeek-R1-Distill-Qwen-32B", "Qwen2.5-32B"},
+                                           {"deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "Llama-3.1-8B"},
+                                           {"Qwen/Qwen2.5-Coder-7B-Instruct", "Qwen2.5-7B"},
+                                           {"lmsys/vicuna-13b-v1.5", "Llama-2-13B"}};
+    static const char *const others[] = {"llama-1.3b",  "llama-38b",
+                                         "qwen/qwen",   "gpt",
+                                         "meta-llama/", "DeepSeek-R1-Distill-Qwen-1.5B"}; /* its output is not tied */
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         redco_model *model = NULL;

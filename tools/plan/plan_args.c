@@ -439,7 +439,7 @@ static const struct row rows[] = {
     {"pipeline", "FILE.so", 1, "Plan what a pipeline's loss builds, instead of a model (executor/pipeline); --seq is 1", .read = read_pipeline},
     {"model", "M", 1, "Preset or HuggingFace config.json (default llama-7b)", OF_NAMES(model)},
     {"safetensors", "FILE", 1, "Check the model's tensors against a .safetensors file or index", OF_NAMES(safetensors)},
-    {"cluster", "C", 1, "Preset, cluster file, or a node: hwloc XML, NCCL XML or redco-topo JSON (default a800-hdr); A,B: a row for each", OF_NAMES(cluster)},
+    {"cluster", "C", 1, "Preset, cluster file, a provider's instance (p5.48xlarge), GPUs (8x H100), or a node: hwloc XML, NCCL XML or redco-topo JSON (default a800-hdr); A,B: a row for each", OF_NAMES(cluster)},
     {"run-here", NULL, 1, "For --gpus processors of this machine, which are measured in a moment, in place of --cluster and --profile: fp32, 128 tokens, 4 sequences a processor unless given (redco-exec runs it)", AT(run_here)},
     {"node", "FILE", 1, "hwloc XML, NCCL XML or redco-topo JSON that replaces the cluster's node type", OF_NAMES(node)},
     {"topology", "FILE", 1, "Slurm topology.conf that replaces the cluster's switches", OF_NAMES(topology)},

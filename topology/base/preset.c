@@ -75,14 +75,14 @@ static bool has_name(const redco_preset *preset, const char *plain)
     return strcmp(own, plain) == 0;
 }
 
-static bool has_alias(const redco_preset *preset, const char *plain)
+static bool has_alias(const redco_preset *preset, const char *key, const char *plain)
 {
     char own[MOST_NAME];
     bool found = false;
     size_t i = 0;
     json_t *alias = NULL;
     json_t *const document = json_loadb(preset->text, preset->size, 0, NULL);
-    json_array_foreach(json_object_get(document, "_hub"), i, alias)
+    json_array_foreach(json_object_get(document, key), i, alias)
     {
         char text[MOST_NAME];
         (void)snprintf(text, sizeof text, "%s",
@@ -96,22 +96,44 @@ static bool has_alias(const redco_preset *preset, const char *plain)
     return found;
 }
 
+/* The preset that has this name, or else this name among those under @p key (NULL: only its own). */
+static const redco_preset *find_plain(const char *kind, const char *key, const char *text)
+{
+    char plain[MOST_NAME];
+    plain_name(text, plain, sizeof plain);
+    for (size_t i = 0; plain[0] != '\0' && redco_preset_at(kind, i) != NULL; i++) {
+        if (has_name(redco_preset_at(kind, i), plain)) { return redco_preset_at(kind, i); }
+    }
+    for (size_t i = 0; key != NULL && plain[0] != '\0' && redco_preset_at(kind, i) != NULL; i++) {
+        if (has_alias(redco_preset_at(kind, i), key, plain)) { return redco_preset_at(kind, i); }
+    }
+    return NULL;
+}
+
 const redco_preset *redco_preset_model(const char *name)
 {
-    const redco_preset *const exact = redco_preset_find("models", name);
-    char text[MOST_NAME], plain[MOST_NAME];
-    if (exact != NULL || access(name, F_OK) == 0) { return exact; }
+    const redco_preset *found = redco_preset_find("models", name);
+    char text[MOST_NAME];
+    if (found != NULL || access(name, F_OK) == 0) { return found; }
     (void)snprintf(text, sizeof text, "%s", base_name(name));
     do {
-        plain_name(text, plain, sizeof plain);
-        for (size_t i = 0; plain[0] != '\0' && redco_preset_at("models", i) != NULL; i++) {
-            if (has_name(redco_preset_at("models", i), plain)) { return redco_preset_at("models", i); }
-        }
-        for (size_t i = 0; plain[0] != '\0' && redco_preset_at("models", i) != NULL; i++) {
-            if (has_alias(redco_preset_at("models", i), plain)) { return redco_preset_at("models", i); }
-        }
-    } while (cut_variant(text));
-    return NULL;
+        found = find_plain("models", "_hub", text);
+    } while (found == NULL && cut_variant(text));
+    return found;
+}
+
+const redco_preset *redco_preset_cluster(const char *name)
+{
+    static const char provider[] = "Standard_"; /* Azure's sizes begin so */
+    const redco_preset *const found = redco_preset_find("clusters", name);
+    if (found != NULL || access(name, F_OK) == 0) { return found; }
+    return find_plain("clusters", "also",
+                      strncasecmp(name, provider, strlen(provider)) == 0 ? name + strlen(provider) : name);
+}
+
+const redco_preset *redco_preset_gpu(const char *name)
+{
+    return find_plain("gpus", NULL, name);
 }
 
 const redco_preset *redco_preset_at(const char *kind, size_t index)

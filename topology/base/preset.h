@@ -27,6 +27,11 @@ const redco_preset *redco_preset_find(const char *kind, const char *name);
  *  whatever letters, with "-Instruct" and its like or without. A file of that path goes before. @return static, or NULL
  */
 const redco_preset *redco_preset_model(const char *name);
+/** A cluster by its preset's name or another name of it (its "also": "p5.48xlarge", "Standard_ND96isr_H100_v5"), in
+ *  whatever letters. @return static, or NULL */
+const redco_preset *redco_preset_cluster(const char *name);
+/** A GPU by its preset's name in whatever letters ("l40s", "RTX 4090"). @return static, or NULL */
+const redco_preset *redco_preset_gpu(const char *name);
 /** The @p index-th preset of a kind in ascending order of name, or NULL past the last. */
 const redco_preset *redco_preset_at(const char *kind, size_t index);
 /** Names of a kind for the error text of a wrong one: "known: " and all, or where some begin like @p wrong, which may

@@ -30,7 +30,8 @@ typedef struct redco_leaf {
 uint32_t redco_leaf_nodes(const redco_leaf *leaf, uint32_t hosts_per_node);
 
 /** Reads a cluster by preset name, cluster file (JSON), or from parts.
- *  @param name_or_path  preset or cluster file; NULL when @p node_path is given
+ *  @param name_or_path  preset, a provider's name of one ("p5.48xlarge"), cluster file, or GPUs ("8x H100", "RTX
+ * 4090"): their usual server, which a warning names; NULL when @p node_path is given
  *  @param node_path     NULL, or what replaces the node type: hwloc XML, NCCL XML, node JSON of redco-topo
  *  @param slurm_path    NULL, or a Slurm topology.conf that replaces the network's shape
  *  @param hosts         NULL, or a host list ("node[001-128,200]") of free hosts; others are drained. On a cluster that

@@ -45,6 +45,10 @@ typedef struct redcoi_cluster_source {
 
 redco_cluster *redcoi_cluster_new(void); /**< empty; NULL when out of memory */
 
+/** Opens the description of a cluster by what people call it: a preset, a provider's name of it, a file, or GPUs
+ *  ("8x H100"), whose usual server is taken or assumed; @p cluster keeps a warning that says which. */
+redco_status redcoi_cluster_open(const char *name, redco_cluster *cluster, redco_json **document_out, redco_error *err);
+
 /** Reads a cluster file's document into an empty cluster; its leaves are not built yet. */
 redco_status redcoi_cluster_from_root(const redco_json_value *root, const redcoi_cluster_source *source,
                                       redco_cluster *cluster, redco_error *err);

@@ -118,7 +118,7 @@ redco_status redco_cluster_read(const char *name_or_path, const char *node_path,
         const char *name = redco_node_name(cluster->node);
         (void)snprintf(cluster->name, sizeof cluster->name, "%s", name[0] != '\0' ? name : "node");
     } else {
-        st = redco_preset_open("clusters", "a cluster", name_or_path, &document, err);
+        st = redcoi_cluster_open(name_or_path, cluster, &document, err);
         if (st != REDCO_OK) { goto out; }
         const redco_json_value root = redco_json_root(document);
         const redcoi_cluster_source source = {root.name, node_path, slurm_path, redco_node_read};

@@ -440,7 +440,7 @@ static redco_status check_node_count(const redco_json_value *root, const redco_c
 redco_status redcoi_cluster_from_root(const redco_json_value *root, const redcoi_cluster_source *source,
                                       redco_cluster *cluster, redco_error *err)
 {
-    static const char *const keys[] = {"format",  "version", "name",   "about",  "node",
+    static const char *const keys[] = {"format",  "version", "name",   "also",   "about", "node",
                                        "network", "nodes",   "source", "engine", NULL};
     static const uint32_t newest_version = 1;
     uint32_t version = 0;

@@ -199,6 +199,7 @@ static const struct model models[] = {
     {"A40", "A40"},
     {"RTX6000AdaGeneration", "RTX-6000-Ada"},
     {"RTX5090", "RTX-5090"},
+    {"A10G", "A10G"},
     {"A10", "A10"},
     {"T4", "T4"},
     {"RTX4090", "RTX-4090"},
