@@ -142,7 +142,7 @@ struct mixture {
 struct evenness {
     double most_s;  /* the longest of them */
     uint32_t count; /* so many are as long */
-    uint32_t first; /* of these */
+    uint32_t first; /* the first of these */
 };
 
 /* @param each_s  all of each's */
@@ -269,7 +269,7 @@ static void even_out_chunks(const struct mixture *m, uint32_t *split)
     for (bool moved = true; moved;) {
         sum_stages(m, split, first, stage_s);
         const struct evenness now = positions_of(m, split, first);
-        const uint32_t from = now.first; /* the longest position */
+        const uint32_t from = now.first;
         moved = false;
         if (split[from] <= (from > 0 && from + 1 < positions ? 1U : 0U)) { return; }
         for (uint32_t to = 0; to < positions && !moved; to++) {
