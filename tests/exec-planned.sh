@@ -27,8 +27,11 @@ grep -q 'A100\|A800\|H100' out && bad 'a GPU of a reference cluster'
 losses >first
 run redco-plan --run-here --gpus 2 --model "$model" -o plan.json
 said 'this-machine, 2 GPUs' 'engine *redco-exec: its ranks are processors'
-run redco-exec plan.json --steps 3 --dtype f64
+said '^wrote plan.json' '^wrote plan.profile.json'
+run redco-exec plan.json --steps 3 --dtype f64 --timeline trace.json
 losses | cmp - first || bad 'the plan alone has other losses'
+run redco-validate plan.json trace.json --profile plan.profile.json
+said 'step  *[0-9.]* [mu]*s'
 
 run redco-exec --model "$model" --ranks 4 --steps 2 --dtype f64 --check -- --pp 2 --tp 2 --seq 16 --global-batch 8
 said '(tp 2, dp 1×1, pp 2), f64, backend host: 8 sequences × 16 tokens' '^check.*: the same'

@@ -12,6 +12,7 @@
 #include "tools/plan/plan_peak.h"
 #include "tools/plan/plan_report.h"
 #include "tools/plan/plan_tp.h"
+#include "tools/plan/run_here.h"
 #include "tools/plan/run_report.h"
 #include "tools/plan/trainer_files.h"
 
@@ -60,6 +61,7 @@ struct shown {
     json_t *exports; /* reports; NULL without --json */
     bool run_known;  /* --tokens */
     redco_run_estimate run;
+    const char *profile;          /* written beside the plan by --run-here; NULL: none */
     const redco_run_log *log;     /* read by --log; NULL: none */
     const redco_changes *changes; /**< those of a trainer's file; NULL: none is read */
 };
@@ -357,6 +359,7 @@ static int print_answer(const struct shown *shown)
         print_one(shown);
     }
     if (args->out != NULL) { cli_wrote(args->out); }
+    if (shown->profile != NULL) { cli_wrote(shown->profile); }
     if (args->timeline != NULL) { cli_wrote(args->timeline); }
     if (args->report != NULL) { cli_wrote(args->report); }
     plan_export_print_written(args);
@@ -379,6 +382,7 @@ static redco_status write_files(struct shown *shown, redco_error *err)
     const redco_plan *const plan = shown->answer->plan;
     redco_status st = REDCO_OK;
     if (args->out != NULL) { st = redco_plan_write(plan, args->out, err); }
+    if (st == REDCO_OK && args->out != NULL) { st = run_here_write(args, &shown->profile, err); }
     if (st == REDCO_OK && args->timeline != NULL) { st = write_timeline(shown, err); }
     if (st == REDCO_OK && args->report != NULL) { st = write_report(shown, err); }
     if (st == REDCO_OK && args->exports_any) { st = plan_export(args, plan, "plan", &shown->exports, err); }

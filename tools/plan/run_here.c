@@ -1,9 +1,18 @@
 #include "tools/plan/run_here.h"
 
+#include "topology/base/file.h"
+
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 /* A batch that processors train in a moment. */
-enum { TOKENS = 128, SEQUENCES = 4 };
+enum { TOKENS = 128, SEQUENCES = 4, MOST_PROFILE_BYTES = 1 << 24 };
+
+/* The measured profile, from run_here_close() to run_here_write(). */
+static char *measured;
+static size_t measured_size;
 
 static void use_defaults(struct plan_args *args)
 {
@@ -39,5 +48,26 @@ int run_here_measure(struct plan_args *args, struct beside *beside)
 
 void run_here_close(const struct plan_args *args, struct beside *beside)
 {
-    if (args->run_here) { beside_close(beside); }
+    if (!args->run_here) { return; }
+    if (args->out != NULL) {
+        (void)redco_file_read(args->profiles[0], MOST_PROFILE_BYTES, &measured, &measured_size, NULL);
+    }
+    beside_close(beside);
+}
+
+redco_status run_here_write(const struct plan_args *args, const char **path_out, redco_error *err)
+{
+    static char path[BESIDE_PATH_BYTES];
+    static const char end[] = ".json";
+    struct stat plan;
+    *path_out = NULL;
+    if (measured == NULL || stat(args->out, &plan) != 0 || !S_ISREG(plan.st_mode)) { return REDCO_OK; }
+    const size_t length = strlen(args->out), tail = sizeof end - 1;
+    const bool named = length > tail && strcmp(args->out + length - tail, end) == 0;
+    (void)snprintf(path, sizeof path, "%.*s.profile.json", (int)(named ? length - tail : length), args->out);
+    const redco_status st = redco_file_write(path, measured, measured_size, err);
+    free(measured);
+    measured = NULL;
+    *path_out = st == REDCO_OK ? path : NULL;
+    return st;
 }

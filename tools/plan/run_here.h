@@ -13,5 +13,9 @@ enum { RUN_HERE_MOST = 256 };
 int run_here_measure(struct plan_args *args, struct beside *beside);
 /** Removes the files when they were read; does nothing without --run-here. */
 void run_here_close(const struct plan_args *args, struct beside *beside);
+/** Writes the profile that was measured beside a plan that was written: "plan.profile.json". Without it nobody could
+ *  price the plan again (redco-validate --profile).
+ *  @param path_out  its name, static; NULL: there is none, as without --run-here */
+redco_status run_here_write(const struct plan_args *args, const char **path_out, redco_error *err);
 
 #endif
