@@ -25,7 +25,7 @@ static const struct effort {
     uint32_t likely;    /* simulated whatever it takes of those that are likely to be faster */
     uint32_t simulated; /* at most */
     uint64_t few_operators, most_operators;
-} efforts[] = {{192, 24, 96, 1 << 18, 1 << 21},
+} efforts[] = {{192, 40, 96, 1 << 18, 1 << 21},
                {48, 4, 12, 1 << 15, 1 << 18}}; /* an answer; one of many: options.brief */
 
 /* Layouts whose recurrence is no further above the best simulated step are likely to be faster; of several answers that
