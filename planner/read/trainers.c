@@ -4,23 +4,13 @@
 #include <string.h>
 #include <strings.h>
 
-const redcoi_trainer *const redcoi_trainers[] = {&redcoi_megatron_keys,
-                                                 &redcoi_mlperf_keys,
-                                                 &redcoi_deepspeed_keys,
-                                                 &redcoi_fsdp_keys,
-                                                 &redcoi_accelerate_keys,
-                                                 &redcoi_transformers_keys,
-                                                 &redcoi_torchtitan_keys,
-                                                 &redcoi_nemo_keys,
-                                                 &redcoi_megatron_bridge_keys,
-                                                 &redcoi_swift_keys,
-                                                 &redcoi_neox_keys,
-                                                 &redcoi_foundry_keys,
-                                                 &redcoi_maxtext_keys,
-                                                 &redcoi_axolotl_keys,
-                                                 &redcoi_internevo_keys,
-                                                 &redcoi_litgpt_keys,
-                                                 NULL};
+const redcoi_trainer *const redcoi_trainers[] = {
+    &redcoi_megatron_keys,   &redcoi_mlperf_keys,       &redcoi_deepspeed_keys,
+    &redcoi_fsdp_keys,       &redcoi_accelerate_keys,   &redcoi_transformers_keys,
+    &redcoi_torchtitan_keys, &redcoi_nemo_keys,         &redcoi_megatron_bridge_keys,
+    &redcoi_swift_keys,      &redcoi_neox_keys,         &redcoi_foundry_keys,
+    &redcoi_maxtext_keys,    &redcoi_axolotl_keys,      &redcoi_internevo_keys,
+    &redcoi_litgpt_keys,     &redcoi_llamafactory_keys, NULL};
 
 /* Without dashes in front and without a section that the table leaves out. */
 static const char *bare(const redcoi_trainer *trainer, const char *key)

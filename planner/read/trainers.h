@@ -43,7 +43,7 @@ typedef struct redcoi_trainer {
 extern const redcoi_trainer redcoi_megatron_keys, redcoi_megatron_bridge_keys, redcoi_swift_keys, redcoi_mlperf_keys,
     redcoi_fsdp_keys, redcoi_deepspeed_keys, redcoi_accelerate_keys, redcoi_transformers_keys, redcoi_torchtitan_keys,
     redcoi_nemo_keys, redcoi_neox_keys, redcoi_foundry_keys, redcoi_maxtext_keys, redcoi_axolotl_keys,
-    redcoi_internevo_keys, redcoi_litgpt_keys;
+    redcoi_internevo_keys, redcoi_litgpt_keys, redcoi_llamafactory_keys;
 
 enum { REDCOI_TRAINERS_MOST = 24, REDCOI_MOST_KEY_NAME = 120 };
 /** NULL-terminated; the order decides where a file could be of two. */
