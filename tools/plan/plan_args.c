@@ -4,6 +4,7 @@
 #include "planner/search/strategy.h"
 #include "tools/cli/overlap_option.h"
 #include "tools/plan/plan_export.h"
+#include "tools/plan/plan_words.h"
 #include "tools/plan/run_here.h"
 #include "topology/base/number.h"
 
@@ -289,6 +290,10 @@ static error_t read_engine(struct plan_args *args, const char *text)
     static const char automatic[] = "auto,";
     if (strncmp(text, automatic, sizeof automatic - 1) == 0) {
         return cli_bad_option(&args->cli, "--engine", "auto tries engines as they are: it takes no traits");
+    }
+    const char *const engines = plan_word_engines(text);
+    if (engines != NULL) {
+        return cli_bad_option(&args->cli, "--engine", "%.40s trains with transformers: %s", text, engines);
     }
     args->question.try_engines = strcmp(text, "auto") == 0;
     return args->question.try_engines ? 0 : cli_name(&args->cli, "--engine", text, &args->question.names.engine);
@@ -580,13 +585,14 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     if (key >= KEY_DIMENSION && key < KEY_DIMENSION + REDCO_DIMENSIONS) {
         args->plans = true;
         note_given(args, redco_dimensions[key - KEY_DIMENSION].option);
-        return read_dimension(args, &redco_dimensions[key - KEY_DIMENSION], text);
+        const redco_dimension *const d = &redco_dimensions[key - KEY_DIMENSION];
+        return read_dimension(args, d, plan_word(d->option, text));
     }
     for (int i = 0; i < ROWS; i++) {
         if (rows[i].name == NULL || key != (rows[i].letter != 0 ? rows[i].letter : KEY_ROW + i)) { continue; }
         args->plans = args->plans || !rows[i].of_check;
         note_given(args, rows[i].name);
-        return read_row(args, &rows[i], text);
+        return read_row(args, &rows[i], plan_word(rows[i].name, text));
     }
     return cli_option(key, text, state);
 }
