@@ -359,6 +359,7 @@ static const struct {
     const char *gpu, *eager, *megatron, *te_xla, *amsp;
 } sets[] = {
     {"A10", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
+    {"A10G", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
     {"A100-PCIe-40GB", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
     {"A100-PCIe-80GB", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},
     {"A100-SXM4-40GB", "a100-eager", "a100-megatron", "a100-eager", "a100-eager"},

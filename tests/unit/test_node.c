@@ -225,7 +225,7 @@ static void drivers_names_mean_presets(void **state)
         {"NVIDIA GB300", "GB300-per-GPU"},
         {"Tesla T4", "T4"},
         {"NVIDIA A10", "A10"},
-        {"NVIDIA A10G", NULL},
+        {"NVIDIA A10G", "A10G"},
         {"Tesla T4G", NULL},
         {"NVIDIA A100-SXM-64GB", NULL},
         {"Tesla P100-PCIE-16GB", "P100-PCIe-16GB"},
