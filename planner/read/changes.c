@@ -120,7 +120,7 @@ static redco_status ask(struct explorer *x, const struct move *const *moves, uin
     return REDCO_OK;
 }
 
-/* "--micro-batch", "2", "4": of an option that the command line gives, and no file. */
+/* "--micro-batch", "2", "4": of an option that the command line gives. */
 static void option_words(const struct explorer *x, const struct move *move, redco_words *out)
 {
     redco_search_options now = x->question->options;

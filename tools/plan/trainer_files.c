@@ -71,7 +71,13 @@ static void warn_of_computed(const struct plan_args *args, const char *path, con
                                     .changed_text = text,
                                     .changed_size = size};
     memcpy(question.paths, args->read, sizeof question.paths);
-    if (redco_read(&question, &changed, &none) != REDCO_OK) { return; }
+    if (redco_read(&question, &changed, &none) != REDCO_OK) {
+        char why[700];
+        (void)snprintf(why, sizeof why, "--write: what is written is not read again: %.250s: %.350s", none.place,
+                       none.text);
+        cli_warn(&args->cli, why);
+        return;
+    }
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         const redco_read_option *const before = redco_reading_option(args->reading, fixed[i]);
         const redco_read_option *const now = redco_reading_option(changed, fixed[i]);
