@@ -49,8 +49,10 @@ int run_here_measure(struct plan_args *args, struct beside *beside)
 void run_here_close(const struct plan_args *args, struct beside *beside)
 {
     if (!args->run_here) { return; }
-    if (args->out != NULL) {
-        (void)redco_file_read(args->profiles[0], MOST_PROFILE_BYTES, &measured, &measured_size, NULL);
+    redco_error why = {.status = REDCO_OK};
+    if (args->out != NULL &&
+        redco_file_read(args->profiles[0], MOST_PROFILE_BYTES, &measured, &measured_size, &why) != REDCO_OK) {
+        cli_warn(&args->cli, "--run-here: the measured profile cannot be kept beside the plan");
     }
     beside_close(beside);
 }
